@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Writes the locks anew from the .in files: exact versions with hashes, no registry's address.
+# Run it to update dependencies, run the tests, commit the locks.
+set -euo pipefail
+cd "$(dirname "$0")"
+for environment in installer cpu cuda; do
+    uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header \
+        --no-annotate --no-emit-index-url "$environment.in" --output-file "$environment.lock" "$@"
+done
