@@ -1,0 +1,65 @@
+"""Fixtures that the whole suite shares."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from project import REPOSITORY, Project
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real data and weights, kept outside the repository; tests that need them skip without."""
+    folder = Path(os.environ.get("PERMAFROST_SHARED", REPOSITORY.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(
+            f"the shared real data are not at {folder} (PERMAFROST_SHARED names another place)"
+        )
+    return folder
+
+
+@pytest.fixture
+def fresh_project(tmp_path) -> Project:
+    """A project that was never run."""
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def _finished(tmp_path_factory) -> Project:
+    project = Project(tmp_path_factory.mktemp("finished") / "project")
+    project.snakemake()
+    return project
+
+
+@pytest.fixture
+def project(_finished, tmp_path) -> Project:
+    """A copy of a project whose main job has been run; tests may change it."""
+    folder = tmp_path / "project"
+    shutil.copytree(_finished.folder, folder, symlinks=True)
+    copied = copy.copy(_finished)
+    copied.folder, copied.config = folder, copy.deepcopy(_finished.config)
+    return copied
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function that mounts a file system of so many kilobytes; needs root, skips without."""
+    mounted = []
+
+    def mount(kilobytes: int) -> Path:
+        folder = tmp_path / f"disk{len(mounted)}"
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+        if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("mounting a small disk needs root and the right to mount")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from permafrost.core.errors import PermafrostError, first_line, near_names
+
+
+def test_the_message_names_the_place_then_the_problem_then_the_remedy():
+    error = PermafrostError("the size is 0", where="entries.yaml: rcf", remedy="give a size")
+    assert str(error) == "entries.yaml: rcf: the size is 0. Remedy: give a size"
+
+
+def test_place_and_remedy_may_be_left_out():
+    assert str(PermafrostError("the size is 0")) == "the size is 0"
+
+
+def test_an_error_crosses_process_borders_with_all_its_parts():
+    error = pickle.loads(pickle.dumps(PermafrostError("a", where="b", remedy="c")))
+    assert (error.problem, error.where, error.remedy) == ("a", "b", "c")
+    assert str(error) == "b: a. Remedy: c"
+
+
+def test_a_misspelt_name_is_answered_with_the_near_ones():
+    assert near_names("resnet5", ["resnet50", "rcf"]) == "did you mean 'resnet50'?"
+
+
+def test_a_name_like_no_other_is_answered_with_all_of_them():
+    assert near_names("zzz", ["rcf", "imagestats"]) == "known: imagestats, rcf"
+    assert near_names("zzz", []) == "known: none"
+
+
+def test_a_long_list_of_names_is_cut_and_counted():
+    assert near_names("zzz", [f"name{i:03d}" for i in range(50)]).endswith("name039 and 10 more")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [(ValueError("one\ntwo"), "one"), (MemoryError(), "MemoryError"), (KeyError(""), "''")],
+)
+def test_foreign_errors_are_told_in_one_line_even_when_they_say_nothing(error, line):
+    assert first_line(error) == line

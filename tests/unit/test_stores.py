@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.core.stores import Store, write_store
+
+NUMBERS = np.arange(10 * 3, dtype=np.float32).reshape(10, 3)
+
+
+def ids(count: int, prefix: str = "s") -> pa.Table:
+    return pa.table({"sample_id": [f"{prefix}{i}" for i in range(count)]})
+
+
+def write(path, numbers=NUMBERS, *, fingerprint="plan-a", **options):
+    with write_store(path, fingerprint=fingerprint) as writer:
+        array = writer.array("numbers", numbers.shape, numbers.dtype, rows_per_chunk=4, **options)
+        array[:] = numbers
+        writer.samples(ids(len(numbers)))
+        writer.attributes["classes"] = ["forest", "water"]
+    return path
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write(tmp_path / "train.zarr")
+
+
+def test_what_was_written_is_read_back(store):
+    opened = Store(store, expect="plan-a")
+    assert len(opened) == 10
+    assert opened.fingerprint == "plan-a"
+    assert opened.shape("numbers") == (10, 3)
+    assert opened.chunk_rows("numbers") == 4
+    assert opened.attributes["classes"] == ["forest", "water"]
+    assert opened.samples().equals(ids(10))
+    assert "numbers" in opened and "labels" not in opened
+    np.testing.assert_array_equal(opened.read("numbers"), NUMBERS)
+    np.testing.assert_array_equal(opened.read("numbers", 3, 9), NUMBERS[3:9])
+
+
+def test_zeros_are_stored_like_other_numbers(tmp_path):
+    path = write(tmp_path / "zeros.zarr", np.zeros((10, 3), np.uint8))
+    np.testing.assert_array_equal(Store(path).read("numbers"), np.zeros((10, 3)))
+
+
+def test_an_array_may_be_stored_uncompressed(tmp_path):
+    path = write(tmp_path / "plain.zarr", compress=False)
+    np.testing.assert_array_equal(Store(path).read("numbers"), NUMBERS)
+
+
+def test_a_store_may_hold_no_samples(tmp_path):
+    opened = Store(write(tmp_path / "empty.zarr", np.zeros((0, 3), np.float32)))
+    assert len(opened) == 0
+    assert opened.read("numbers").shape == (0, 3)
+    assert opened.samples().num_rows == 0
+
+
+def test_the_same_content_gives_the_same_bytes(tmp_path):
+    one, other = write(tmp_path / "one.zarr"), write(tmp_path / "other.zarr")
+    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
+    assert all((one / file).read_bytes() == (other / file).read_bytes() for file in files)
+
+
+# --- damage -----------------------------------------------------------------------------------
+
+
+def chunks(store):
+    return sorted(path for path in (store / "numbers" / "c").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize("position", [0, 7, -1])
+def test_a_flipped_byte_in_a_chunk_is_found_on_reading_it(tmp_path, position, compress):
+    store = write(tmp_path / "train.zarr", compress=compress)
+    content = bytearray(chunks(store)[1].read_bytes())
+    content[position] ^= 0x10
+    chunks(store)[1].write_bytes(content)
+    opened = Store(store)
+    with pytest.raises(PermafrostError, match="rows 0 to 10 of 'numbers' are damaged") as caught:
+        opened.read("numbers")
+    assert caught.value.where == str(store)
+    assert "snakemake" in caught.value.remedy
+    np.testing.assert_array_equal(opened.read("numbers", 0, 4), NUMBERS[:4])
+
+
+def test_a_truncated_chunk_is_found_on_reading_it(store):
+    chunks(store)[0].write_bytes(chunks(store)[0].read_bytes()[:-3])
+    with pytest.raises(PermafrostError, match="damaged"):
+        Store(store).read("numbers")
+
+
+def test_a_lost_chunk_is_found_on_opening(store):
+    chunks(store)[2].unlink()
+    with pytest.raises(PermafrostError, match="'numbers' is not what was written"):
+        Store(store)
+
+
+def test_a_lost_array_is_found_on_opening(store):
+    shutil.rmtree(store / "numbers")
+    with pytest.raises(PermafrostError, match="'numbers' is missing or damaged"):
+        Store(store)
+
+
+def test_an_array_of_another_shape_is_found_on_opening(store, tmp_path):
+    other = write(tmp_path / "other.zarr", NUMBERS[:, :2])
+    shutil.rmtree(store / "numbers")
+    shutil.copytree(other / "numbers", store / "numbers")
+    with pytest.raises(PermafrostError, match="not what was written"):
+        Store(store)
+
+
+@pytest.mark.parametrize("key", ["complete", "count", "fingerprint"])
+def test_a_store_whose_seal_is_lost_is_not_a_store(store, key):
+    group = json.loads((store / "zarr.json").read_text())
+    del group["attributes"][key]
+    (store / "zarr.json").write_text(json.dumps(group))
+    with pytest.raises(PermafrostError, match="never completed"):
+        Store(store)
+
+
+def test_a_damaged_group_file_is_named(store):
+    (store / "zarr.json").write_text("{")
+    with pytest.raises(PermafrostError, match="not a readable zarr group"):
+        Store(store)
+
+
+def test_a_store_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(PermafrostError, match="does not exist") as caught:
+        Store(tmp_path / "train.zarr")
+    assert caught.value.where == str(tmp_path / "train.zarr")
+
+
+def test_swapped_samples_are_found_on_opening(store):
+    pq.write_table(ids(10, prefix="other"), store / "samples.parquet", compression="zstd")
+    with pytest.raises(PermafrostError, match=r"samples.parquet is missing or damaged"):
+        Store(store)
+
+
+def test_lost_samples_are_found_on_opening(store):
+    (store / "samples.parquet").unlink()
+    with pytest.raises(PermafrostError, match=r"samples.parquet is missing or damaged"):
+        Store(store)
+
+
+def test_a_store_of_another_plan_is_refused_with_the_way_out(store):
+    with pytest.raises(PermafrostError, match="made from another plan") as caught:
+        Store(store, expect="plan-b")
+    assert "permafrost stale --delete" in caught.value.remedy
+
+
+def test_an_array_that_the_store_lacks_is_named_with_those_it_has(store):
+    with pytest.raises(PermafrostError, match=r"no array 'labels' \(numbers\)"):
+        Store(store).read("labels")
+
+
+def test_running_out_of_memory_is_not_taken_for_damage(store, monkeypatch):
+    opened = Store(store)
+
+    def exhausted(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(type(opened._group["numbers"]), "__getitem__", exhausted)
+    with pytest.raises(MemoryError):
+        opened.read("numbers")
+
+
+def test_the_time_stamp_that_snakemake_leaves_inside_is_harmless(store):
+    (store / ".snakemake_timestamp").touch()
+    np.testing.assert_array_equal(Store(store, expect="plan-a").read("numbers"), NUMBERS)
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def test_an_error_during_writing_leaves_nothing(tmp_path):
+    with (
+        pytest.raises(ZeroDivisionError),
+        write_store(tmp_path / "train.zarr", fingerprint="a") as writer,
+    ):
+        writer.array("numbers", (10, 3), np.float32, rows_per_chunk=4)[:4] = 1
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_killed_writer_leaves_no_store(tmp_path):
+    program = f"""
+import os, signal
+from permafrost.core.stores import write_store
+with write_store({str(tmp_path / "train.zarr")!r}, fingerprint="a") as writer:
+    writer.array("numbers", (10, 3), "float32", rows_per_chunk=4)[:4] = 1
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
+    with pytest.raises(PermafrostError, match="does not exist"):
+        Store(tmp_path / "train.zarr")
+    write(tmp_path / "train.zarr")
+    assert os.listdir(tmp_path) == ["train.zarr"]
+
+
+def test_an_incomplete_store_cannot_be_sealed(tmp_path):
+    with (
+        pytest.raises(ValueError, match="rows that were never written"),
+        write_store(tmp_path / "train.zarr", fingerprint="a") as writer,
+    ):
+        writer.array("numbers", (10, 3), np.float32, rows_per_chunk=4)[:8] = 1
+        writer.samples(ids(10))
+    assert os.listdir(tmp_path) == []
+
+
+def test_arrays_and_samples_must_agree_on_their_number(tmp_path):
+    with (
+        pytest.raises(ValueError, match="10 rows, samples.parquet 9"),
+        write_store(tmp_path / "train.zarr", fingerprint="a") as writer,
+    ):
+        writer.array("numbers", NUMBERS.shape, NUMBERS.dtype, rows_per_chunk=4)[:] = NUMBERS
+        writer.samples(ids(9))
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(small_disk):
+    disk = small_disk(256)
+    numbers = np.random.default_rng(0).integers(0, 2**62, size=(400, 1000))
+    with pytest.raises(PermafrostError, match="No space left"):
+        write(disk / "train.zarr", numbers)
+    assert os.listdir(disk) == []
+    write(disk / "train.zarr", numbers[:8])
+    assert os.listdir(disk) == ["train.zarr"], "a chunk was written after the writing had failed"
+    np.testing.assert_array_equal(Store(disk / "train.zarr").read("numbers"), numbers[:8])

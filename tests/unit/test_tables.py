@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tables import read_metadata, read_table, write_table
+
+ROWS = pa.table({"sample_id": [f"s{i}" for i in range(500)], "value": [i / 7 for i in range(500)]})
+METADATA = {"fingerprint": "plan-a", "settings": {"best_c": 0.1}, "gates": []}
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_table(tmp_path / "scores.parquet", ROWS, METADATA)
+    return tmp_path / "scores.parquet"
+
+
+def test_rows_and_metadata_are_read_back(path):
+    table, metadata = read_table(path, expect="plan-a")
+    assert table.replace_schema_metadata(None).equals(ROWS)
+    assert metadata == METADATA
+    assert read_metadata(path, expect="plan-a") == METADATA
+
+
+def test_chosen_columns_are_read_alone(path):
+    assert read_table(path, columns=["value"])[0].column_names == ["value"]
+
+
+def test_a_column_that_the_table_lacks_is_named(path):
+    with pytest.raises(PermafrostError, match="no column lower, upper"):
+        read_table(path, columns=["value", "upper", "lower"])
+
+
+def test_a_folder_named_like_a_partition_adds_no_column(tmp_path):
+    write_table(tmp_path / "seed=0" / "scores.parquet", ROWS, METADATA)
+    table, _ = read_table(tmp_path / "seed=0" / "scores.parquet")
+    assert table.column_names == ["sample_id", "value"]
+
+
+def test_the_same_rows_give_the_same_bytes(path, tmp_path):
+    write_table(tmp_path / "again.parquet", ROWS, dict(reversed(METADATA.items())))
+    assert (tmp_path / "again.parquet").read_bytes() == path.read_bytes()
+
+
+def test_a_table_without_rows_is_a_table(tmp_path):
+    write_table(tmp_path / "empty.parquet", ROWS.slice(0, 0), METADATA)
+    assert read_table(tmp_path / "empty.parquet")[0].num_rows == 0
+
+
+def test_metadata_of_the_schema_is_kept_beside_ours(tmp_path):
+    write_table(tmp_path / "t.parquet", ROWS.replace_schema_metadata({"unit": "m"}), METADATA)
+    table, metadata = read_table(tmp_path / "t.parquet")
+    assert table.schema.metadata[b"unit"] == b"m"
+    assert metadata == METADATA
+
+
+def test_a_table_cannot_be_written_without_a_fingerprint(tmp_path):
+    with pytest.raises(TypeError, match="fingerprint"):
+        write_table(tmp_path / "t.parquet", ROWS, {"gates": []})
+    assert os.listdir(tmp_path) == []
+
+
+def test_metadata_that_is_no_number_is_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(PermafrostError, match="nan"):
+        write_table(tmp_path / "t.parquet", ROWS, {**METADATA, "loss": float("nan")})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_table_of_another_plan_is_refused(path):
+    for read in (read_table, read_metadata):
+        with pytest.raises(PermafrostError, match="made from another plan") as caught:
+            read(path, expect="plan-b")
+        assert caught.value.where == str(path)
+        assert "permafrost stale --delete" in caught.value.remedy
+
+
+def test_a_missing_table_is_named(tmp_path):
+    with pytest.raises(PermafrostError, match="does not exist") as caught:
+        read_table(tmp_path / "scores.parquet")
+    assert caught.value.where == str(tmp_path / "scores.parquet")
+
+
+def test_a_foreign_parquet_file_is_refused(tmp_path):
+    pq.write_table(ROWS, tmp_path / "foreign.parquet")
+    with pytest.raises(PermafrostError, match="not a table of this pipeline"):
+        read_table(tmp_path / "foreign.parquet")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"sample_id,value\ns0,1\n" * 10])
+def test_a_file_that_is_no_parquet_is_refused(tmp_path, content):
+    (tmp_path / "scores.parquet").write_bytes(content)
+    with pytest.raises(PermafrostError, match="damaged or not a parquet file"):
+        read_table(tmp_path / "scores.parquet")
+
+
+@pytest.mark.parametrize("length", [0.2, 0.5, 0.99])
+def test_a_truncated_table_is_refused(path, length):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * length)])
+    with pytest.raises(PermafrostError, match="damaged"):
+        read_table(path)
+
+
+def test_a_flipped_byte_among_the_rows_is_never_read_as_a_number(path):
+    content = path.read_bytes()
+    data = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    start = data.dictionary_page_offset or data.data_page_offset
+    harmless = 0
+    for position in range(start, start + data.total_compressed_size, 97):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x04
+        path.write_bytes(damaged)
+        try:
+            assert read_table(path)[0].equals(pa.table(ROWS, metadata=None), check_metadata=False)
+            harmless += 1
+        except PermafrostError as error:
+            assert "damaged" in error.problem
+    assert harmless <= 2, "only fields of page headers that nobody reads may change unnoticed"
+
+
+def test_damaged_metadata_is_refused(tmp_path):
+    table = ROWS.replace_schema_metadata({b"permafrost": b'{"gates"'})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(PermafrostError, match="damaged"):
+        read_metadata(tmp_path / "t.parquet")

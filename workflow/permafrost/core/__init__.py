@@ -1,0 +1,1 @@
+"""What every room stands on: errors, identity, whole outputs, stores and tables."""

@@ -1,0 +1,52 @@
+"""The one kind of error that a user is meant to read."""
+
+from __future__ import annotations
+
+
+class PermafrostError(Exception):
+    """Something the user can put right.
+
+    Parameters
+    ----------
+    problem : what is wrong, in one sentence without a full stop.
+    where : the file and the entry in it, e.g. ``config/backbones/timm.yaml: resnet50.input.size``.
+    remedy : what to do about it, in one sentence without a full stop.
+    """
+
+    def __init__(self, problem: str, *, where: object = None, remedy: str | None = None) -> None:
+        self.problem = problem
+        self.where = None if where is None else str(where)
+        self.remedy = remedy
+        super().__init__(self.__str__())
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        remedy = f". Remedy: {self.remedy}" if self.remedy else ""
+        return f"{place}{self.problem}{remedy}"
+
+    def __reduce__(self):
+        return (_rebuild, (type(self), self.problem, self.where, self.remedy))
+
+
+def _rebuild(kind: type[PermafrostError], problem: str, where: str | None, remedy: str | None):
+    """Errors cross process borders (worker pools), so they must survive pickling."""
+    return kind(problem, where=where, remedy=remedy)
+
+
+def first_line(error: BaseException) -> str:
+    """What a foreign error says, in one line; its type if it says nothing."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def near_names(name: str, known) -> str:
+    """``did you mean 'x'?`` or the list of what exists, to end an error about an unknown name."""
+    import difflib
+
+    known = sorted(map(str, known))
+    # names that differ only in case are the nearest of all
+    close = [match for match in known if match.lower() == str(name).lower()]
+    close = close or difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(repr(match) for match in close) + "?"
+    shown = ", ".join(known[:40]) + (f" and {len(known) - 40} more" if len(known) > 40 else "")
+    return f"known: {shown or 'none'}"

@@ -1,0 +1,62 @@
+"""Progress on standard error: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+
+LOG_EVERY_S = 10.0
+
+
+def progress(
+    iterable: Iterable | None = None, *, total: int | None = None, label: str, unit: str = "it"
+):
+    """Wrap `iterable`, or call ``update(n)`` on what is returned; it is also a context manager."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        return tqdm(iterable, total=total, desc=label, unit=unit, dynamic_ncols=True)
+    return LogProgress(iterable, total, label, unit)
+
+
+class LogProgress:
+    """Lines such as ``demo/train: 192/480 images, 64.1/s``, at most one every 10 s and one at the end.
+
+    A bar redraws itself with carriage returns, which a log file keeps as one endless line.
+    """
+
+    def __init__(self, iterable, total: int | None, label: str, unit: str) -> None:
+        self._iterable, self._label, self._unit = iterable, label, unit
+        self._total = len(iterable) if total is None and hasattr(iterable, "__len__") else total
+        self._done, self._start = 0, time.monotonic()
+        self._next_line = self._start + LOG_EVERY_S
+
+    def update(self, count: int = 1) -> None:
+        self._done += count
+        if time.monotonic() >= self._next_line:
+            self._print()
+            self._next_line = time.monotonic() + LOG_EVERY_S
+
+    def close(self) -> None:
+        if self._done:
+            self._print()
+            self._done = 0
+
+    def __iter__(self):
+        for item in self._iterable:
+            yield item
+            self.update()
+        self.close()
+
+    def __enter__(self) -> LogProgress:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _print(self) -> None:
+        rate = self._done / max(time.monotonic() - self._start, 1e-9)
+        total = f"/{self._total}" if self._total is not None else ""
+        line = f"{self._label}: {self._done}{total} {self._unit}s, {rate:.1f}/s"
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,107 @@
+"""Result tables: parquet files that carry the fingerprint of the plan they were made from."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .errors import PermafrostError, first_line
+from .identity import canonical_json
+from .outputs import whole_file
+
+KEY = b"permafrost"
+
+
+def write_table(path, table: pa.Table, metadata: dict) -> None:
+    """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema."""
+    if "fingerprint" not in metadata:
+        raise TypeError("a result table needs the fingerprint of its plan")
+    own = {**(table.schema.metadata or {}), KEY: canonical_json(metadata).encode()}
+    with whole_file(path) as partial:
+        # parquet holds no time stamp of its writer, so the same rows give the same bytes
+        pq.write_table(
+            table.replace_schema_metadata(own),
+            partial,
+            compression="zstd",
+            write_page_checksum=True,
+        )
+
+
+def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Table, dict]:
+    """Return the table and its metadata; with `expect`, refuse a table of another plan.
+
+    Raises
+    ------
+    PermafrostError : the file is missing, damaged, not ours, or made from another plan.
+    """
+    with _opened(path) as file:
+        metadata = _metadata(path, file, expect)
+        absent = sorted(set(columns or ()) - set(file.schema_arrow.names))
+        if absent:
+            raise PermafrostError(
+                f"the table has no column {', '.join(absent)}",
+                where=path,
+                remedy="delete the file and run snakemake again",
+            )
+        return file.read(columns=columns), metadata
+
+
+def read_metadata(path, *, expect: str | None = None) -> dict:
+    """The metadata of a result table, without reading its rows."""
+    with _opened(path) as file:
+        return _metadata(path, file, expect)
+
+
+@contextlib.contextmanager
+def _opened(path) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+    except FileNotFoundError as error:
+        raise PermafrostError(
+            "the table does not exist", where=path, remedy="run snakemake"
+        ) from error
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, error) from error
+
+
+def _metadata(path, file: pq.ParquetFile, expect: str | None) -> dict:
+    raw = file.schema_arrow.metadata or {}
+    if KEY not in raw:
+        raise PermafrostError(
+            "not a table of this pipeline (it carries no fingerprint)",
+            where=path,
+            remedy="delete the file and run snakemake again",
+        )
+    try:
+        metadata = json.loads(raw[KEY])
+        found = metadata["fingerprint"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+    if expect is not None:
+        check_fingerprint(path, found, expect)
+    return metadata
+
+
+def check_fingerprint(path, found: str, expected: str) -> None:
+    """Refuse an input that was made from another plan than the one being carried out."""
+    if found != expected:
+        raise PermafrostError(
+            f"made from another plan (fingerprint {found[:12]}, this plan needs {expected[:12]})",
+            where=path,
+            remedy="run `permafrost stale --delete` to remove what does not belong to this plan,"
+            " then snakemake again",
+        )
+
+
+def _damaged(path, error: Exception) -> PermafrostError:
+    return PermafrostError(
+        f"damaged or not a parquet file ({first_line(error)})",
+        where=Path(path),
+        remedy="delete the file and run snakemake again",
+    )
