@@ -1,0 +1,191 @@
+"""Ranks and aggregates over datasets: ties, missing results, scales and their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.statistics.aggregate import aggregate_scores, interquartile_mean, normalise
+from permafrost.statistics.ranks import (
+    add_mean_ranks,
+    add_ranks,
+    mean_rank_rows,
+    mean_tied_ranks,
+    missing_results,
+)
+
+SCORES = {
+    # dataset: backbone: accuracy
+    "eurosat": {"a": 0.9, "b": 0.8, "c": 0.8},
+    "ucmerced": {"a": 0.5, "b": 0.7, "c": 0.6},
+    "resisc": {"a": 0.6, "b": 0.4, "c": 0.9},
+}
+
+
+def rows_of(scores=None, probe="knn", seed=0, metric="accuracy", primary=True, name=None):
+    return [
+        {
+            "dataset": dataset,
+            "backbone": backbone,
+            "probe": probe,
+            "seed": seed,
+            "metric": metric,
+            "class": name,
+            "value": value,
+            "primary": primary,
+            "higher_is_better": metric != "error",
+        }
+        for dataset, found in (scores or SCORES).items()
+        for backbone, value in found.items()
+    ]
+
+
+def table_of(*parts):
+    schema = {"class": pa.string(), "value": pa.float64()}
+    rows = [row for part in parts for row in part]
+    columns = {name: pa.array([row[name] for row in rows], schema.get(name)) for name in rows[0]}
+    return pa.table(columns)
+
+
+def ranks_of(table, column="rank"):
+    keys = zip(*(table.column(name).to_pylist() for name in ("dataset", "backbone")), strict=True)
+    return dict(zip(keys, table.column(column).to_pylist(), strict=True))
+
+
+def test_ties_share_the_mean_rank_and_nan_has_none():
+    found = mean_tied_ranks([0.5, 0.9, 0.5, np.nan, 0.1, 0.5])
+    assert found == pytest.approx([3, 1, 3, np.nan, 5, 3], nan_ok=True)
+    assert mean_tied_ranks([2.0, 1.0], higher_is_better=False).tolist() == [2, 1]
+    assert mean_tied_ranks([]).tolist() == []
+
+
+def test_mean_tied_ranks_equal_scipy():
+    stats = pytest.importorskip("scipy.stats")
+    values = np.random.default_rng(0).integers(0, 8, 40).astype(float)
+    assert np.array_equal(mean_tied_ranks(values, False), stats.rankdata(values))
+
+
+def test_ranks_stay_within_dataset_probe_metric_and_seed():
+    table = add_ranks(
+        table_of(
+            rows_of(),
+            rows_of({"eurosat": {"a": 0.1, "b": 0.2}}, probe="linear"),
+            rows_of({"eurosat": {"a": 0.3, "b": 0.2}}, seed=1),
+            rows_of({"eurosat": {"a": 0.3, "b": 0.2}}, metric="error", primary=False),
+            rows_of({"eurosat": {"a": 0.3, "b": 0.2}}, metric="recall", name="x", primary=False),
+        )
+    )
+    first = table.slice(0, 9)
+    assert [ranks_of(first)["eurosat", name] for name in "abc"] == [1, 2.5, 2.5]
+    assert [ranks_of(first)["ucmerced", name] for name in "abc"] == [3, 1, 2]
+    assert table.column("rank").to_pylist()[9:] == [2, 1, 1, 2, 2, 1, None, None]
+
+
+def test_mean_ranks_average_over_datasets_and_are_sorted():
+    rows = mean_rank_rows(add_ranks(table_of(rows_of())))
+    assert [row["backbone"] for row in rows] == ["c", "a", "b"]
+    means = {row["backbone"]: row["mean_rank"] for row in rows}
+    assert means == pytest.approx({"a": 6 / 3, "b": 6.5 / 3, "c": 5.5 / 3})
+
+
+def test_seeds_are_averaged_before_datasets():
+    one, two = {"eurosat": {"a": 0.9, "b": 0.1}}, {"eurosat": {"a": 0.1, "b": 0.9}}
+    other = {"resisc": {"a": 0.9, "b": 0.1}}
+    table = add_ranks(table_of(rows_of(one), rows_of(two, seed=1), rows_of(other)))
+    means = {row["backbone"]: row["mean_rank"] for row in mean_rank_rows(table)}
+    assert means == pytest.approx({"a": (1.5 + 1) / 2, "b": (1.5 + 2) / 2})
+
+
+def test_a_missing_result_is_named_and_not_averaged_over():
+    scores = {name: dict(found) for name, found in SCORES.items()}
+    del scores["resisc"]["a"]
+    scores["ucmerced"]["b"] = np.nan
+    table = add_mean_ranks(add_ranks(table_of(rows_of(scores), rows_of(probe="linear"))))
+    assert missing_results(table) == [
+        "a under knn: resisc, seed 0",
+        "b under knn: ucmerced, seed 0",
+    ]
+    found = {
+        (probe, backbone): mean
+        for probe, backbone, mean in zip(
+            *(table.column(name).to_pylist() for name in ("probe", "backbone", "mean_rank")),
+            strict=True,
+        )
+    }
+    assert found["knn", "a"] is None
+    assert found["knn", "b"] is None
+    assert found["knn", "c"] is not None
+    assert found["linear", "a"] == pytest.approx(2)
+    rows = aggregate_scores(table, seed=0)
+    lacking = [row for row in rows if row["missing"]]
+    assert [(row["backbone"], row["mean"], row["iqm"]) for row in lacking] == [
+        ("a", None, None),
+        ("b", None, None),
+    ]
+
+
+def test_the_same_score_twice_is_refused():
+    with pytest.raises(PermafrostError, match="'a' has two scores on 'eurosat'"):
+        add_ranks(table_of(rows_of(), rows_of({"eurosat": {"a": 0.2}})))
+
+
+def test_a_table_without_rows_stays_without_rows():
+    empty = add_ranks(table_of(rows_of()).slice(0, 0))
+    assert add_mean_ranks(empty).column_names[-2:] == ["rank", "mean_rank"]
+    assert aggregate_scores(empty, seed=0) == []
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 11])
+def test_interquartile_mean_equals_the_trimmed_mean(n):
+    stats = pytest.importorskip("scipy.stats")
+    values = np.random.default_rng(n).random((3, n))
+    assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25, axis=1))
+
+
+def test_aggregates_and_their_intervals_over_datasets():
+    rows = {row["backbone"]: row for row in aggregate_scores(table_of(rows_of()), seed=0)}
+    assert rows["a"]["mean"] == pytest.approx(2 / 3)
+    assert rows["a"]["n_datasets"] == 3
+    # three datasets: the extreme resamples hold one dataset three times, 1 in 27 each
+    assert rows["a"]["mean_lower"] == pytest.approx(0.5)
+    assert rows["a"]["mean_upper"] == pytest.approx(0.9)
+    assert rows["a"]["normalised"] is False
+
+
+def test_one_dataset_has_no_interval_over_datasets():
+    rows = aggregate_scores(table_of(rows_of({"eurosat": SCORES["eurosat"]})), seed=0)
+    assert rows[0]["mean"] == 0.9
+    assert rows[0]["mean_lower"] is None
+
+
+def test_seeds_are_drawn_within_their_dataset():
+    # the datasets agree, so that all the spread is between seeds
+    parts = [
+        rows_of({"x": {"a": value}, "y": {"a": value}}, seed=seed)
+        for seed, value in enumerate((0.2, 0.8))
+    ]
+    row = aggregate_scores(table_of(*parts), seed=0)[0]
+    assert (row["mean"], row["mean_lower"], row["mean_upper"]) == pytest.approx((0.5, 0.2, 0.8))
+
+
+def test_all_backbones_are_drawn_on_the_same_datasets():
+    shifted = {name: {"a": found["a"], "b": found["a"] - 0.25} for name, found in SCORES.items()}
+    rows = {row["backbone"]: row for row in aggregate_scores(table_of(rows_of(shifted)), seed=3)}
+    for end in ("mean_lower", "iqm_upper"):
+        assert rows["a"][end] - rows["b"][end] == pytest.approx(0.25)
+
+
+def test_normalising_needs_frozen_bounds_for_every_dataset():
+    bounds = {"eurosat": (0.1, 1.0), "ucmerced": (0.0, 1.0), "resisc": (0.2, 1.0)}
+    row = next(
+        row
+        for row in aggregate_scores(table_of(rows_of()), bounds=bounds, seed=0)
+        if row["backbone"] == "a"
+    )
+    assert row["mean"] == pytest.approx((0.8 / 0.9 + 0.5 + 0.5) / 3)
+    assert row["normalised"] is True
+    with pytest.raises(PermafrostError, match="'resisc' has no normalisation bounds"):
+        normalise("resisc", [0.5], {"eurosat": (0, 1)})
+    with pytest.raises(PermafrostError, match="high that is above"):
+        normalise("resisc", [0.5], {"resisc": (1, 1)})

@@ -1,0 +1,255 @@
+"""Paired comparisons: the same resamples for all, honest p-values, refusal of unlike test sets."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.statistics.bootstrap import bootstrap_scores
+from permafrost.statistics.compare import compare
+from permafrost.statistics.p_values import bootstrap_p_value, holm, mcnemar_p_value
+from permafrost.statistics.predictions import Predictions
+from permafrost.statistics.resamples import draw_resamples
+from prediction_cases import multi_label, naive_replicates, single_label
+
+NAMES = list("abcdef")
+IDS = np.array([f"image {i:04}" for i in range(200)])
+
+
+def predictions(arrays, task="classification", ids=IDS, **options):
+    classes = NAMES[: arrays[2].shape[1]]
+    return Predictions.from_arrays(ids, *arrays, task=task, classes=classes, **options)
+
+
+def backbones(skills=(0.2, 0.5, 0.9)):
+    """Backbones of different skill on one test set."""
+    target = single_label()[0]
+    found = {}
+    for number, skill in enumerate(skills):
+        scores = np.random.default_rng(number).random((200, 6)).astype(np.float32)
+        scores[np.arange(200), target] += skill
+        found[f"backbone {number}"] = predictions((target, scores.argmax(axis=1), scores))
+    return found
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "balanced_accuracy", "top5_accuracy"])
+def test_differences_equal_naive_differences_on_the_same_resamples(metric):
+    found = backbones()
+    rows = compare(found, metric=metric, resamples=40, seed=4)
+    counts = draw_resamples(200, 40, 4).counts
+    naive = {
+        name: naive_replicates(
+            (p.target, p.prediction, p.scores),
+            counts,
+            np.arange(200),
+            task=p.task,
+            classes=6,
+        )[metric]
+        for name, p in found.items()
+    }
+    pairs = [(row["backbone_a"], row["backbone_b"]) for row in rows]
+    assert pairs == list(itertools.combinations(sorted(found), 2))
+    for row in rows:
+        expected = naive[row["backbone_a"]] - naive[row["backbone_b"]]
+        assert [row["lower"], row["upper"]] == pytest.approx(
+            np.percentile(expected, [2.5, 97.5]), abs=1e-12
+        )
+
+
+def test_replicates_of_comparison_and_of_intervals_come_from_the_same_resamples():
+    found = backbones(skills=(0.3, 50.0))
+    row = compare(found, resamples=200, seed=9)[0]
+    p = found["backbone 0"]
+    score = bootstrap_scores(
+        p.target, p.prediction, p.scores, task=p.task, classes=p.classes, sample_ids=IDS, seed=9
+    )[0]
+    # the other backbone is always right, so the difference is the score minus 1
+    assert row["difference"] == pytest.approx(score["value"] - 1)
+    assert row["lower"] == pytest.approx(score["lower"] - 1, abs=1e-12)
+    assert row["upper"] == pytest.approx(score["upper"] - 1, abs=1e-12)
+
+
+def test_pairing_is_tighter_than_two_separate_intervals():
+    target, prediction, scores = single_label()
+    better = prediction.copy()
+    better[:10] = target[:10]
+    found = {
+        "a": predictions((target, prediction, scores)),
+        "b": predictions((target, better, scores)),
+    }
+    row = compare(found, seed=0)[0]
+    single = bootstrap_scores(
+        target, prediction, scores, task="classification", classes=NAMES, seed=0
+    )[0]
+    assert row["upper"] - row["lower"] < (single["upper"] - single["lower"]) / 2
+
+
+def test_multi_label_backbones_are_compared_on_micro_ap_by_default():
+    target, prediction, scores = multi_label(n=200)
+    noisy = scores + np.random.default_rng(0).normal(0, 0.5, scores.shape)
+    found = {
+        "good": predictions((target, prediction, scores), task="multilabel"),
+        "noisy": predictions((target, prediction, noisy), task="multilabel"),
+    }
+    row = compare(found, seed=0)[0]
+    assert row["metric"] == "micro_ap"
+    assert row["lower"] > 0
+    assert row["p_value"] == pytest.approx(2 / 2001)
+    assert row["p_mcnemar"] is None
+
+
+def test_holm_runs_over_all_pairs_of_the_call():
+    rows = compare(backbones((0.2, 0.25, 0.5, 0.9)), resamples=999, seed=1)
+    assert len(rows) == 6
+    assert [row["p_holm"] for row in rows] == pytest.approx(holm([row["p_value"] for row in rows]))
+    assert all(row["p_holm"] >= row["p_value"] for row in rows)
+    assert min(row["p_holm"] for row in rows) == pytest.approx(6 * 2 / 1000)
+
+
+def test_equal_backbones_do_not_differ():
+    arrays = single_label()
+    row = compare({"a": predictions(arrays), "b": predictions(arrays)}, seed=0)[0]
+    assert (row["difference"], row["lower"], row["upper"]) == (0, 0, 0)
+    assert (row["p_value"], row["p_holm"], row["p_mcnemar"]) == (1, 1, 1)
+
+
+def test_p_values_of_equally_good_backbones_are_not_too_small():
+    rng = np.random.default_rng(0)
+    small = 0
+    for seed in range(200):
+        # right and wrong as 0 and 1: the two differ by chance only
+        rows = {
+            name: predictions(
+                (np.zeros(200, int), drawn, np.eye(2)[drawn]),
+            )
+            for name, drawn in zip("ab", (rng.random((2, 200)) < 0.3).astype(int), strict=True)
+        }
+        small += compare(rows, resamples=300, seed=seed)[0]["p_value"] <= 0.05
+    assert small / 200 <= 0.10
+
+
+def test_groups_are_the_unit_and_silence_mcnemar():
+    groups = [f"scene {i % 11}" for i in range(200)]
+    target, prediction, scores = single_label()
+    found = {
+        name: predictions((target, guess, scores), groups=groups)
+        for name, guess in (("a", prediction), ("b", scores[:, ::-1].argmax(axis=1)))
+    }
+    row = compare(found, seed=0)[0]
+    assert (row["unit"], row["n_units"], row["p_mcnemar"]) == ("group", 11, None)
+
+
+def test_row_order_does_not_matter():
+    target, prediction, scores = single_label()
+    other = scores[:, ::-1].argmax(axis=1)
+    order = np.random.default_rng(0).permutation(200)
+    shuffled = predictions((target[order], other[order], scores[order]), ids=IDS[order])
+    plain = predictions((target, prediction, scores))
+    assert compare({"a": plain, "b": shuffled}, seed=0) == compare(
+        {"a": plain, "b": predictions((target, other, scores))}, seed=0
+    )
+
+
+def _changed(what):
+    target, prediction, scores = single_label()
+    ids, groups, options = IDS.copy(), None, {}
+    if what == "targets":
+        target = target.copy()
+        target[3] = (target[3] + 1) % 6
+    elif what == "samples":
+        ids[0] = "image 9999"
+    elif what == "count":
+        ids, target, prediction, scores = ids[1:], target[1:], prediction[1:], scores[1:]
+    elif what == "groups":
+        groups = ["one scene"] * 200
+    elif what == "classes":
+        scores = scores[:, :5]
+        target, prediction = np.minimum(target, 4), np.minimum(prediction, 4)
+    return predictions((target, prediction, scores), ids=ids, groups=groups, **options)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("targets", "targets .first for the sample image 0003"),
+        ("samples", "test samples .2 are in one only, the first is image 0000"),
+        ("count", "test samples .1 are"),
+        ("groups", "groups"),
+        ("classes", "tasks or classes"),
+    ],
+)
+def test_backbones_of_different_test_sets_are_refused_by_name(what, message):
+    found = {"resnet": predictions(single_label()), "vit": _changed(what)}
+    with pytest.raises(PermafrostError, match=f"'resnet' and 'vit'.*different {message}"):
+        compare(found, seed=0)
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(PermafrostError, match="did you mean 'accuracy'"):
+        compare(backbones(), metric="acuracy", seed=0)
+
+
+def test_fewer_than_two_backbones_give_no_rows():
+    assert compare({}, seed=0) == []
+    assert compare({"a": predictions(single_label())}, seed=0) == []
+
+
+def test_bootstrap_p_value_by_hand():
+    assert bootstrap_p_value(np.array([0.1, 0.2, -0.1, 0.3])) == pytest.approx(2 * 2 / 5)
+    assert bootstrap_p_value(np.array([0.1, np.nan, 0.2])) == pytest.approx(2 / 3)
+    assert bootstrap_p_value(np.zeros(50)) == 1
+    assert np.isnan(bootstrap_p_value(np.array([np.nan])))
+
+
+def test_holm_by_hand_with_an_undefined_member():
+    found = holm([0.01, 0.04, np.nan, 0.03, 0.005])
+    assert found == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)
+
+
+@pytest.mark.parametrize(("only_a", "only_b"), [(0, 0), (5, 0), (3, 9), (40, 41), (900, 1100)])
+def test_mcnemar_equals_the_exact_binomial_test(only_a, only_b):
+    stats = pytest.importorskip("scipy.stats")
+    expected = 1 if only_a + only_b == 0 else stats.binomtest(only_a, only_a + only_b).pvalue
+    assert mcnemar_p_value(only_a, only_b) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_predictions_read_from_a_table_are_those_that_were_written(task):
+    arrays = single_label() if task == "classification" else multi_label(n=200)
+    order = np.random.default_rng(0).permutation(200)
+    groups = [None if i % 2 else f"scene {i}" for i in range(200)]
+    columns = {
+        "sample_id": pa.array(IDS[order]),
+        "group_id": pa.array([groups[i] for i in order], pa.string()),
+    }
+    for name, array in zip(("target", "prediction", "scores"), arrays, strict=True):
+        array = array[order]
+        if array.ndim == 2:
+            columns[name] = pa.FixedSizeListArray.from_arrays(
+                pa.array(array.ravel()), array.shape[1]
+            )
+        else:
+            columns[name] = pa.array(array)
+    # more than one chunk, and one that does not start at its buffer's beginning
+    table = pa.concat_tables([pa.table(columns).slice(0, 90), pa.table(columns).slice(90)])
+    classes = NAMES[: arrays[2].shape[1]]
+    found = Predictions.from_table(table, {"task": task, "classes": classes})
+    expected = predictions(arrays, task=task, groups=groups)
+    for name in ("sample_ids", "groups", "target", "prediction", "scores"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+    assert found.classes == classes
+
+
+def test_tables_with_missing_columns_or_entries_are_refused():
+    table = pa.table(
+        {"sample_id": ["a"], "target": [0], "prediction": pa.array([None], pa.int32())}
+    )
+    metadata = {"task": "classification", "classes": ["x"]}
+    with pytest.raises(PermafrostError, match="lacks the columns scores"):
+        Predictions.from_table(table, metadata)
+    scores = pa.FixedSizeListArray.from_arrays(pa.array([1.0]), 1)
+    with pytest.raises(PermafrostError, match="'prediction' .* empty entries"):
+        Predictions.from_table(table.append_column("scores", scores), metadata)

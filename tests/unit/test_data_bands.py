@@ -1,0 +1,115 @@
+"""Bands are found by true or unambiguous names; units are declared."""
+
+import numpy as np
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.data.bands import SENSORS, Band, dataset_bands, known_band, select_bands
+from permafrost.data.units import check_dtype, check_range, resolve_unit
+
+SENTINEL2 = dataset_bands(list(SENSORS["sentinel2-l1c"]), "sentinel2-l1c")
+
+
+def names(bands, selection):
+    return [bands[i].name for i in select_bands(bands, selection)]
+
+
+def test_sentinel2_has_13_bands_and_no_cirrus_at_surface_level():
+    assert len(SENSORS["sentinel2-l1c"]) == 13
+    assert set(SENSORS["sentinel2-l1c"]) - set(SENSORS["sentinel2-l2a"]) == {"B10"}
+
+
+def test_rgb_is_red_green_blue_whatever_the_order_of_the_files():
+    assert names(SENTINEL2, "rgb") == ["B04", "B03", "B02"]
+    assert names(dataset_bands(["blue", "green", "red", "nir"], "naip"), "rgb") == [
+        "red",
+        "green",
+        "blue",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "band"),
+    [
+        ("B02", "B02"),
+        ("B2", "B02"),
+        ("b2", "B02"),
+        ("S2_B02", "B02"),
+        ("blue", "B02"),
+        ("8A", "B8A"),
+        ("B08A", "B8A"),
+        ("nir", "B08"),
+        ("swir1", "B11"),
+        ("B12", "B12"),
+    ],
+)
+def test_spellings_of_a_band(spelling, band):
+    assert names(SENTINEL2, [spelling]) == [band]
+
+
+def test_a_narrow_near_infrared_is_never_taken_for_the_wide_one():
+    assert (
+        known_band("sentinel2", "B8A").wavelength_nm != known_band("sentinel2", "B08").wavelength_nm
+    )
+    with pytest.raises(PermafrostError, match="no band 'nir'"):
+        select_bands([band for band in SENTINEL2 if band.name != "B08"], ["nir"])
+
+
+def test_the_selection_keeps_its_own_order():
+    assert names(SENTINEL2, ["B12", "B01", "nir"]) == ["B12", "B01", "B08"]
+
+
+def test_an_unknown_band_lists_what_exists():
+    with pytest.raises(PermafrostError, match=r"no band 'B13'; the bands are B01 \(coastal\), B02"):
+        select_bands(SENTINEL2, ["B13"])
+
+
+def test_a_common_name_of_two_bands_is_ambiguous():
+    bands = [*SENTINEL2, *dataset_bands([{"name": "aerial_red", "common_name": "red"}], None)]
+    with pytest.raises(PermafrostError, match="ambiguous: B04, aerial_red"):
+        select_bands(bands, "rgb")
+    assert names(bands, ["aerial_red"]) == ["aerial_red"]
+
+
+def test_a_band_selected_twice_is_an_error():
+    with pytest.raises(PermafrostError, match="twice"):
+        select_bands(SENTINEL2, ["B02", "blue"])
+
+
+def test_a_misspelled_selection_is_no_list_of_letters():
+    with pytest.raises(PermafrostError, match="'all', 'rgb' or a list"):
+        select_bands(SENTINEL2, "RGB")
+
+
+def test_the_same_names_mean_other_wavelengths_on_another_sensor():
+    assert known_band("landsat8", "B5").common_name == "nir"
+    assert known_band("sentinel2", "B5").common_name == "rededge1"
+
+
+def test_bands_of_a_card_can_be_selected_from():
+    card = [{"name": "VV", "common_name": "vv"}, {"name": "B04", "common_name": "red"}]
+    assert select_bands(card, ["red", "VV"]) == [1, 0]
+
+
+def test_declared_twice_and_unknown_sensor_are_errors():
+    with pytest.raises(PermafrostError, match="declared twice: B02"):
+        dataset_bands(["B02", "B2"], "sentinel2")
+    with pytest.raises(PermafrostError, match="did you mean 'sentinel2"):
+        dataset_bands(["B02"], "sentinel-2")
+
+
+def test_a_mapping_overrides_what_the_sensor_says():
+    (band,) = dataset_bands([{"name": "B04", "unit": "reflectance"}], "sentinel2")
+    assert band == Band("B04", "red", 664.6, "sentinel2", "reflectance")
+
+
+def test_units():
+    assert resolve_unit({"unit": "uint8"}, where="x")["scale"] == pytest.approx(1 / 255)
+    with pytest.raises(PermafrostError, match="needs a scale"):
+        resolve_unit({"unit": "digital_number"}, where="x")
+    with pytest.raises(PermafrostError, match="images hold uint16"):
+        check_dtype("uint8", np.uint16, where="x")
+    check_dtype("digital_number", np.uint16, where="x")
+    reflectance = resolve_unit({"unit": "reflectance"}, where="x")
+    check_range("B04", reflectance, 0.0, 1.4, where="x")
+    with pytest.raises(PermafrostError, match="values reach 4000"):
+        check_range("B04", reflectance, 0.0, 4000.0, where="x")

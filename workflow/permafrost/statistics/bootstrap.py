@@ -1,0 +1,124 @@
+"""Intervals for every metric of a test set, by resampling its independent units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.metrics.classification.evaluate import LOWER_IS_BETTER, PRIMARY, evaluate
+
+from .families import make_family
+from .intervals import bca_interval, check_method, percentile_interval
+from .resamples import iter_jackknife, iter_resamples
+from .units import find_units
+
+
+def bootstrap_scores(
+    target,
+    prediction,
+    scores,
+    *,
+    task: str,
+    classes: list[str],
+    groups=None,
+    sample_ids=None,
+    resamples: int = 200,
+    confidence: float = 0.95,
+    seed: int,
+    method: str = "percentile",
+) -> list[dict]:
+    """Value and interval of every metric of `task`.
+
+    Parameters
+    ----------
+    target, prediction : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
+    scores : (N, K) or (N, L), column c belongs to class c.
+    classes : names of the K or L classes.
+    groups : (N,) names of groups, None where unknown; units are groups where known, else images.
+    sample_ids : (N,) unique names. Give them: without, the resamples depend on the row order.
+    seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
+    method : ``percentile``, or ``bca`` (an interval per metric that has none falls back to
+        percentile, and its row's ``method`` says so).
+
+    Returns
+    -------
+    Rows ``metric, class (None for overall), value, lower, upper, confidence, method, resamples,
+    n_undefined, unit, n_units, n_test, primary, higher_is_better, bootstrap_seed``.
+    The value is that of the whole test set. Resamples on which a metric is undefined (such as the
+    recall of a class that was not drawn) do not enter its interval and are counted in
+    ``n_undefined``.
+    """
+    check_method(method, confidence)
+    # evaluating comes first: it checks the arrays
+    values = evaluate(target, prediction, scores, task=task, classes=len(classes))
+    units = find_units(len(target), sample_ids=sample_ids, groups=groups)
+    family = make_family(
+        target, prediction, scores, task=task, classes=len(classes), units=units.index
+    )
+    replicates = gather(family, iter_resamples(units.count, resamples, seed))
+    left_out = gather(family, iter_jackknife(units.count)) if method == "bca" else None
+    common = {
+        "confidence": confidence,
+        "resamples": resamples,
+        "unit": units.kind,
+        "n_units": units.count,
+        "n_test": len(target),
+        "bootstrap_seed": seed,
+    }
+    rows = []
+    for metric, value in values.items():
+        for column, name in _columns(value, classes):
+            pick = ... if column is None else column
+            row = _interval(
+                float(np.asarray(value)[pick]),
+                replicates[metric][pick],
+                None if left_out is None else left_out[metric][pick],
+                confidence,
+            )
+            row = {"metric": metric, "class": name, **row, **common}
+            row["primary"] = metric == PRIMARY[task]
+            row["higher_is_better"] = metric not in LOWER_IS_BETTER
+            rows.append(row)
+    return rows
+
+
+def gather(family, blocks, metrics=None) -> dict[str, np.ndarray]:
+    """Replicates on blocks of resamples, joined; see the families."""
+    parts = [family.replicates(resamples, metrics) for resamples in blocks]
+    return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+
+
+def binomial_accuracy_interval(
+    correct: int, n_images: int, *, resamples: int = 200, confidence: float = 0.95, seed
+) -> tuple[float, float]:
+    """Percentile interval of accuracy from its law on resamples, without drawing them.
+
+    When images are the units, the number of right answers in a resample is Binomial(N, accuracy),
+    so it can be drawn itself. The interval has the same distribution as that of
+    `bootstrap_scores`, but it comes from other resamples: it does not pair with other backbones
+    and says nothing of groups.
+    """
+    check_method("percentile", confidence)
+    generator = np.random.Generator(np.random.PCG64(seed))
+    drawn = generator.binomial(n_images, correct / n_images, size=resamples)
+    return percentile_interval(drawn / n_images, confidence)
+
+
+def _columns(value, classes):
+    if np.ndim(value) == 0:
+        return [(None, None)]
+    return list(enumerate(classes))
+
+
+def _interval(value: float, replicates, left_out, confidence: float) -> dict:
+    bounds, method = None, "percentile"
+    if left_out is not None:
+        bounds, method = bca_interval(value, replicates, left_out, confidence), "bca"
+    if bounds is None:
+        bounds, method = percentile_interval(replicates, confidence), "percentile"
+    return {
+        "value": value,
+        "lower": bounds[0],
+        "upper": bounds[1],
+        "method": method,
+        "n_undefined": int(np.count_nonzero(np.isnan(replicates))),
+    }

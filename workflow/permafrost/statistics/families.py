@@ -1,0 +1,155 @@
+"""Every metric of a task on many resamples at once, from what a resample's counts suffice for.
+
+A family is made from a test set's predictions and then asked for its values on resamples. It
+yields the same names as `metrics.classification.evaluate`, each with a trailing axis of resamples.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from permafrost.metrics.classification.evaluate import (
+    PER_CLASS,
+    TOP_K,
+    check_task,
+    check_width,
+    overall_metrics,
+)
+from permafrost.metrics.classification.per_class import divide, macro_means, mean_of_defined
+from permafrost.metrics.classification.topk import top_k_hits
+
+from .rankings import Ranking
+from .resamples import Resamples
+from .totals import Segments
+
+
+class SingleLabel:
+    """Metrics of single-label classification from hits and misses per class.
+
+    Parameters
+    ----------
+    target, prediction : (N,) class ids in [0, K).
+    scores : (N, K).
+    classes : K.
+    units : (N,) unit of each sample.
+    """
+
+    def __init__(self, target, prediction, scores, classes: int, units) -> None:
+        self.classes, self.units, self.scores = classes, np.asarray(units), scores
+        self.target, self.prediction = np.asarray(target), np.asarray(prediction)
+        self.hit = self.target == self.prediction
+        self.sizes = np.bincount(self.units)
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
+        wanted = set(_names("classification", self.classes) if metrics is None else metrics)
+        drawn = self._drawn(resamples)
+        values = {}
+        if "accuracy" in wanted:
+            values["accuracy"] = share_of(self.hit, self.units, resamples, drawn)
+        if "top5_accuracy" in wanted:
+            values["top5_accuracy"] = share_of(self._top_hits, self.units, resamples, drawn)
+        if wanted - set(values):
+            values.update(self._per_class(resamples))
+        return {name: values[name] for name in values if name in wanted}
+
+    @cached_property
+    def _top_hits(self) -> np.ndarray:
+        return top_k_hits(self.target, self.scores, TOP_K)
+
+    def _drawn(self, resamples: Resamples):
+        """Number of samples in each resample: (B,) where groups differ in size, else one number."""
+        if len(self.sizes) == len(self.units):
+            return resamples.size
+        everything = Segments(self.units, [0, len(self.units)])
+        return everything.totals(resamples)[0].astype(np.int64)
+
+    def _per_class(self, resamples: Resamples) -> dict[str, np.ndarray]:
+        hits = self._by_class(self.target, self.hit, resamples)
+        targets = hits + self._by_class(self.target, ~self.hit, resamples)
+        predictions = hits + self._by_class(self.prediction, ~self.hit, resamples)
+        recall = divide(hits, targets)
+        return {
+            "balanced_accuracy": mean_of_defined(recall),
+            **macro_means(hits, targets, predictions),
+            "recall": recall,
+            "precision": divide(hits, predictions),
+        }
+
+    def _by_class(self, labels, chosen: np.ndarray, resamples: Resamples) -> np.ndarray:
+        """(K, B) int64 number of the `chosen` samples of each class in each resample."""
+        segments = Segments.by_label(self.units[chosen], labels[chosen], self.classes)
+        return segments.totals(resamples).astype(np.int64)
+
+
+class MultiLabel:
+    """Average precisions of multi-label classification from rankings that are sorted once.
+
+    Parameters
+    ----------
+    target : (N, L) of 0 and 1.
+    prediction : unused; no metric of this task needs a threshold.
+    scores : (N, L) without NaN.
+    classes : L.
+    units : (N,) unit of each sample.
+    """
+
+    def __init__(self, target, prediction, scores, classes: int, units) -> None:
+        self.target, self.scores = np.asarray(target) != 0, np.asarray(scores)
+        self.classes, self.units = classes, np.asarray(units)
+        self._rankings: dict[int | None, Ranking] = {}
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,), or (L, B) per class, on each resample; NaN if undefined."""
+        wanted = set(_names("multilabel", self.classes) if metrics is None else metrics)
+        values = {}
+        if "micro_ap" in wanted:
+            values["micro_ap"] = self._ranking(None).average_precision(resamples)
+        if wanted - {"micro_ap"}:
+            each = np.stack(
+                [self._ranking(label).average_precision(resamples) for label in range(self.classes)]
+            )
+            values.update(macro_ap=mean_of_defined(each), average_precision=each)
+        return {name: values[name] for name in values if name in wanted}
+
+    def _ranking(self, label: int | None) -> Ranking:
+        """The ranking of one class, or of all entries together; kept for the next block."""
+        if label not in self._rankings:
+            if label is None:
+                units = np.repeat(self.units, self.classes)
+                ranking = Ranking(self.target.ravel(), self.scores.ravel(), units)
+            else:
+                ranking = Ranking(self.target[:, label], self.scores[:, label], self.units)
+            self._rankings[label] = ranking
+        return self._rankings[label]
+
+
+def share_of(hit: np.ndarray, units: np.ndarray, resamples: Resamples, drawn) -> np.ndarray:
+    """(B,) share of samples with `hit` in each resample, summing only the rarer outcome's rows.
+
+    Parameters
+    ----------
+    hit : (N,) bool.
+    units : (N,) unit of each sample.
+    drawn : number of samples in each resample, (B,) or one for all.
+    """
+    rarer = hit if np.count_nonzero(hit) * 2 <= len(hit) else ~hit
+    rows = units[rarer]
+    total = Segments(rows, [0, len(rows)]).totals(resamples)[0].astype(np.int64)
+    return divide(total if rarer is hit else drawn - total, drawn)
+
+
+FAMILIES = {"classification": SingleLabel, "multilabel": MultiLabel}
+
+
+def make_family(target, prediction, scores, *, task: str, classes: int, units):
+    """The family of `task`; raises PermafrostError for another task or a wrong score width."""
+    check_task(task)
+    check_width(scores, classes)
+    return FAMILIES[task](target, prediction, scores, classes, units)
+
+
+def _names(task: str, classes: int) -> tuple[str, ...]:
+    return overall_metrics(task, classes) + PER_CLASS[task]

@@ -1,0 +1,80 @@
+"""Intervals from bootstrap replicates: percentile, and bias-corrected and accelerated (BCa)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+
+METHODS = ("percentile", "bca")
+
+
+def check_method(method: str, confidence: float) -> None:
+    """Refuse an unknown kind of interval and a confidence outside (0, 1)."""
+    if method not in METHODS:
+        raise PermafrostError(
+            f"no interval is called {method!r}", remedy=near_names(method, METHODS)
+        )
+    if not 0 < confidence < 1:
+        raise PermafrostError(
+            f"the confidence {confidence} is not between 0 and 1", remedy="give for example 0.95"
+        )
+
+
+def percentile_interval(replicates: np.ndarray, confidence: float) -> tuple[float, float]:
+    """The central `confidence` share of the replicates, linearly interpolated.
+
+    Undefined (NaN) replicates are left out; the caller counts them. NaN, NaN if none is left.
+    """
+    return _quantiles(replicates, (1 - confidence) / 2, (1 + confidence) / 2)
+
+
+def bca_interval(
+    value: float, replicates: np.ndarray, jackknife: np.ndarray, confidence: float
+) -> tuple[float, float] | None:
+    """Efron's BCa interval: percentiles moved for bias and for a variance that changes.
+
+    Parameters
+    ----------
+    value : the metric on the whole test set.
+    replicates : (B,) values on resamples; NaN is left out.
+    jackknife : (U,) values with one unit left out; NaN is left out.
+
+    Returns
+    -------
+    The interval, or None where BCa does not exist: all replicates on one side of the value, or no
+    variation in the jackknife. The caller then takes the percentile interval and says so.
+
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), equations 14.9 to 14.15;
+    replicates that equal the value count half, as metrics of a finite test set are discrete.
+    """
+    from statistics import NormalDist
+
+    replicates = replicates[~np.isnan(replicates)]
+    jackknife = jackknife[~np.isnan(jackknife)]
+    if math.isnan(value) or not replicates.size or not jackknife.size:
+        return None
+    below = np.count_nonzero(replicates < value) + np.count_nonzero(replicates == value) / 2
+    deviations = jackknife.mean() - jackknife
+    spread = float(np.sum(deviations**2))
+    # rounding leaves a spread of about 1e-32 per unit where all values are the same
+    if not 0 < below < replicates.size or spread <= 1e-28 * jackknife.size:
+        return None
+    normal = NormalDist()
+    bias = normal.inv_cdf(below / replicates.size)
+    acceleration = float(np.sum(deviations**3)) / (6 * spread**1.5)
+    levels = []
+    for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
+        shifted = bias + normal.inv_cdf(tail)
+        levels.append(normal.cdf(bias + shifted / (1 - acceleration * shifted)))
+    return _quantiles(replicates, *levels)
+
+
+def _quantiles(replicates: np.ndarray, low: float, high: float) -> tuple[float, float]:
+    defined = replicates[~np.isnan(replicates)]
+    if not defined.size:
+        return float("nan"), float("nan")
+    lower, upper = np.quantile(defined, [low, high])
+    return float(lower), float(upper)
