@@ -1,0 +1,1 @@
+"""From files, archives and dataset libraries to image stores and their cards."""

@@ -1,0 +1,225 @@
+"""Sensors, their bands, and the selection of bands by name.
+
+Wavelengths are band centres in nanometres as the operators publish them (Sentinel-2A, Landsat-8 OLI
+and TIRS); Sentinel-1 C band is 5.6 cm = 5.6e7 nm and is left out: no optical model can use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from permafrost.core.errors import PermafrostError, near_names
+
+RGB = ("red", "green", "blue")
+
+
+@dataclass(frozen=True)
+class Band:
+    """One band of a dataset: what it is called, where it looks, what its values mean."""
+
+    name: str
+    common_name: str | None = None
+    wavelength_nm: float | None = None
+    sensor: str | None = None
+    unit: str | None = None
+    scale: float | None = None
+    offset: float | None = None
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+_SENTINEL2 = {
+    "B01": ("coastal", 442.7),
+    "B02": ("blue", 492.4),
+    "B03": ("green", 559.8),
+    "B04": ("red", 664.6),
+    "B05": ("rededge1", 704.1),
+    "B06": ("rededge2", 740.5),
+    "B07": ("rededge3", 782.8),
+    "B08": ("nir", 832.8),
+    "B8A": ("nir08", 864.7),
+    "B09": ("water_vapour", 945.1),
+    "B10": ("cirrus", 1373.5),
+    "B11": ("swir16", 1613.7),
+    "B12": ("swir22", 2202.4),
+}
+_PHOTO = {"red": ("red", 665.0), "green": ("green", 560.0), "blue": ("blue", 490.0)}
+
+#: sensor -> band name -> (common name, centre wavelength in nm)
+SENSORS: dict[str, dict[str, tuple[str | None, float | None]]] = {
+    "sentinel2-l1c": _SENTINEL2,
+    # the cirrus band does not exist at surface level
+    "sentinel2-l2a": {name: band for name, band in _SENTINEL2.items() if name != "B10"},
+    # processing level not known or mixed
+    "sentinel2": _SENTINEL2,
+    "sentinel1": {"VV": ("vv", None), "VH": ("vh", None), "HH": ("hh", None), "HV": ("hv", None)},
+    "landsat8": {
+        "B1": ("coastal", 443.0),
+        "B2": ("blue", 482.0),
+        "B3": ("green", 561.4),
+        "B4": ("red", 654.6),
+        "B5": ("nir", 864.7),
+        "B6": ("swir16", 1608.9),
+        "B7": ("swir22", 2200.7),
+        "B8": ("pan", 589.5),
+        "B9": ("cirrus", 1373.4),
+        "B10": ("thermal1", 10895.0),
+        "B11": ("thermal2", 12005.0),
+    },
+    "naip": {**_PHOTO, "nir": ("nir", 830.0)},
+    "aerial": {**_PHOTO, "nir": ("nir", 830.0)},
+    "rgb": _PHOTO,
+}
+
+_COMMON_ALIASES = {
+    "r": "red",
+    "g": "green",
+    "b": "blue",
+    "n": "nir",
+    "near_infrared": "nir",
+    "nearinfrared": "nir",
+    "coastal_aerosol": "coastal",
+    "aerosol": "coastal",
+    "nir_narrow": "nir08",
+    "narrow_nir": "nir08",
+    "rededge_1": "rededge1",
+    "rededge_2": "rededge2",
+    "rededge_3": "rededge3",
+    "red_edge_1": "rededge1",
+    "red_edge_2": "rededge2",
+    "red_edge_3": "rededge3",
+    "swir1": "swir16",
+    "swir2": "swir22",
+    "swir_1": "swir16",
+    "swir_2": "swir22",
+    "water_vapor": "water_vapour",
+}
+
+
+def known_band(sensor: str, name: str, *, where: object = None) -> Band:
+    """The band `name` (true name, padded or not, or common name) of a sensor of the registry."""
+    if sensor not in SENSORS:
+        raise PermafrostError(
+            f"unknown sensor {sensor!r}; {near_names(sensor, SENSORS)}",
+            where=where,
+            remedy="use a known sensor, or give each band's wavelength_nm and no sensor",
+        )
+    bands = [Band(key, common, nm, sensor) for key, (common, nm) in SENSORS[sensor].items()]
+    return bands[_find(name, bands, where=where)]
+
+
+def dataset_bands(declared: Sequence, sensor: str | None, *, where: object = None) -> list[Band]:
+    """The bands of a dataset in file order, from its entry.
+
+    Parameters
+    ----------
+    declared : names, or mappings with ``name`` and any of the fields of `Band`; what a mapping does
+        not give is taken from the sensor where the sensor knows the name.
+    sensor : the sensor of all bands that name none themselves; None for bands of no known sensor.
+    """
+    bands = [_declared_band(item, sensor, where) for item in declared]
+    names = [band.name for band in bands]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PermafrostError(
+            f"bands are declared twice: {', '.join(twice)}",
+            where=where,
+            remedy="name each band once",
+        )
+    return bands
+
+
+def _declared_band(item, sensor: str | None, where) -> Band:
+    given = {"name": item} if isinstance(item, str) else dict(item)
+    sensor = given.get("sensor", sensor)
+    if sensor is None:
+        return Band(**given)
+    if isinstance(item, str) or not {"common_name", "wavelength_nm"} <= set(given):
+        known = known_band(sensor, given["name"], where=where)
+        given = {**known.as_dict(), **given}
+    if isinstance(item, str):
+        given["name"] = known.name
+    return Band(**{**given, "sensor": sensor})
+
+
+def select_bands(bands: Sequence, selection) -> list[int]:
+    """Positions of the selected bands, in the order of the selection.
+
+    Parameters
+    ----------
+    bands : `Band` objects, or the card's mappings with ``name`` and ``common_name``.
+    selection : ``"all"``, ``"rgb"`` (red, green, blue), or a list of names. A name is the band's true
+        name (``B02``, also unpadded ``B2``) or its common name (``blue``) where only one band has it.
+
+    Raises
+    ------
+    PermafrostError : a name is unknown or belongs to several bands; lists what exists.
+    """
+    bands = [band if isinstance(band, Band) else _from_card(band) for band in bands]
+    if selection == "all":
+        return list(range(len(bands)))
+    names = list(RGB) if selection == "rgb" else selection
+    if isinstance(names, str) or not names:
+        raise PermafrostError(
+            f"bands are selected by 'all', 'rgb' or a list of names, not by {selection!r}; "
+            f"{describe_bands(bands)}",
+            remedy="correct the selection",
+        )
+    found = [_find(name, bands) for name in names]
+    if len(set(found)) < len(found):
+        raise PermafrostError(
+            f"a band is selected twice in {list(names)}; {describe_bands(bands)}",
+            remedy="name each band once",
+        )
+    return found
+
+
+def describe_bands(bands: Sequence[Band]) -> str:
+    """``the bands are B02 (blue), B03 (green), …``: the end of every error about a band."""
+    shown = [f"{b.name} ({b.common_name})" if b.common_name else b.name for b in bands]
+    return "the bands are " + (", ".join(shown) or "none")
+
+
+def normal_name(name: str) -> str:
+    """Band names as people write them, made comparable: ``S2_B2``, ``b02`` -> ``b02``."""
+    text = re.sub(r"^(s2|s1|sentinel2|sentinel1|l8)[_\-:]", "", str(name).strip().lower())
+    number = re.fullmatch(r"b(?:and)?[_\- ]?0*(\d+)(a?)", text) or re.fullmatch(
+        r"0*(\d+)(a?)", text
+    )
+    if number:
+        digits, letter = number.groups()
+        return f"b{digits}{letter}" if letter else f"b{int(digits):02d}"
+    text = re.sub(r"[\s\-]+", "_", text)
+    return _COMMON_ALIASES.get(text, text)
+
+
+def _find(name: str, bands: Sequence[Band], *, where: object = None) -> int:
+    """Position of the one band meant by `name`: the exact name first, then other spellings."""
+    exact = [i for i, band in enumerate(bands) if band.name == name]
+    wanted = normal_name(name)
+    spelled = [i for i, band in enumerate(bands) if normal_name(band.name) == wanted]
+    common = [i for i, band in enumerate(bands) if band.common_name == wanted]
+    for hits in (exact, spelled, common):
+        if len(hits) == 1:
+            return hits[0]
+        if hits:
+            raise PermafrostError(
+                f"the band {name!r} is ambiguous: {', '.join(bands[i].name for i in hits)} "
+                f"are all called that; {describe_bands(bands)}",
+                where=where,
+                remedy="use the true name of the band",
+            )
+    raise PermafrostError(
+        f"there is no band {name!r}; {describe_bands(bands)}",
+        where=where,
+        remedy="use a name from this list",
+    )
+
+
+def _from_card(band: dict) -> Band:
+    return Band(
+        band["name"], band.get("common_name"), band.get("wavelength_nm"), band.get("sensor")
+    )

@@ -1,0 +1,63 @@
+"""The card of a dataset: what its image stores hold, written beside them as plain JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_file
+from permafrost.core.tables import check_fingerprint
+
+KEYS = frozenset(
+    [
+        "dataset",
+        "title",
+        "task",
+        "fingerprint",
+        "bands",
+        "selected",
+        "classes",
+        "ignore_index",
+        "dead_classes",
+        "splits",
+        "split_method",
+        "split_seed",
+        "spatially_random",
+        "audit",
+        "image_size",
+        "gsd_m",
+        "licence",
+        "citation",
+    ]
+)
+
+
+def write_card(path, card: dict) -> None:
+    """Write the card whole; refuses a card with missing or unknown keys (a programming error)."""
+    if set(card) != KEYS:
+        raise TypeError(f"card keys: {sorted(set(card) ^ KEYS)}")
+    with whole_file(path) as partial:
+        text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def read_card(path, *, expect: str | None = None) -> dict:
+    """The card; one that is missing, damaged or of another plan is refused by name."""
+    path = Path(path)
+    remedy = "delete the folder and run snakemake again"
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise PermafrostError(
+            "the card does not exist", where=path, remedy="run snakemake"
+        ) from error
+    except ValueError as error:
+        raise PermafrostError(
+            f"not a readable card ({error})", where=path, remedy=remedy
+        ) from error
+    if not isinstance(card, dict) or set(card) != KEYS:
+        raise PermafrostError("not a complete card", where=path, remedy=remedy)
+    if expect is not None:
+        check_fingerprint(path, card["fingerprint"], expect)
+    return card

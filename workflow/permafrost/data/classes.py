@@ -1,0 +1,54 @@
+"""How the labels of a dataset are spread over its splits, and what must not be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .records import Record
+
+
+def label_array(records: Sequence[Record], task: str) -> np.ndarray:
+    """(N,) int64 class ids, or (N, L) uint8 for several labels."""
+    labels = [record.label for record in records]
+    return np.array(labels, dtype=np.int64 if task == "classification" else np.uint8)
+
+
+def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarray:
+    """(K,) number of images per class; an image with several labels counts for each."""
+    labels = label_array(records, task)
+    if task == "classification":
+        return np.bincount(labels, minlength=classes)
+    return labels.sum(axis=0, dtype=np.int64)
+
+
+def check_classes(
+    classes: Sequence[str], counts: dict[str, np.ndarray], *, allow_missing: bool, where: object
+) -> None:
+    """Refuse a dataset with a class that train does not hold: no probe could ever name it."""
+    missing = [name for name, count in zip(classes, counts["train"], strict=True) if count == 0]
+    if missing and not allow_missing:
+        elsewhere = [
+            name
+            for name in missing
+            if any(counts[split][list(classes).index(name)] for split in ("val", "test"))
+        ]
+        detail = f" ({', '.join(elsewhere)} in val or test)" if elsewhere else ""
+        raise PermafrostError(
+            f"train holds nothing of {_count(len(missing), 'class')}: {', '.join(missing)}{detail}",
+            where=where,
+            remedy="change the splits, remove the class from classes, or set"
+            " allow_missing_classes: true to go on regardless",
+        )
+
+
+def dead_classes(counts: dict[str, np.ndarray]) -> list[int]:
+    """Ids of classes that no split holds."""
+    return np.flatnonzero(sum(counts.values()) == 0).tolist()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}es"

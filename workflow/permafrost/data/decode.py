@@ -1,0 +1,220 @@
+"""Encoded bytes to pixels: JPEG and PNG by Pillow, TIFF and GeoTIFF by rasterio.
+
+The format is told by the first bytes, never by the name. What has more than one reading (palettes,
+transparency, CMYK, grey in a colour dataset) is an error unless the entry permits the conversion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .records import Decoded
+
+#: conversion -> what the entry permits by naming it
+CONVERSIONS = {
+    "palette": "replace palette indices by their colours",
+    "alpha": "drop the transparency channel",
+    "cmyk": "convert CMYK to RGB",
+    "gray": "repeat a single channel for every declared band",
+}
+
+
+class UnreadableImage(Exception):
+    """One image that cannot be used, and why; collected by `prepare` into one error."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How the images of a dataset are to be read.
+
+    Parameters
+    ----------
+    bands : number of bands the entry declares.
+    convert : permitted conversions, see `CONVERSIONS`.
+    nodata_declared : True when the entry says what nodata pixels are (or that there are none).
+    """
+
+    bands: int
+    convert: frozenset[str] = frozenset()
+    nodata_declared: bool = False
+
+
+@contextlib.contextmanager
+def no_truncated_images() -> Iterator[None]:
+    """Pillow's global switch that fills cut-off images with grey is off meanwhile, then restored."""
+    from PIL import ImageFile
+
+    before = ImageFile.LOAD_TRUNCATED_IMAGES
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        yield
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
+
+
+def image_format(data: bytes) -> str | None:
+    """``jpeg``, ``png`` or ``tiff`` by the first bytes, else None."""
+    if data[:3] == b"\xff\xd8\xff":
+        return "jpeg"
+    if data[:8] == b"\x89PNG\r\n\x1a\n":
+        return "png"
+    if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
+        return "tiff"
+    return None
+
+
+def decode_image(data: bytes, decoding: Decoding) -> Decoded:
+    """Pixels (C, H, W) in their native type, with lon/lat where the file is georeferenced.
+
+    Raises
+    ------
+    UnreadableImage : the bytes are no such image, are cut off, or need a conversion that the entry
+        does not permit.
+    """
+    kind = image_format(data)
+    if kind is None:
+        raise UnreadableImage("empty" if not data else "neither JPEG, PNG nor TIFF")
+    try:
+        if kind == "tiff":
+            return read_tiff(data, decoding)
+        if kind == "png" and _is_deep_colour_png(data):
+            return Decoded(_fit_bands(_deep_png(data), decoding, alpha=None))
+        return Decoded(_pillow(data, decoding))
+    except UnreadableImage:
+        raise
+    # decoders fail in many ways on damaged bytes; each means the same here
+    except Exception as error:
+        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+
+
+def decode_mask(data: bytes) -> np.ndarray:
+    """(H, W) of a one-channel image as it is stored; palette indices are the labels."""
+    from PIL import Image
+
+    if image_format(data) == "tiff":
+        image = read_tiff(data, Decoding(bands=1, nodata_declared=True)).image
+        return image[0]
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            array = np.asarray(image)
+    except Exception as error:
+        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+    if array.ndim != 2:
+        raise UnreadableImage(f"a mask needs one channel, this has {array.shape[-1]}")
+    return array
+
+
+def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            raise UnreadableImage(f"holds {image.n_frames} images, not one")
+        image.load()
+        if image.mode in ("P", "PA"):
+            _permit("palette", decoding, "has a palette")
+            image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+        elif image.mode == "CMYK":
+            _permit("cmyk", decoding, "is CMYK")
+            image = image.convert("RGB")
+        elif image.mode == "1":
+            raise UnreadableImage("is bilevel (1 bit per pixel), which is no image of a sensor")
+        alpha = -1 if image.mode in ("RGBA", "LA") else None
+        array = np.asarray(image)
+    array = array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
+    return _fit_bands(array, decoding, alpha=alpha)
+
+
+def _is_deep_colour_png(data: bytes) -> bool:
+    """16 bits per channel and more than one channel: Pillow would cut these to 8 bits in silence."""
+    return data[24] == 16 and data[25] in (2, 4, 6)
+
+
+def _deep_png(data: bytes) -> np.ndarray:
+    from imagecodecs import png_decode
+
+    return png_decode(data).transpose(2, 0, 1)
+
+
+def read_tiff(data: bytes, decoding: Decoding) -> Decoded:
+    """All bands of a TIFF with one page; lon/lat of its centre where it has a CRS."""
+    from rasterio.enums import ColorInterp
+
+    with _open_tiff(data) as dataset:
+        if len(dataset.subdatasets) > 1:
+            raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
+        array = dataset.read()
+        lon, lat = centre_lonlat(dataset)
+        nodata, interpretation = dataset.nodata, dataset.colorinterp
+    if interpretation[0] == ColorInterp.palette:
+        raise UnreadableImage("has a palette; store colours or labels instead")
+    if np.iscomplexobj(array):
+        raise UnreadableImage(f"holds complex values ({array.dtype})")
+    if nodata is not None and not decoding.nodata_declared and (array == nodata).any():
+        raise UnreadableImage(
+            f"marks {nodata:g} as nodata and holds it; say in the entry what nodata is:"
+            f" nodata: {{value: {nodata:g}, fill: 0}}, or nodata: keep"
+        )
+    alpha = -1 if interpretation[-1] == ColorInterp.alpha else None
+    return Decoded(_fit_bands(array, decoding, alpha=alpha), lon=lon, lat=lat)
+
+
+def centre_lonlat(dataset) -> tuple[float | None, float | None]:
+    """lon, lat (WGS 84) of the centre of an open rasterio dataset; None without a CRS."""
+    if dataset.crs is None or dataset.transform.is_identity:
+        return None, None
+    from rasterio.warp import transform
+
+    x, y = dataset.transform @ (dataset.width / 2, dataset.height / 2)
+    (lon,), (lat,) = transform(dataset.crs, "EPSG:4326", [x], [y])
+    return float(lon), float(lat)
+
+
+def tiff_lonlat(data: bytes) -> tuple[float | None, float | None]:
+    """lon, lat from the header of a TIFF, without decoding its pixels."""
+    try:
+        with _open_tiff(data) as dataset:
+            return centre_lonlat(dataset)
+    except Exception as error:
+        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+
+
+@contextlib.contextmanager
+def _open_tiff(data: bytes):
+    import warnings
+
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.MemoryFile(data) as memory, memory.open() as dataset:
+            yield dataset
+
+
+def _fit_bands(array: np.ndarray, decoding: Decoding, *, alpha: int | None) -> np.ndarray:
+    """(C, H, W) with as many bands as declared, by permitted conversions only."""
+    count = array.shape[0]
+    if count == decoding.bands:
+        return array
+    if alpha is not None and count - 1 in (1, decoding.bands):
+        _permit("alpha", decoding, "has transparency")
+        array, count = array[:alpha], count - 1
+    if count == 1 and decoding.bands > 1:
+        _permit("gray", decoding, f"has one channel, not {decoding.bands},")
+        return np.repeat(array, decoding.bands, axis=0)
+    if count != decoding.bands:
+        raise UnreadableImage(f"has {count} bands, the entry declares {decoding.bands}")
+    return array
+
+
+def _permit(conversion: str, decoding: Decoding, problem: str) -> None:
+    if conversion not in decoding.convert:
+        raise UnreadableImage(
+            f"{problem} (convert: [{conversion}] in the entry would {CONVERSIONS[conversion]})"
+        )

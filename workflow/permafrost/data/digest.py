@@ -1,0 +1,87 @@
+"""Which bytes a dataset entry stands on, for its identity. Light: used before any job runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import canonical_json, file_digest
+
+
+def source_paths(entry: dict) -> list[Path]:
+    """Files and folders outside the project that the entry's images and labels come from."""
+    source = entry["source"]
+    if source["kind"] == "folder":
+        return [Path(source["path"])]
+    if source["kind"] == "table":
+        return [Path(source["table"]), Path(source["images"])]
+    if source["kind"] == "torchgeo":
+        arguments = source.get("arguments", {})
+        # what torchgeo downloads it checks itself, and downloading must not change the identity
+        if "root" in arguments and not arguments.get("download"):
+            return [Path(arguments["root"])]
+    return []
+
+
+def source_files(entry: dict) -> list[Path]:
+    """The single files among them: their content is hashed whole, so a caller may cache by file."""
+    return [path for path in source_paths(entry) if path.is_file()]
+
+
+def source_digest(entry: dict, digest_of: Callable[[Path], str] = file_digest) -> str:
+    """SHA-256 of what the entry's source holds.
+
+    A file counts by its content, a folder by the names and sizes of its files, generated and
+    downloaded data by the arguments. Where the files lie does not count: the same data elsewhere is the same data.
+
+    Parameters
+    ----------
+    digest_of : digest of a file's content; pass one that remembers.
+
+    Raises
+    ------
+    PermafrostError : a path does not exist (the root of a torchgeo download may).
+    """
+    source = entry["source"]
+    parts = []
+    for path in source_paths(entry):
+        if path.is_file():
+            parts.append(["file", digest_of(path)])
+        elif path.is_dir():
+            parts.append(["folder", folder_digest(path)])
+        else:
+            raise PermafrostError(
+                f"{path} does not exist", remedy="correct the path, or get the data first"
+            )
+    return hashlib.sha256(canonical_json([_without_places(source), parts]).encode()).hexdigest()
+
+
+def _without_places(source: dict) -> dict:
+    """The options of a source that say what is read, without those that say where it lies."""
+    places = {"folder": ("path",), "table": ("table", "images")}.get(source["kind"], ())
+    options = {key: value for key, value in source.items() if key not in places}
+    if source["kind"] == "torchgeo":
+        arguments = source.get("arguments", {})
+        options["arguments"] = {
+            key: value
+            for key, value in arguments.items()
+            if key not in ("root", "download", "checksum")
+        }
+    return options
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 of the sorted relative names and sizes of the files below a folder."""
+    digest = hashlib.sha256()
+    listing = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in files:
+            full = os.path.join(place, name)
+            listing.append((Path(full).relative_to(folder).as_posix(), os.stat(full).st_size))
+    for name, size in sorted(listing):
+        digest.update(f"{len(name)}:{name}:{size}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

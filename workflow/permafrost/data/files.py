@@ -1,0 +1,184 @@
+"""Image files in a directory, a zip or a tar, read in place: nothing is unpacked.
+
+Names that could lead out of their place (absolute, with ``..``, links) are refused, even though no
+file would be written: a name that lies about where it belongs is no name for a sample.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import stat
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Protocol
+
+from permafrost.core.errors import PermafrostError
+
+_JUNK = re.compile(r"(^|/)(__MACOSX|\.[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
+_REMEDY = "repack the data without it"
+
+
+class Members(Protocol):
+    """Files by their name with forward slashes, relative to the place; sorted."""
+
+    names: list[str]
+
+    def read(self, name: str) -> bytes: ...
+
+
+def open_members(path, *, where: object) -> Members:
+    """Open a directory, a ``.zip``, or a ``.tar`` (also compressed).
+
+    Raises
+    ------
+    PermafrostError : it does not exist, is none of these, is damaged, or holds names that escape.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise PermafrostError(
+            f"{path} does not exist", where=where, remedy="correct the path, or get the data first"
+        )
+    if path.is_dir():
+        return DirectoryMembers(path, where)
+    try:
+        if zipfile.is_zipfile(path):
+            return ZipMembers(path, where)
+        if tarfile.is_tarfile(path):
+            return TarMembers(path, where)
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+        raise PermafrostError(
+            f"{path} is a damaged archive ({error})", where=where, remedy="get the file again"
+        ) from error
+    raise PermafrostError(
+        f"{path} is neither a directory nor a zip or tar archive",
+        where=where,
+        remedy="point to one of these; a broken download is often a short text file",
+    )
+
+
+def is_junk(name: str) -> bool:
+    """Files that operating systems leave behind and nobody means: hidden files, thumbnails."""
+    return bool(_JUNK.search(name))
+
+
+def check_name(name: str, place: Path, where: object) -> str:
+    """The normal form of a member name; refuses one that leads out of its place."""
+    if (
+        name.startswith(("/", "\\"))
+        or re.match(r"^[A-Za-z]:", name)
+        or ".." in re.split(r"[/\\]", name)
+        or "\0" in name
+    ):
+        raise _refuse(f"{place} holds the name {name!r}, which leads out of it", where)
+    return posixpath.normpath(name)
+
+
+def _refuse(problem: str, where: object) -> PermafrostError:
+    return PermafrostError(problem, where=where, remedy=_REMEDY)
+
+
+def _unique(names: list[str], place: Path, where: object) -> list[str]:
+    names = sorted(names)
+    for one, other in zip(names, names[1:], strict=False):
+        if one == other:
+            raise _refuse(f"{place} holds {one!r} twice", where)
+    return names
+
+
+class DirectoryMembers:
+    """Regular files below a directory. Links are refused: they may lead anywhere."""
+
+    def __init__(self, path: Path, where: object) -> None:
+        self.path = path
+        found: list[str] = []
+        for folder, folders, files in os.walk(path):
+            folders[:] = sorted(name for name in folders if not is_junk(name))
+            for name in [*folders, *files]:
+                full = Path(folder, name)
+                if full.is_symlink():
+                    raise _refuse(f"{full} is a link", where)
+            found += [
+                Path(folder, name).relative_to(path).as_posix()
+                for name in files
+                if not is_junk(name)
+            ]
+        self.names = sorted(found)
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+
+class ZipMembers:
+    """Members of a zip archive; every read is checked by the archive's CRC-32."""
+
+    def __init__(self, path: Path, where: object) -> None:
+        self._archive = zipfile.ZipFile(path)
+        self._infos: dict[str, zipfile.ZipInfo] = {}
+        names = []
+        for info in self._archive.infolist():
+            # the name as it stands in the file: zipfile cuts and rewrites some
+            name = check_name(info.orig_filename, path, where)
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise _refuse(f"{path} holds the link {name!r}", where)
+            if info.is_dir() or is_junk(name):
+                continue
+            if info.flag_bits & 1:
+                raise _refuse(f"{path} holds the encrypted file {name!r}", where)
+            names.append(name)
+            self._infos[name] = info
+        self.names = _unique(names, path, where)
+
+    def read(self, name: str) -> bytes:
+        return self._archive.read(self._infos[name])
+
+
+class TarMembers:
+    """Members of a tar archive. A compressed one is spooled once into an unnamed temporary file."""
+
+    def __init__(self, path: Path, where: object) -> None:
+        with tarfile.open(path) as archive:
+            plain = _is_plain(path)
+            self._places: dict[str, tuple[int, int]] = {}
+            names = []
+            spool = None if plain else tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as self
+            for member in archive:
+                name = check_name(member.name, path, where)
+                if member.issym() or member.islnk():
+                    raise _refuse(f"{path} holds the link {name!r}", where)
+                if member.isdir() or is_junk(name):
+                    continue
+                if not member.isreg() or member.issparse():
+                    raise _refuse(f"{path} holds {name!r}, which is no regular file", where)
+                names.append(name)
+                self._places[name] = (
+                    (member.offset_data, member.size) if plain else _spool(archive, member, spool)
+                )
+        self.names = _unique(names, path, where)
+        self._stream = open(path, "rb") if plain else spool  # noqa: SIM115
+
+    def read(self, name: str) -> bytes:
+        offset, size = self._places[name]
+        # pread keeps no position, so threads do not disturb each other
+        data = os.pread(self._stream.fileno(), size, offset)
+        if len(data) != size:
+            raise OSError(f"{name} is cut off in its archive")
+        return data
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        with tarfile.open(path, mode="r:"):
+            return True
+    except tarfile.TarError:
+        return False
+
+
+def _spool(archive: tarfile.TarFile, member: tarfile.TarInfo, spool) -> tuple[int, int]:
+    offset = spool.tell()
+    spool.write(archive.extractfile(member).read())
+    spool.flush()
+    return offset, member.size

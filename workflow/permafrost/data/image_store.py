@@ -1,0 +1,120 @@
+"""Reading an image store: the decoded pixels of one split of one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.stores import Store
+
+#: columns of samples.parquet, in order
+SAMPLES_SCHEMA = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("group_id", pa.string()),
+        ("height", pa.int32()),
+        ("width", pa.int32()),
+        ("lon", pa.float64()),
+        ("lat", pa.float64()),
+        ("date", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ImageChunk:
+    """Consecutive images of a store.
+
+    ``images`` (n, C, H, W) in the native type, zero-padded at the bottom and right where sizes
+    differ; ``heights``, ``widths`` (n,) the true sizes; ``labels`` (n,) or (n, L), None where the
+    store has none; ``masks`` (n, H, W) or None.
+    """
+
+    start: int
+    images: np.ndarray
+    labels: np.ndarray | None
+    masks: np.ndarray | None
+    heights: np.ndarray
+    widths: np.ndarray
+
+    def same_sizes(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions in the chunk, images cropped to their common true size), one pair per size."""
+        sizes = np.stack([self.heights, self.widths], axis=1)
+        for height, width in np.unique(sizes, axis=0):
+            where = np.flatnonzero((sizes == (height, width)).all(axis=1))
+            if len(where) == len(self.images):
+                yield where, self.images[:, :, :height, :width]
+            else:
+                yield where, self.images[where, :, :height, :width]
+
+
+class ImageStore:
+    """One split of a dataset, opened for reading.
+
+    Parameters
+    ----------
+    path : the store, e.g. ``results/images/demo-landcover/train.zarr``.
+    expect : fingerprint of the plan; a store of another plan is refused.
+    """
+
+    def __init__(self, path, *, expect: str | None = None) -> None:
+        self.store = Store(path, expect=expect)
+        self.samples: pa.Table = self.store.samples()
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    @property
+    def path(self):
+        return self.store.path
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of the stored, padded images."""
+        return self.store.shape("images")[1:]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.store.attributes["arrays"]["images"][1])
+
+    @property
+    def uniform(self) -> bool:
+        """True when all images have the stored height and width, so that nothing is padded."""
+        _, height, width = self.image_shape
+        return bool((self.heights == height).all() and (self.widths == width).all())
+
+    @property
+    def heights(self) -> np.ndarray:
+        return self.samples["height"].to_numpy()
+
+    @property
+    def widths(self) -> np.ndarray:
+        return self.samples["width"].to_numpy()
+
+    def labels(self) -> np.ndarray | None:
+        """(N,) int64 class ids or (N, L) uint8; None for segmentation."""
+        return self.store.read("labels") if "labels" in self.store else None
+
+    def read(self, start: int = 0, stop: int | None = None) -> ImageChunk:
+        """Images [start, stop) with what belongs to them."""
+        stop = len(self) if stop is None else min(stop, len(self))
+        optional = {
+            name: self.store.read(name, start, stop) if name in self.store else None
+            for name in ("labels", "masks")
+        }
+        return ImageChunk(
+            start=start,
+            images=self.store.read("images", start, stop),
+            heights=self.heights[start:stop],
+            widths=self.widths[start:stop],
+            **optional,
+        )
+
+    def iterate(self, chunk: int | None = None) -> Iterator[ImageChunk]:
+        """All images in order, `chunk` at a time (default: as stored, the cheapest)."""
+        step = self.store.chunk_rows("images") if chunk is None else chunk
+        for start in range(0, len(self), step):
+            yield self.read(start, start + step)

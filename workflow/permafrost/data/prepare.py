@@ -1,0 +1,259 @@
+"""Decode a dataset once: three image stores and their card, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.progress import progress
+from permafrost.core.stores import StoreWriter, write_store
+
+from .audit import audit_splits
+from .bands import select_bands
+from .card import write_card
+from .classes import check_classes, class_counts, dead_classes
+from .decode import UnreadableImage, no_truncated_images
+from .records import SPLITS, Record, Source
+from .sources import open_source
+from .splits import SplitPlan, make_splits
+from .stream import Cleaning, Reader, locate_all, read_chunks, refuse_failures
+from .units import check_dtype, check_range
+from .writing import Layout, SplitWriter, samples_table, write_labels
+
+
+@dataclass(frozen=True)
+class Job:
+    """A dataset whose records are known and divided, before any pixel is read."""
+
+    name: str
+    entry: dict
+    source: Source
+    records: list[Record]
+    plan: SplitPlan
+    selected: list[str]
+    workers: int
+
+    @property
+    def where(self) -> str:
+        return f"dataset {self.name}"
+
+    def of(self, split: str) -> list[Record]:
+        return [self.records[i] for i in self.plan.indices[split]]
+
+    def cleaning(self) -> Cleaning:
+        source = self.source
+        return Cleaning(
+            len(source.bands), len(source.classes), source.ignore_index, self.entry.get("nodata")
+        )
+
+
+class _Larger(Exception):
+    """All images were looked at, and some are larger than the layout."""
+
+
+def prepare(spec: dict, *, outputs: dict, card_path, fingerprint: str, workers: int = 2) -> dict:
+    """Write the image stores of a dataset and, last, its card.
+
+    Parameters
+    ----------
+    spec : ``{"dataset": name, "entry": {...}}``, the entry as in YAML after validation.
+    outputs : ``{"train": path, "val": path, "test": path}`` of the stores.
+    fingerprint : of the plan; recorded in the stores and the card.
+    workers : threads that decode. Memory: a few chunks of 6 MB, independent of the dataset.
+
+    Returns
+    -------
+    The card.
+
+    Raises
+    ------
+    PermafrostError : anything wrong with the entry or the data; then nothing was written.
+    """
+    job = plan_dataset(spec["dataset"], spec["entry"], workers=workers)
+    with no_truncated_images():
+        layout = _first_layout(job)
+        while True:
+            writers = {split: SplitWriter(layout, len(job.source.classes)) for split in SPLITS}
+            try:
+                card = _write_stores(job, writers, outputs, fingerprint)
+                break
+            except _Larger:
+                # sizes differ, and the first image was not the largest: a second pass pads to it
+                sizes = np.max([writer.largest for writer in writers.values()], axis=0).tolist()
+                layout = replace(layout, height=sizes[0], width=sizes[1])
+    write_card(card_path, card)
+    return card
+
+
+def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
+    """Everything about a dataset that is known without reading pixels, checked."""
+    where = f"dataset {name}"
+    source = open_source(entry, where=where)
+    selected = select_bands(source.bands, entry.get("select", "all"))
+    records = source.records()
+    _check_records(records, where)
+    options = entry.get("splits", {})
+    if options.get("method") == "block":
+        records = locate_all(source, records, workers, where=where)
+    plan = make_splits(records, options, name=name, where=where)
+    names = [source.bands[i].name for i in selected]
+    job = Job(name, entry, source, records, plan, names, workers)
+    if source.task != "segmentation":
+        _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
+    return job
+
+
+def _check_records(records: list[Record], where: str) -> None:
+    if not records:
+        raise PermafrostError("the data holds no images", where=where, remedy="correct the path")
+    twice = [name for name, count in Counter(r.sample_id for r in records).items() if count > 1]
+    if twice:
+        raise PermafrostError(
+            f"{len(twice)} samples are listed more than once, e.g. {', '.join(twice[:5])}",
+            where=where,
+            remedy="list each image once",
+        )
+    for record in records:
+        lon, lat = record.lon, record.lat
+        if (lon is None) != (lat is None) or (
+            lon is not None and not (-180 <= lon <= 360 and -90 <= lat <= 90)
+        ):
+            raise PermafrostError(
+                f"{record.sample_id} lies at lon {lon}, lat {lat}, which is no place on Earth",
+                where=where,
+                remedy="give degrees (WGS 84) in the columns lon and lat",
+            )
+
+
+def _first_layout(job: Job) -> Layout:
+    """Size and type of the first usable image of train: what all the others should be like."""
+    positions = job.plan.indices["train"]
+    failures = []
+    cleaning = job.cleaning()
+    for position in positions:
+        try:
+            decoded = cleaning(job.source.decode(int(position)))
+            break
+        except UnreadableImage as failure:
+            failures.append((job.records[position].sample_id, str(failure)))
+    else:
+        refuse_failures(failures, total=len(positions), where=job.where)
+    for band in job.source.bands:
+        check_dtype(band.unit, decoded.image.dtype, where=job.where)
+    mask_dtype = None
+    if job.source.task == "segmentation":
+        largest = max(len(job.source.classes) - 1, job.source.ignore_index or 0)
+        mask_dtype = np.dtype(np.uint8 if largest < 256 else np.uint16)
+    return Layout(
+        *decoded.image.shape, decoded.image.dtype, mask_dtype, ignore_index=job.source.ignore_index
+    )
+
+
+def _write_stores(job: Job, writers: dict, outputs: dict, fingerprint: str) -> dict:
+    """All three stores, or none; returns the card."""
+    with contextlib.ExitStack() as stack:
+        # the stores close, and so appear, only after everything below has succeeded
+        stores = {
+            split: stack.enter_context(write_store(outputs[split], fingerprint=fingerprint))
+            for split in SPLITS
+        }
+        _read_pixels(job, writers, stores)
+        total = len(job.records)
+        failures = [failure for writer in writers.values() for failure in writer.failures]
+        refuse_failures(failures, total=total, where=job.where)
+        if not all(writer.fits for writer in writers.values()):
+            raise _Larger
+        records = {split: writers[split].placed(job.of(split)) for split in SPLITS}
+        card = _card(job, writers, records, fingerprint)
+        for split, store in stores.items():
+            write_labels(store, records[split], job.source.task)
+            store.samples(samples_table(records[split], writers[split].sizes))
+            store.attributes.update(dataset=job.name, split=split, task=job.source.task)
+    return card
+
+
+def _read_pixels(job: Job, writers: dict, stores: dict[str, StoreWriter]) -> None:
+    total = sum(len(positions) for positions in job.plan.indices.values())
+    layout = writers["train"].layout
+    cleaning = replace(job.cleaning(), dtype=layout.dtype)
+    with progress(total=total, label=job.name, unit="image") as bar:
+        for split, positions in job.plan.indices.items():
+            read = Reader(job.source, job.records, cleaning, measure=split == "train")
+            chunks = read_chunks(read, positions, layout.rows, job.workers)
+            with contextlib.closing(chunks):
+                writers[split].write(stores[split], chunks, len(positions), bar.update)
+
+
+def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
+    source, entry, plan = job.source, job.entry, job.plan
+    if source.task == "segmentation":
+        counts = {split: writers[split].pixel_counts for split in SPLITS}
+        _check_counts(job, counts)
+    else:
+        counts = {split: _label_counts(job, split) for split in SPLITS}
+    sizes = np.array([size for writer in writers.values() for size in writer.sizes])
+    return {
+        "dataset": job.name,
+        "title": entry.get("title", job.name),
+        "task": source.task,
+        "fingerprint": fingerprint,
+        "bands": _band_cards(job, writers["train"].statistics),
+        "selected": job.selected,
+        "classes": list(source.classes),
+        "ignore_index": source.ignore_index,
+        "dead_classes": dead_classes(counts),
+        "splits": {split: _split_card(records[split], counts[split]) for split in SPLITS},
+        "split_method": plan.method,
+        "split_seed": plan.seed,
+        # coordinates may have turned up only in the files
+        "spatially_random": plan.spatially_random
+        or (plan.method == "random" and any(r.lon is not None for r in records["train"])),
+        "audit": audit_splits(records, {split: writers[split].hashes for split in SPLITS}),
+        "image_size": {"min": sizes.min(axis=0).tolist(), "max": sizes.max(axis=0).tolist()},
+        "gsd_m": entry.get("gsd_m"),
+        "licence": entry.get("licence"),
+        "citation": entry.get("citation"),
+    }
+
+
+def _band_cards(job: Job, statistics) -> list[dict]:
+    cards = []
+    for number, band in enumerate(job.source.bands):
+        card = band.as_dict()
+        if not statistics.count[number]:
+            raise PermafrostError(
+                f"band {band.name} holds nothing but nodata in train",
+                where=job.where,
+                remedy="leave the band out, or correct nodata in the entry",
+            )
+        low, high = float(statistics.low[number]), float(statistics.high[number])
+        check_range(band.name, card, low, high, where=job.where)
+        mean, std = float(statistics.mean[number]), float(statistics.std[number])
+        cards.append({**card, "mean": mean, "std": std, "min": low, "max": high})
+    return cards
+
+
+def _split_card(records: list[Record], counts: np.ndarray) -> dict:
+    groups = {record.group_id for record in records} - {None}
+    return {
+        "count": len(records),
+        "class_counts": counts.tolist(),
+        "groups": len(groups) or None,
+    }
+
+
+def _label_counts(job: Job, split: str) -> np.ndarray:
+    return class_counts(job.of(split), job.source.task, len(job.source.classes))
+
+
+def _check_counts(job: Job, counts: dict[str, np.ndarray]) -> None:
+    check_classes(
+        job.source.classes,
+        counts,
+        allow_missing=job.entry.get("allow_missing_classes", False),
+        where=job.where,
+    )

@@ -1,0 +1,235 @@
+"""Kind ``table``: a CSV or parquet file with one row per image, beside a directory or an archive."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, near_names
+
+from ..decode import decode_image, decode_mask
+from ..files import check_name, open_members
+from ..records import Decoded, Record
+from .common import class_ids, declared_bands, decoding_of, require_task
+from .folder import locate_member, read_member
+
+_PLACEHOLDER = re.compile(r"<([^<>]+)>")
+_YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
+
+
+class TableSource:
+    """Images listed by a table.
+
+    Options: ``table``; ``images`` (directory or archive); ``path`` (a column, or a pattern such as
+    ``"2750/<class>/<filename>"`` whose ``<…>`` are columns); ``label`` (a column), or ``labels`` (a
+    list of columns of 0 and 1, or ``{column, separator}``), or ``masks`` (a column or pattern);
+    ``split``, ``lon``, ``lat``, ``date`` (columns); ``group`` (a column or pattern).
+    """
+
+    def __init__(self, entry: dict, *, where: object) -> None:
+        options = entry["source"]
+        self.task = require_task(
+            entry, ["classification", "multilabel", "segmentation"], where=where
+        )
+        self._table = Table(Path(options["table"]), where)
+        self.bands = declared_bands(entry, where=where)
+        self.ignore_index = entry.get("ignore_index")
+        self._decoding = decoding_of(entry, self.bands)
+        self._members = open_members(options["images"], where=where)
+        place = Path(options["images"])
+        self._names = [check_name(n, place, where) for n in self._table.text(options["path"])]
+        self._masks = None
+        if self.task == "segmentation":
+            self._masks = self._table.text(_required(options, "masks", self.task, where))
+        self._check_files([*self._names, *(self._masks or [])], options, where)
+        self.classes, labels = self._labels(entry, options, where)
+        columns = {
+            "split": self._table.optional(options.get("split")),
+            "group_id": self._table.optional(options.get("group")),
+            "lon": self._table.numbers(options.get("lon")),
+            "lat": self._table.numbers(options.get("lat")),
+            "date": self._table.optional(options.get("date")),
+        }
+        self._records = [
+            Record(
+                sample_id=name,
+                label=labels[i],
+                **{key: column[i] for key, column in columns.items()},
+            )
+            for i, name in enumerate(self._names)
+        ]
+
+    def records(self) -> list[Record]:
+        return self._records
+
+    def decode(self, index: int) -> Decoded:
+        decoded = decode_image(read_member(self._members, self._names[index]), self._decoding)
+        if self._masks is None:
+            return decoded
+        mask = decode_mask(read_member(self._members, self._masks[index]))
+        return Decoded(decoded.image, mask, decoded.lon, decoded.lat)
+
+    def locate(self, index: int) -> tuple[float | None, float | None]:
+        return locate_member(self._members, self._names[index])
+
+    def _labels(self, entry: dict, options: dict, where):
+        declared = entry.get("classes")
+        if self.task == "segmentation":
+            if not declared:
+                raise PermafrostError(
+                    "masks need the list of classes", where=where, remedy="add classes to the entry"
+                )
+            return list(declared), [None] * len(self._names)
+        if self.task == "classification":
+            names = self._table.text(_required(options, "label", self.task, where))
+            classes, ids = class_ids(names, declared, where=where)
+            return classes, [ids[name] for name in names]
+        labels = _required(options, "labels", self.task, where)
+        if isinstance(labels, dict):
+            return self._separated(labels, declared, where)
+        classes = list(declared) if declared else list(labels)
+        if len(classes) != len(labels):
+            raise PermafrostError(
+                f"classes lists {len(classes)} names for {len(labels)} label columns",
+                where=where,
+                remedy="give one class name per column, in the same order, or remove classes",
+            )
+        columns = [self._table.flags(column) for column in labels]
+        return classes, list(zip(*columns, strict=True))
+
+    def _separated(self, labels: dict, declared, where):
+        cells = self._table.optional(labels["column"])
+        lists = [
+            [part.strip() for part in (cell or "").split(labels["separator"]) if part.strip()]
+            for cell in cells
+        ]
+        classes, ids = class_ids([n for names in lists for n in names], declared, where=where)
+        vectors = []
+        for names in lists:
+            present = {ids[name] for name in names}
+            vectors.append(tuple(int(number in present) for number in range(len(classes))))
+        return classes, vectors
+
+    def _check_files(self, wanted: Sequence[str], options: dict, where) -> None:
+        known = set(self._members.names)
+        missing = [name for name in wanted if name not in known]
+        if missing:
+            raise PermafrostError(
+                f"{len(missing)} of {len(wanted)} files listed in {options['table']} are not in "
+                f"{options['images']}: {', '.join(missing[:20])}",
+                where=where,
+                remedy="correct path in the entry, or complete the images",
+            )
+
+
+class Table:
+    """Columns of a CSV (header line, UTF-8) or parquet file, all as text; empty cells are None."""
+
+    def __init__(self, path: Path, where: object) -> None:
+        self.path, self.where = path, where
+        if not path.is_file():
+            raise PermafrostError(
+                f"{path} does not exist", where=where, remedy="correct table in the entry"
+            )
+        reader = _read_parquet if path.suffix.lower() in (".parquet", ".pq") else _read_csv
+        try:
+            self.columns = reader(path)
+        except Exception as error:
+            raise PermafrostError(
+                f"{path} cannot be read as a table ({error})",
+                where=where,
+                remedy="give a CSV with a header line, or a parquet file",
+            ) from error
+
+    def optional(self, pattern: str | None) -> list[str | None]:
+        """A column, or a pattern of columns; all None where the entry names none."""
+        if pattern is None:
+            return [None] * len(next(iter(self.columns.values()), []))
+        names = _PLACEHOLDER.findall(pattern)
+        if not names:
+            return self._column(pattern)
+        columns = [self._column(name) for name in names]
+        return [
+            None if None in cells else _fill(pattern, dict(zip(names, cells, strict=True)))
+            for cells in zip(*columns, strict=True)
+        ]
+
+    def text(self, pattern: str) -> list[str]:
+        """Like `optional`, without empty cells."""
+        return self._convert(pattern, lambda cell: cell)
+
+    def numbers(self, column: str | None) -> list[float | None]:
+        if column is None:
+            return self.optional(None)
+        return self._convert(column, float, empty=True)
+
+    def flags(self, column: str) -> list[int]:
+        """A column of 0 and 1 (or true and false)."""
+
+        def flag(cell: str) -> int:
+            if cell.lower() not in _YES | _NO:
+                raise ValueError
+            return int(cell.lower() in _YES)
+
+        return self._convert(column, flag)
+
+    def _convert(self, pattern: str, convert: Callable, *, empty: bool = False) -> list:
+        values = []
+        for line, cell in enumerate(self.optional(pattern), start=2):
+            try:
+                if cell is None and not empty:
+                    raise ValueError
+                values.append(None if cell is None else convert(cell))
+            except ValueError:
+                raise PermafrostError(
+                    f"row {line} has {cell!r} in {pattern}",
+                    where=f"{self.where}: {self.path}",
+                    remedy="correct the table",
+                ) from None
+        return values
+
+    def _column(self, name: str) -> list[str | None]:
+        if name not in self.columns:
+            raise PermafrostError(
+                f"{self.path} has no column {name!r}; {near_names(name, self.columns)}",
+                where=self.where,
+                remedy="name an existing column",
+            )
+        return self.columns[name]
+
+
+def _required(options: dict, key: str, task: str, where):
+    if key not in options:
+        raise PermafrostError(
+            f"the task {task} needs {key} in source", where=where, remedy=f"name it with {key}"
+        )
+    return options[key]
+
+
+def _fill(pattern: str, cells: dict[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: cells[match.group(1)], pattern)
+
+
+def _read_csv(path: Path) -> dict[str, list[str | None]]:
+    with open(path, newline="", encoding="utf-8-sig") as stream:
+        reader = csv.reader(stream, strict=True)
+        header = next(reader, [])
+        if len(set(header)) < len(header):
+            raise ValueError("two columns have the same name")
+        rows = [row for row in reader if row]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise ValueError(f"row {number} has {len(row)} cells, the header {len(header)}")
+    return {name: [row[i] or None for row in rows] for i, name in enumerate(header)}
+
+
+def _read_parquet(path: Path) -> dict[str, list[str | None]]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, partitioning=None)
+    return {
+        name: [None if v is None else str(v) for v in column.to_pylist()]
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }

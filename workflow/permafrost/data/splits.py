@@ -1,0 +1,268 @@
+"""Which records train, which validate, which test: as given, at random, by group or by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
+
+from .records import SPLITS, Record
+
+METHODS = ("given", "random", "group", "block")
+KM_PER_DEGREE = 111.195
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Positions of the records of each split, in the order of the data, and how they were found."""
+
+    indices: dict[str, np.ndarray]
+    method: str
+    seed: int
+    spatially_random: bool
+
+
+def make_splits(records: Sequence[Record], options: dict, *, name: str, where: object) -> SplitPlan:
+    """Split the records of a dataset.
+
+    Parameters
+    ----------
+    options : the entry's ``splits``: ``method`` (default given), ``fractions`` of train, val and test
+        (default .6, .2, .2), ``seed``, ``block_km``, ``map`` (our split -> names in the data),
+        ``leave_out`` (names in the data that are not used), ``val_from_train``,
+        ``spatially_random`` (true where places were split at random, though no coordinate shows it).
+    name : the dataset, part of the identity that seeds are derived from.
+
+    Raises
+    ------
+    PermafrostError : a split is empty, names are not mapped, groups or coordinates are missing.
+    """
+    method, seed = options.get("method", "given"), options.get("seed", 0)
+    _check_options(options, method, where)
+    rng = np.random.default_rng(derive_seed("splits", name, seed))
+    if method == "given":
+        indices = _given(records, options, where)
+        if "val_from_train" in options:
+            indices = _val_from_train(records, indices, options["val_from_train"], rng, where)
+    else:
+        fractions = _fractions(options.get("fractions", [0.6, 0.2, 0.2]), where)
+        everything = np.arange(len(records))
+        if method == "random":
+            parts = stratified(_strata(records), fractions, rng)
+        else:
+            units = (
+                _groups(records, where)
+                if method == "group"
+                else blocks(records, options["block_km"], where)
+            )
+            parts = by_unit(units, _strata(records), fractions, rng)
+        indices = {split: everything[parts == k] for k, split in enumerate(SPLITS)}
+    for split, chosen in indices.items():
+        if len(chosen) == 0:
+            raise PermafrostError(
+                f"the split {split} is empty", where=where, remedy=_empty_remedy(split, method)
+            )
+    marked = _spatially_random(records, indices, method, options)
+    return SplitPlan(indices, method, seed, marked)
+
+
+def _check_options(options: dict, method: str, where) -> None:
+    useful = {
+        "given": {"map", "leave_out", "val_from_train", "spatially_random"},
+        "random": {"fractions", "spatially_random"},
+        "group": {"fractions"},
+        "block": {"fractions", "block_km"},
+    }
+    if method not in useful:
+        raise PermafrostError(
+            f"unknown split method {method!r}",
+            where=where,
+            remedy=f"use one of {', '.join(METHODS)}",
+        )
+    idle = sorted(set(options) - useful[method] - {"method", "seed"})
+    if idle:
+        raise PermafrostError(
+            f"splits by method {method!r} do not use {', '.join(idle)}",
+            where=where,
+            remedy="remove the option, or choose the method that uses it",
+        )
+    if method == "block" and not options.get("block_km", 0) > 0:
+        raise PermafrostError(
+            "splits by block need block_km, the side of a block in kilometres",
+            where=where,
+            remedy="give a side well above the distance over which places resemble each other",
+        )
+
+
+def _given(records, options: dict, where) -> dict[str, np.ndarray]:
+    names = options.get("map", {split: [split] for split in SPLITS})
+    target = {source: split for split, sources in names.items() for source in sources}
+    if len(target) < sum(map(len, names.values())):
+        raise PermafrostError(
+            "a split of the data is mapped twice", where=where, remedy="map each name once"
+        )
+    left_out = set(options.get("leave_out", []))
+    found = {record.split for record in records}
+    unknown = sorted(map(str, found - set(target) - left_out))
+    if unknown:
+        raise PermafrostError(
+            f"the data names splits that the entry does not map: {', '.join(unknown)}",
+            where=where,
+            remedy="map them under splits.map, list them under splits.leave_out,"
+            " or make splits with method random, group or block",
+        )
+    absent = sorted(set(target) - found)
+    if absent and "map" in options:
+        raise PermafrostError(
+            f"splits.map names {', '.join(absent)}, but the data has only "
+            f"{', '.join(sorted(map(str, found)))}",
+            where=where,
+            remedy="correct the names",
+        )
+    ours = np.array([target.get(record.split, "") for record in records])
+    return {split: np.flatnonzero(ours == split) for split in SPLITS}
+
+
+def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, np.ndarray]:
+    """Set part of train aside; whole groups where every record of train has one."""
+    if len(indices["val"]):
+        raise PermafrostError(
+            "the data gives a validation split, so val_from_train has no use",
+            where=where,
+            remedy="remove val_from_train, or map that split to train",
+        )
+    train = indices["train"]
+    strata = _strata([records[i] for i in train])
+    groups = [records[i].group_id for i in train]
+    fractions = np.array([1 - fraction, fraction])
+    if groups and None not in groups:
+        parts = by_unit(np.unique(groups, return_inverse=True)[1], strata, fractions, rng)
+    else:
+        parts = stratified(strata, fractions, rng)
+    return {**indices, "train": train[parts == 0], "val": train[parts == 1]}
+
+
+def stratified(strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Part of each record, every stratum divided in the same fractions.
+
+    Parameters
+    ----------
+    strata : (N,) int, e.g. class ids.
+    fractions : (P,), sum 1.
+
+    Returns
+    -------
+    (N,) int, the part in [0, P).
+    """
+    parts = np.empty(len(strata), np.int64)
+    edges = np.cumsum(fractions)[:-1]
+    for stratum in np.unique(strata):
+        members = rng.permutation(np.flatnonzero(strata == stratum))
+        # the random offset shares out the remainders of small strata
+        position = (np.arange(len(members)) + rng.random()) / len(members)
+        parts[members] = np.searchsorted(edges, np.minimum(position, 1 - 1e-12), side="right")
+    return parts
+
+
+def by_unit(
+    units: np.ndarray, strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Part of each record, no unit (group, block) in two parts, sizes and strata near the fractions.
+
+    Units are dealt from large to small, in random order among equals, each to the part whose
+    counts per stratum then lie nearest to what the fractions ask for.
+    """
+    names, unit = np.unique(units, return_inverse=True)
+    kinds, stratum = np.unique(strata, return_inverse=True)
+    counts = np.zeros((len(names), len(kinds)))
+    np.add.at(counts, (unit, stratum), 1)
+    wanted = fractions[:, None] * counts.sum(0)
+    have = np.zeros_like(wanted)
+    part_of = np.empty(len(names), np.int64)
+    order = rng.permutation(len(names))
+    for number in order[np.argsort(-counts[order].sum(1), kind="stable")]:
+        over = have + counts[number] - wanted
+        cost = (over**2 - (have - wanted) ** 2) / np.maximum(wanted, 1e-9)
+        best = int(cost.sum(1).argmin())
+        part_of[number] = best
+        have[best] += counts[number]
+    return part_of[unit]
+
+
+def blocks(records: Sequence[Record], side_km: float, where: object) -> np.ndarray:
+    """Number of the spatial block of each record: squares of `side_km` on rows of equal latitude."""
+    lonlat = np.array([(r.lon, r.lat) for r in records], dtype=float)
+    missing = np.flatnonzero(np.isnan(lonlat).any(axis=1))
+    if len(missing):
+        raise PermafrostError(
+            f"splits by block need lon and lat; {len(missing)} records have none, "
+            f"e.g. {records[missing[0]].sample_id}",
+            where=where,
+            remedy="name the columns lon and lat, or split by group",
+        )
+    row = np.floor(lonlat[:, 1] * KM_PER_DEGREE / side_km)
+    # one width of degrees per row, or blocks of one row would not line up
+    middle = (row + 0.5) * side_km / KM_PER_DEGREE
+    width = KM_PER_DEGREE * np.maximum(np.cos(np.radians(middle)), 1e-6)
+    column = np.floor((lonlat[:, 0] + 180) % 360 * width / side_km)
+    return np.unique(np.stack([row, column], axis=1), axis=0, return_inverse=True)[1].ravel()
+
+
+def _groups(records, where) -> np.ndarray:
+    groups = [record.group_id for record in records]
+    if None in groups:
+        raise PermafrostError(
+            f"splits by group need a group for every record; {groups.count(None)} have none,"
+            f" e.g. {records[groups.index(None)].sample_id}",
+            where=where,
+            remedy="name the column that holds the group",
+        )
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _strata(records: Sequence[Record]) -> np.ndarray:
+    """Class ids; for several labels the rarest one that a record has."""
+    labels = [record.label for record in records]
+    if not labels or labels[0] is None:
+        return np.zeros(len(labels), np.int64)
+    array = np.array(labels)
+    if array.ndim == 1:
+        return array
+    rarity = np.where(array > 0, array.sum(0), np.inf)
+    return np.where(array.any(axis=1), rarity.argmin(axis=1), array.shape[1])
+
+
+def _fractions(values, where) -> np.ndarray:
+    fractions = np.asarray(values, dtype=float)
+    if len(fractions) != 3 or (fractions <= 0).any() or abs(fractions.sum() - 1) > 1e-6:
+        raise PermafrostError(
+            f"fractions {list(values)} are not three positive numbers with sum 1",
+            where=where,
+            remedy="give the shares of train, val and test",
+        )
+    return fractions / fractions.sum()
+
+
+def _spatially_random(records, indices, method: str, options: dict) -> bool:
+    """True where places of evaluation lie among places of training (see the card's description)."""
+    if options.get("spatially_random"):
+        return True
+    homes: dict[str, set[str]] = {}
+    for split, chosen in indices.items():
+        for i in chosen:
+            if records[i].group_id is not None:
+                homes.setdefault(records[i].group_id, set()).add(split)
+    if any(len(splits) > 1 for splits in homes.values()):
+        return True
+    located = any(record.lon is not None for record in records)
+    return method == "random" and located
+
+
+def _empty_remedy(split: str, method: str) -> str:
+    if method == "given" and split == "val":
+        return "add val_from_train: 0.2 to splits, or map a split of the data to val"
+    return "correct splits in the entry"

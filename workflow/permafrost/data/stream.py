@@ -1,0 +1,205 @@
+"""Decode records in parallel and hand them on in order, a bounded number at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .band_statistics import BandStatistics
+from .decode import UnreadableImage
+from .hashes import ImageHashes, hash_images
+from .records import Decoded, Record, Source
+
+#: images per task of a worker; fixed, so that sums do not depend on the number of workers
+BATCH = 16
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What every image of a dataset must satisfy, and the pixels that are no data.
+
+    Parameters
+    ----------
+    nodata : None, ``"keep"``, or ``{"value": number or "nan", "fill": number}``.
+    dtype : type of all images; None while it is not settled.
+    mask_dtype : type of all masks; None for tasks without.
+    """
+
+    bands: int
+    classes: int
+    ignore_index: int | None
+    nodata: dict | str | None
+    dtype: np.dtype | None = None
+
+    def __call__(self, decoded: Decoded) -> Decoded:
+        """The same with nodata filled; raises `UnreadableImage` for what cannot be used."""
+        image = decoded.image
+        if image.ndim != 3 or image.shape[0] != self.bands or 0 in image.shape:
+            raise UnreadableImage(f"has shape {image.shape}, not ({self.bands}, height, width)")
+        if self.dtype is not None and image.dtype != self.dtype:
+            raise UnreadableImage(f"holds {image.dtype} values, the first image {self.dtype}")
+        image, filled = self._fill(image)
+        if image.dtype.kind == "f" and not np.isfinite(image).all():
+            bad = int((~np.isfinite(image)).sum())
+            raise UnreadableImage(
+                f"holds {bad} values that are NaN or infinite (declare nodata in the entry,"
+                ' e.g. nodata: {value: "nan", fill: 0})'
+            )
+        if decoded.mask is not None:
+            self._check_mask(decoded.mask, image.shape[1:])
+        return replace(decoded, image=image, filled=filled)
+
+    def _fill(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        if self.nodata is None or self.nodata == "keep":
+            return image, None
+        value, fill = self.nodata["value"], self.nodata["fill"]
+        gone = np.isnan(image) if value == "nan" else image == value
+        if not gone.any():
+            return image, None
+        if np.array(fill).astype(image.dtype) != fill:
+            raise UnreadableImage(f"cannot hold the nodata fill {fill} in {image.dtype}")
+        return np.where(gone, np.array(fill, image.dtype), image), gone
+
+    def _check_mask(self, mask: np.ndarray, shape: tuple[int, ...]) -> None:
+        if mask.shape != shape:
+            raise UnreadableImage(f"has a mask of {mask.shape} for an image of {shape}")
+        values = np.unique(mask)
+        foreign = values[(values < 0) | (values >= self.classes) & (values != self.ignore_index)]
+        if len(foreign):
+            raise UnreadableImage(
+                f"has mask values {foreign[:5].tolist()}: neither a class below {self.classes}"
+                f" nor the ignore value {self.ignore_index}"
+            )
+
+
+@dataclass
+class Batch:
+    """Up to `BATCH` decoded images and what was learned of them; failures as (sample_id, why)."""
+
+    positions: list[int]
+    decoded: list[Decoded] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    hashes: ImageHashes | None = None
+    statistics: BandStatistics | None = None
+    pixel_counts: np.ndarray | int = 0
+
+
+class Reader:
+    """Decodes, cleans, hashes and measures batches of records; its calls run in worker threads.
+
+    Parameters
+    ----------
+    measure : whether band statistics are wanted (train) or not (val, test).
+    """
+
+    def __init__(
+        self, source: Source, records: Sequence[Record], cleaning: Cleaning, *, measure: bool
+    ) -> None:
+        self.source, self.records, self.cleaning = source, records, cleaning
+        self.measure = measure
+
+    def __call__(self, positions: list[int]) -> Batch:
+        batch = Batch(positions)
+        for position in positions:
+            try:
+                batch.decoded.append(self.cleaning(self.source.decode(position)))
+            except UnreadableImage as failure:
+                batch.failures.append((self.records[position].sample_id, str(failure)))
+        if not batch.failures:
+            batch.hashes = hash_images([decoded.image for decoded in batch.decoded])
+            if self.measure:
+                batch.statistics = self._statistics(batch.decoded)
+            batch.pixel_counts = self._pixel_counts(batch.decoded)
+        return batch
+
+    def _statistics(self, decoded: list[Decoded]) -> BandStatistics:
+        statistics = BandStatistics(self.cleaning.bands)
+        plain = all(one.filled is None for one in decoded)
+        if plain and len({one.image.shape for one in decoded}) == 1:
+            statistics.add(np.stack([one.image for one in decoded]))
+        else:
+            for one in decoded:
+                statistics.add(one.image, one.filled)
+        return statistics
+
+    def _pixel_counts(self, decoded: list[Decoded]) -> np.ndarray:
+        counts = np.zeros(self.cleaning.classes, np.int64)
+        for one in decoded:
+            if one.mask is not None:
+                valid = one.mask[one.mask < self.cleaning.classes].astype(np.int64)
+                counts += np.bincount(valid.ravel(), minlength=len(counts))
+        return counts
+
+
+def read_chunks(
+    read: Callable[[list[int]], Batch], positions: Sequence[int], rows: int, workers: int
+) -> Iterator[list[Batch]]:
+    """The batches of each chunk of `rows` records, in order.
+
+    Decoding runs ahead of the consumer by at most one chunk and two batches per worker.
+    """
+    positions = [int(position) for position in positions]
+    chunks = [positions[i : i + rows] for i in range(0, len(positions), rows)]
+    tasks = [
+        (number, chunk[i : i + BATCH])
+        for number, chunk in enumerate(chunks)
+        for i in range(0, len(chunk), BATCH)
+    ]
+    ahead = -(-rows // BATCH) + 2 * workers
+    running: deque[tuple[int, Future]] = deque()
+    executor = ThreadPoolExecutor(max_workers=max(1, workers))
+    try:
+        current, ready = 0, []
+        for next_task in range(len(tasks) + 1):
+            while running and (next_task == len(tasks) or len(running) >= ahead):
+                number, future = running.popleft()
+                if number != current:
+                    yield ready
+                    current, ready = number, []
+                ready.append(future.result())
+            if next_task < len(tasks):
+                number, part = tasks[next_task]
+                running.append((number, executor.submit(read, part)))
+        if ready:
+            yield ready
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def locate_all(
+    source: Source, records: Sequence[Record], workers: int, *, where: object
+) -> list[Record]:
+    """Records with lon and lat from the image files where they have none themselves."""
+    failures: list[tuple[str, str]] = []
+
+    def place(position: int) -> Record:
+        record = records[position]
+        try:
+            return record if record.lon is not None else record.placed(*source.locate(position))
+        except UnreadableImage as failure:
+            failures.append((record.sample_id, str(failure)))
+            return record
+
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as executor:
+        placed = list(executor.map(place, range(len(records))))
+    refuse_failures(sorted(failures), total=len(records), where=where)
+    return placed
+
+
+def refuse_failures(failures: Sequence[tuple[str, str]], *, total: int, where: object) -> None:
+    """One error that lists the unusable images, the first 20 of them by name."""
+    if not failures:
+        return
+    shown = "; ".join(f"{name}: {why}" for name, why in failures[:20])
+    more = f"; and {len(failures) - 20} more" if len(failures) > 20 else ""
+    raise PermafrostError(
+        f"{len(failures)} of {total} images cannot be used: {shown}{more}",
+        where=where,
+        remedy="repair or remove these files, or correct the entry",
+    )

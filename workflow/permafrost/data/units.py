@@ -1,0 +1,96 @@
+"""What a stored pixel value means. Declared by the entry of a dataset, never guessed.
+
+``physical = value * scale + offset``: reflectance in [0, 1] for optical bands, brightness in [0, 1]
+for 8-bit photographs, decibels for radar in dB, and so on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One kind of pixel value.
+
+    Parameters
+    ----------
+    scale : default factor to the physical value; None where the entry has to give it.
+    dtypes : kinds of NumPy type that may carry it (``u1``: exactly 8-bit unsigned).
+    physical_max : a physical value above this shows a wrong declaration; None where there is no bound.
+    """
+
+    scale: float | None
+    dtypes: tuple[str, ...]
+    physical_max: float | None
+    meaning: str
+
+
+UNITS: dict[str, Unit] = {
+    "uint8": Unit(1 / 255, ("u1",), None, "8-bit brightness; physical = value / 255"),
+    "digital_number": Unit(
+        None, ("u", "i", "f"), None, "counts of a sensor; scale and offset given"
+    ),
+    # reflectance over bright snow, cloud or specular water exceeds 1, but never 20
+    "reflectance": Unit(1.0, ("f",), 20.0, "reflectance as a fraction"),
+    "db": Unit(1.0, ("u", "i", "f"), 100.0, "backscatter in decibels"),
+    "linear_power": Unit(1.0, ("f",), None, "backscatter as power"),
+    "kelvin": Unit(1.0, ("u", "i", "f"), None, "brightness temperature"),
+    "metre": Unit(1.0, ("u", "i", "f"), None, "height or depth"),
+}
+
+
+def resolve_unit(declared: dict, *, where: object) -> dict:
+    """``{"unit", "scale", "offset"}`` with the unit's own scale filled in.
+
+    Parameters
+    ----------
+    declared : ``{"unit": name, "scale"?: float, "offset"?: float}`` of an entry.
+    """
+    name = declared["unit"]
+    if name not in UNITS:
+        raise PermafrostError(
+            f"unknown unit {name!r}; {near_names(name, UNITS)}",
+            where=where,
+            remedy="use a known unit",
+        )
+    scale = declared.get("scale", UNITS[name].scale)
+    if scale is None:
+        raise PermafrostError(
+            f"the unit {name!r} needs a scale (physical = value * scale + offset)",
+            where=where,
+            remedy="give the scale, e.g. 0.0001 for Sentinel-2 reflectance counts",
+        )
+    if scale == 0:
+        raise PermafrostError("a scale of 0 destroys the values", where=where, remedy="correct it")
+    return {"unit": name, "scale": float(scale), "offset": float(declared.get("offset", 0.0))}
+
+
+def check_dtype(unit: str, dtype, *, where: object) -> None:
+    """Refuse pixels of a type that the declared unit does not have."""
+    dtype = np.dtype(dtype)
+    kinds = UNITS[unit].dtypes
+    if dtype.kind not in kinds and dtype.str[1:] not in kinds:
+        raise PermafrostError(
+            f"the entry declares {unit}, but the images hold {dtype} values",
+            where=where,
+            remedy="declare the unit that the files have, e.g. digital_number with scale and offset",
+        )
+
+
+def check_range(band: str, declared: dict, low: float, high: float, *, where: object) -> None:
+    """Refuse values that the declared unit cannot have (counts declared as reflectance)."""
+    bound = UNITS[declared["unit"]].physical_max
+    if bound is None:
+        return
+    reach = max(abs(x * declared["scale"] + declared["offset"]) for x in (low, high))
+    if reach > bound:
+        raise PermafrostError(
+            f"band {band} is declared as {declared['unit']}, but its values reach {reach:g}",
+            where=where,
+            remedy="declare digital_number with its scale and offset, or correct the scale",
+        )

@@ -1,0 +1,135 @@
+"""A scene of the world: where the covers lie, and what the camera records of them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.identity import derive_seed
+
+from . import covers, fields, spectra
+
+CLASSES = list(covers.COVERS)
+#: mask value of cloudy pixels, where a cut asks for clouds
+CLOUD = 255
+_STEP = 4  # covers are laid out on a grid of 40 m and enlarged
+
+
+@dataclass(frozen=True)
+class SceneSpec:
+    """Everything a scene follows from."""
+
+    seed: int
+    number: int
+    size: int
+    clouds: bool = False
+
+    def rng(self, part: str) -> np.random.Generator:
+        # the layout must not change when clouds are asked for, so they are no part of the seed
+        return np.random.default_rng(derive_seed("world", self.seed, self.number, self.size, part))
+
+
+@functools.lru_cache(maxsize=64)
+def layout(spec: SceneSpec) -> np.ndarray:
+    """Class ids (size, size) uint8, read-only; the classes share the area about equally."""
+    rng = spec.rng("layout")
+    small = spec.size // _STEP
+    levels = np.stack([fields.smooth_noise(rng, small, 11, rough=0.12) for _ in CLASSES])
+    levels += _height_preference(rng, small)
+    bias = np.zeros((len(CLASSES), 1, 1), np.float32)
+    for _ in range(40):
+        # push the classes towards equal shares; what remains unequal is natural variety
+        share = np.bincount((levels + bias).argmax(0).ravel(), minlength=len(CLASSES)) / small**2
+        bias[:, 0, 0] += 0.6 * (1 / len(CLASSES) - share)
+    fine = np.stack([fields.enlarge(level, _STEP) for level in levels + bias])
+    truth = fine.argmax(0).astype(np.uint8)
+    truth.flags.writeable = False
+    return truth
+
+
+def _height_preference(rng, small: int) -> np.ndarray:
+    """Water lies low, forest and scrub high, towns in between: neighbours make sense."""
+    height = fields.smooth_noise(rng, small, 20)
+    liking = {
+        "water": -0.9,
+        "forest": 0.7,
+        "scrubland": 0.6,
+        "residential": -0.3,
+        "industrial": -0.4,
+    }
+    return np.stack([liking.get(name, 0.0) * height for name in CLASSES])
+
+
+def clouds(spec: SceneSpec) -> np.ndarray:
+    """Share of cloud per pixel, float32 (size, size); thick in one corner of the sky or nowhere."""
+    rng = spec.rng("clouds")
+    amount = rng.uniform(0.9, 2.2)
+    return 0.95 * fields.soft_step(fields.smooth_noise(rng, spec.size, 20, rough=0.3), amount, 1.4)
+
+
+def mask(spec: SceneSpec) -> np.ndarray:
+    """Labels per pixel, uint8: class ids, `CLOUD` where cloud hides the ground."""
+    truth = layout(spec).copy()
+    if spec.clouds:
+        truth[clouds(spec) > 0.3] = CLOUD
+    return truth
+
+
+def render(spec: SceneSpec, bands: list[str]) -> np.ndarray:
+    """Digital numbers (C, size, size) uint16, reflectance times 10,000."""
+    rng = spec.rng("render")
+    columns = [spectra.BANDS.index(band) for band in bands]
+    shares = _materials(rng, spec)
+    reflectance = np.tensordot(spectra.REFLECTANCE[:, columns], shares, axes=(0, 0))
+    reflectance *= _light(rng, spec.size)
+    reflectance += _haze(rng, spec.size, columns)
+    if spec.clouds:
+        cover = clouds(spec)
+        cloud = spectra.REFLECTANCE[spectra.MATERIALS.index("cloud"), columns]
+        reflectance += cover * (cloud[:, None, None] - reflectance)
+    reflectance = _blur_coarse(reflectance, spectra.COARSE[columns])
+    for plane, band in zip(reflectance, bands, strict=True):
+        # noise of its own for each band, so that asking for fewer bands changes none of them
+        noise = spec.rng(f"noise {band}").standard_normal(plane.shape, dtype=np.float32)
+        plane += noise * (0.002 + 0.02 * plane)
+    return np.rint(np.clip(reflectance, 1e-4, 1.6) * 10_000).astype(np.uint16)
+
+
+def _materials(rng, spec: SceneSpec) -> np.ndarray:
+    """Share of each material per pixel, (M, size, size) float32."""
+    season = covers.Season(
+        dryness=rng.uniform(0.15, 0.85),
+        broadleaf=rng.uniform(-0.2, 1.0),
+        harvest=rng.uniform(-0.3, 0.3),
+    )
+    truth = layout(spec)
+    shares = np.zeros((len(spectra.MATERIALS), spec.size, spec.size), np.float32)
+    for number, cover in enumerate(covers.COVERS.values()):
+        site = fields.Site(rng, truth == number)
+        for material, share in cover(site, season).items():
+            shares[spectra.MATERIALS.index(material)][site.here] = share
+    return shares
+
+
+def _light(rng, size: int) -> np.ndarray:
+    """Sun and slopes: one factor per scene, and hillshade of rolling ground."""
+    ground = fields.smooth_noise(rng, size, 16)
+    down, right = np.gradient(ground)
+    angle = rng.uniform(0, 2 * np.pi)
+    slope = np.cos(angle) * right + np.sin(angle) * down
+    return (rng.uniform(0.88, 1.12) * (1 + 0.08 * slope / slope.std())).astype(np.float32)
+
+
+def _haze(rng, size: int, columns: list[int]) -> np.ndarray:
+    veil = rng.uniform(0.0, 0.03) * (1 + 0.15 * fields.smooth_noise(rng, size, 60))
+    return spectra.HAZE[columns, None, None] * veil
+
+
+def _blur_coarse(reflectance: np.ndarray, coarse: np.ndarray) -> np.ndarray:
+    """Means over 2 x 2 pixels for the bands whose pixels are 20 m or larger."""
+    _, height, width = reflectance.shape
+    blocks = reflectance[coarse].reshape(coarse.sum(), height // 2, 2, width // 2, 2).mean((2, 4))
+    reflectance[coarse] = blocks.repeat(2, axis=1).repeat(2, axis=2)
+    return reflectance

@@ -1,0 +1,147 @@
+"""Write the image store of one split from its decoded chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.stores import StoreWriter
+
+from .band_statistics import BandStatistics
+from .classes import label_array
+from .hashes import ImageHashes
+from .image_store import SAMPLES_SCHEMA
+from .records import Record
+from .stream import Batch
+
+CHUNK_BYTES = 6_000_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Size and type of the stored images; height and width are the largest of the dataset."""
+
+    bands: int
+    height: int
+    width: int
+    dtype: np.dtype
+    mask_dtype: np.dtype | None = None
+    ignore_index: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """Images per chunk of the store: about 6 MB."""
+        size = self.bands * self.height * self.width * self.dtype.itemsize
+        return max(1, CHUNK_BYTES // size)
+
+
+class SplitWriter:
+    """Consumes the batches of one split: pixels go to the store, the rest is remembered.
+
+    Once an image is larger than the layout, or one is unusable, nothing more is written, but all
+    images are still looked at: the caller learns every failure and the true largest size.
+    """
+
+    def __init__(self, layout: Layout, classes: int) -> None:
+        self.layout = layout
+        self.failures: list[tuple[str, str]] = []
+        self.statistics = BandStatistics(layout.bands)
+        self.pixel_counts = np.zeros(classes, np.int64)
+        self.sizes: list[tuple[int, int]] = []
+        self.places: list[tuple[float | None, float | None]] = []
+        self._hashes: list[ImageHashes] = []
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        return tuple(
+            np.max([(self.layout.height, self.layout.width), *self.sizes], axis=0).tolist()
+        )
+
+    @property
+    def fits(self) -> bool:
+        return not self.failures and self.largest == (self.layout.height, self.layout.width)
+
+    @property
+    def hashes(self) -> ImageHashes:
+        return ImageHashes.join(self._hashes)
+
+    def write(self, store: StoreWriter, chunks: Iterable[list[Batch]], count: int, tick) -> None:
+        """Write `count` images; `tick(n)` reports progress."""
+        layout = self.layout
+        shape = (layout.height, layout.width)
+        images = store.array(
+            "images", (count, layout.bands, *shape), layout.dtype, rows_per_chunk=layout.rows
+        )
+        masks = None
+        if layout.mask_dtype is not None:
+            masks = store.array(
+                "masks", (count, *shape), layout.mask_dtype, rows_per_chunk=layout.rows
+            )
+        start = 0
+        for batches in chunks:
+            number = sum(len(batch.positions) for batch in batches)
+            for batch in batches:
+                self._remember(batch)
+            if self.fits:
+                decoded = [one for batch in batches for one in batch.decoded]
+                images[start : start + number] = _padded(
+                    [one.image for one in decoded], shape, layout.dtype, 0
+                )
+                if masks is not None:
+                    fill = 0 if layout.ignore_index is None else layout.ignore_index
+                    masks[start : start + number] = _padded(
+                        [one.mask for one in decoded], shape, layout.mask_dtype, fill
+                    )
+            start += number
+            tick(number)
+
+    def _remember(self, batch: Batch) -> None:
+        self.failures += batch.failures
+        self.sizes += [one.image.shape[1:] for one in batch.decoded]
+        self.places += [(one.lon, one.lat) for one in batch.decoded]
+        if not batch.failures:
+            self._hashes.append(batch.hashes)
+            if batch.statistics is not None:
+                self.statistics.merge(batch.statistics)
+            self.pixel_counts += batch.pixel_counts
+
+    def placed(self, records: list[Record]) -> list[Record]:
+        """The records with lon and lat from the files where they have none themselves."""
+        return [
+            record if record.lon is not None else record.placed(*place)
+            for record, place in zip(records, self.places, strict=True)
+        ]
+
+
+def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
+    """``labels`` of tasks that label whole images."""
+    if task == "segmentation":
+        return
+    labels = label_array(records, task)
+    store.array("labels", labels.shape, labels.dtype, rows_per_chunk=65_536)[:] = labels
+
+
+def samples_table(records: list[Record], sizes: list[tuple[int, int]]) -> pa.Table:
+    """samples.parquet of a store; columns of `SAMPLES_SCHEMA`."""
+    columns = {
+        "height": [height for height, _ in sizes],
+        "width": [width for _, width in sizes],
+        **{
+            name: [getattr(record, name) for record in records]
+            for name in ("sample_id", "group_id", "lon", "lat", "date")
+        },
+    }
+    return pa.table({name: columns[name] for name in SAMPLES_SCHEMA.names}, schema=SAMPLES_SCHEMA)
+
+
+def _padded(arrays: list[np.ndarray], shape: tuple[int, int], dtype, fill) -> np.ndarray:
+    """Stack of arrays (…, h, w), filled up at the bottom and right to `shape`."""
+    if all(array.shape[-2:] == shape for array in arrays):
+        return np.stack(arrays).astype(dtype, copy=False)
+    block = np.full((len(arrays), *arrays[0].shape[:-2], *shape), fill, dtype)
+    for row, array in enumerate(arrays):
+        block[row, ..., : array.shape[-2], : array.shape[-1]] = array
+    return block
