@@ -1,0 +1,107 @@
+"""One look for every figure: fonts, colours, sizes, and how a figure becomes bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+# Okabe and Ito (2008), "Color Universal Design": distinguishable with any colour vision. Black is
+# kept for text and yellow left out (too faint on white for lines and dots).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+INK = "#222222"
+FAINT = "#6b6b6b"
+GRID = "#dddddd"
+RIGHT, WRONG = "#009E73", "#D55E00"
+
+PAGE_WIDTH = 7.2  # inches: the text width of an A4 or letter page
+DPI = 160
+
+_SETTINGS = {
+    "font.family": "DejaVu Sans",  # shipped with matplotlib, so the same on every machine
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.06,
+    "figure.constrained_layout.h_pad": 0.06,
+    "svg.fonttype": "path",  # looks the same without our font
+    "svg.hashsalt": "permafrost",  # ids in the SVG are drawn from this, not from a random number
+    "path.simplify": True,
+}
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator:
+    """Yield ``matplotlib.pyplot``-free drawing tools: the `Figure` class under our settings.
+
+    Nothing global stays changed, and no display or pyplot state is involved.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's matplotlibrc must not change the report
+        matplotlib.rcParams.update(_SETTINGS)
+        yield Figure
+
+
+def save_figure(figure, stem: Path, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
+    """Write ``stem.png`` and ``stem.svg`` without dates or program names; return their paths."""
+    without_traces = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    paths = []
+    with drawing():
+        for kind in formats:
+            path = stem.with_name(f"{stem.name}.{kind}")
+            figure.savefig(path, format=kind, dpi=DPI, metadata=without_traces[kind])
+            paths.append(path)
+    return paths
+
+
+def put_title(figure, text: str) -> None:
+    """A title at the figure's left edge, broken where the figure ends."""
+    lines = textwrap.wrap(text, max(20, int(10.5 * figure.get_figwidth())))
+    figure.suptitle(plain("\n".join(lines)), x=0.01, ha="left", weight="bold", fontsize=9.5)
+
+
+def put_note(figure, text: str) -> None:
+    """A small remark below everything, broken where the figure ends."""
+    lines = textwrap.wrap(text, max(20, int(14 * figure.get_figwidth())))
+    figure.supxlabel(plain("\n".join(lines)), fontsize=7, color=FAINT, x=0.01, ha="left")
+
+
+def shorten(name: str, limit: int = 34) -> str:
+    """`name`, with its middle replaced by an ellipsis where it is longer than `limit`.
+
+    The ends are kept since families of names differ in their prefix and in their suffix.
+    """
+    if len(name) <= limit:
+        return name
+    head = (limit - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (limit - 1 - head) :]}"
+
+
+def plain(text: str) -> str:
+    """`text` with matplotlib's mathtext switched off (a ``$`` in a class name is a ``$``)."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,77 @@
+"""The sanity gates in words: what each means for the number beside it."""
+
+from __future__ import annotations
+
+# gate -> (short name for a table, what it means and what to do)
+WORDS = {
+    "best_c_on_edge": (
+        "C on the grid's edge",
+        "The regularisation strength that was best on validation is the smallest or largest one tried, "
+        "so a better one may lie beyond. Widen the range of C of this probe.",
+    ),
+    "one_class_predictions": (
+        "one class only",
+        "Every test sample was given the same class: the features hold nothing that the probe could use, "
+        "or the probe failed.",
+    ),
+    "collapsed_features": (
+        "collapsed features",
+        "All images have (nearly) the same features. Look at bands, units and normalisation of this backbone.",
+    ),
+    "one_class_in_train": (
+        "nothing to learn",
+        "Train has a single class, or labels that never change, so the probe could only repeat them.",
+    ),
+    "below_chance": (
+        "not above chance",
+        "The interval reaches the share of the largest class: always answering that class does as well.",
+    ),
+    "not_converged": (
+        "not converged",
+        "The solver stopped before its tolerance was reached. Raise the number of iterations.",
+    ),
+    "spatially_random": (
+        "random split of spatial data",
+        "Train and test were drawn at random from data with places or groups, so neighbours of training "
+        "samples are tested: the value overstates what to expect at new places.",
+    ),
+}
+_WITH_CLASS = {
+    "class_missing_in_train": (
+        "class {} missing in train",
+        "Class {} has no training sample, so it cannot be predicted; its test samples count as errors.",
+    ),
+    "label_always_present_in_train": (
+        "label {} always present in train",
+        "Every training sample has label {}, so nothing could be learned about it.",
+    ),
+    "class_missing_in_val": (
+        "class {} missing in val",
+        "Class {} has no validation sample: settings were chosen without it.",
+    ),
+    "class_missing_in_test": (
+        "class {} missing in test",
+        "Class {} has no test sample: it plays no part in averages over classes.",
+    ),
+}
+
+
+def explain(gate: str) -> str:
+    """A gate in a few words; one that is not known is shown by its name."""
+    return _look_up(gate)[0]
+
+
+def explain_at_length(gate: str) -> str:
+    """A gate in a sentence or two, with what to do about it."""
+    return _look_up(gate)[1]
+
+
+def _look_up(gate: str) -> tuple[str, str]:
+    if gate in WORDS:
+        return WORDS[gate]
+    kind, _, detail = gate.partition(":")
+    if kind in _WITH_CLASS and detail:
+        short, long = _WITH_CLASS[kind]
+        return short.format(detail), long.format(detail)
+    words = kind.replace("_", " ") + (f" ({detail})" if detail else "")
+    return words, f"The check “{words}” was not passed."

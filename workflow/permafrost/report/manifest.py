@@ -1,0 +1,121 @@
+"""What an archive holds: every member with size, SHA-256, time stamp and role."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+from permafrost.core.errors import PermafrostError
+
+MANIFEST = "run/manifest.json"
+CHECKSUMS = "run/SHA256SUMS"
+CRATE = "ro-crate-metadata.json"
+FORMAT = 1
+ROLES = ("result", "record", "code", "run")  # run: what describes the run, made for the archive
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file of an archive.
+
+    Attributes
+    ----------
+    path : inside the archive, and relative to the folder that it is restored into.
+    size : bytes; sha256 : of its content; mtime_ns : nanoseconds since 1970.
+    role : result, record (of Snakemake), code, or run.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    mtime_ns: int
+    role: str
+
+
+def describe_file(root: Path, path: Path, role: str) -> Member:
+    """The `Member` for a file as it lies on disk."""
+    with open(root / path, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    status = (root / path).stat()
+    return Member(path.as_posix(), status.st_size, digest, status.st_mtime_ns, role)
+
+
+def describe_text(path: str, content: bytes, mtime_ns: int) -> Member:
+    """The `Member` for something that is written into the archive only."""
+    return Member(path, len(content), hashlib.sha256(content).hexdigest(), mtime_ns, "run")
+
+
+def manifest_json(plan: str, members: list[Member], **more) -> bytes:
+    """The manifest: what the archive is of, and its members in order."""
+    content = {
+        "format": FORMAT,
+        "plan": plan,
+        **more,
+        "files": [asdict(member) for member in members],
+    }
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+def checksum_lines(digests: dict[str, str]) -> bytes:
+    """Lines as ``sha256sum --check`` reads them."""
+    return "".join(f"{digest}  {path}\n" for path, digest in sorted(digests.items())).encode()
+
+
+def read_checksums(content: bytes, where) -> dict[str, str]:
+    """Path -> SHA-256 of `checksum_lines`."""
+    found = {}
+    for line in content.decode("utf-8", errors="replace").splitlines():
+        digest, separator, path = line.partition("  ")
+        if not separator or len(digest) != 64:
+            raise damaged(f"{CHECKSUMS} is not a list of checksums", where)
+        found[path] = digest
+    return found
+
+
+def read_manifest(content: bytes, where) -> tuple[dict, list[Member]]:
+    """The manifest's content and its members, checked for safe and unique paths."""
+    try:
+        manifest = json.loads(content)
+        members = [Member(**entry) for entry in manifest["files"]]
+        version = manifest["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(f"{MANIFEST} cannot be read ({error})", where) from error
+    if version != FORMAT:
+        raise PermafrostError(
+            f"the archive has format {version}, this version reads format {FORMAT}",
+            where=where,
+            remedy="use the version of permafrost that the archive names in run/code.json",
+        )
+    for member in members:
+        check_path(member.path, where)
+        if member.role not in ROLES:
+            raise damaged(f"unknown role {member.role!r} of {member.path}", where)
+    if len({member.path for member in members}) < len(members):
+        raise damaged("a file is listed twice", where)
+    return manifest, members
+
+
+def check_path(path: str, where) -> None:
+    """Refuse a path that is absolute, climbs out, or means something else on another system."""
+    pure = PurePosixPath(path)
+    unsafe = (
+        not path
+        or pure.is_absolute()
+        or ".." in pure.parts
+        or pure.as_posix() != path
+        or "\\" in path
+        or "\0" in path
+        or ":" in pure.parts[0]
+    )
+    if unsafe:
+        raise PermafrostError(
+            f"the archive holds the unsafe path {path!r}",
+            where=where,
+            remedy="do not use this archive: it was not written by permafrost",
+        )
+
+
+def damaged(problem: str, where) -> PermafrostError:
+    return PermafrostError(problem, where=where, remedy="get an undamaged copy of the archive")

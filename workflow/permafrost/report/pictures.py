@@ -1,0 +1,78 @@
+"""A dataset's pixels as pictures a person can look at (numpy only)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+LOW, HIGH = 2.0, 98.0  # percentiles of the stretch
+GAMMA = 1.6  # lifts forest and water, which the common stretch leaves nearly black
+
+
+def picture_bands(card: dict) -> tuple[list[int], str]:
+    """Which bands to show as red, green, blue, and a sentence that says so.
+
+    The bands named red, green and blue where the card has all three (once each), else the first
+    three bands, else the first one in grey. Returns indices into the store's band axis.
+    """
+    names = [band["name"] for band in card["bands"]]
+    common = [band.get("common_name") for band in card["bands"]]
+    if all(common.count(colour) == 1 for colour in ("red", "green", "blue")):
+        chosen = [common.index(colour) for colour in ("red", "green", "blue")]
+        kind = "true colour"
+    elif len(names) >= 3:
+        chosen, kind = [0, 1, 2], "false colour"
+    else:
+        chosen, kind = [0], "grey"
+    shown = ", ".join(names[index] for index in chosen)
+    return (
+        chosen,
+        f"{kind} ({shown}), stretched from the 2nd to the 98th percentile of these images, gamma {GAMMA}",
+    )
+
+
+def stretch_limits(images: list[np.ndarray]) -> np.ndarray:
+    """Per-band (low, high) percentiles over all images together, so that they stay comparable.
+
+    Parameters
+    ----------
+    images : arrays (C, h, w); NaN and infinite pixels are left out of the percentiles.
+
+    Returns
+    -------
+    (C, 2) float64.
+    """
+    limits = []
+    for band in range(images[0].shape[0]):
+        pixels = np.concatenate([image[band].ravel().astype(np.float64) for image in images])
+        pixels = pixels[np.isfinite(pixels)]
+        limits.append(np.percentile(pixels, [LOW, HIGH]) if pixels.size else (0.0, 1.0))
+    return np.array(limits)
+
+
+def to_picture(image: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """(C, h, w) pixels to (h, w, 3) or, for one band, (h, w) in [0, 1]; NaN becomes black."""
+    low, high = limits[:, 0, None, None], limits[:, 1, None, None]
+    span = np.where(high > low, high - low, 1.0)
+    stretched = np.clip((image.astype(np.float64) - low) / span, 0, 1)
+    stretched = np.nan_to_num(stretched, nan=0.0) ** (1 / GAMMA)
+    return stretched[0] if len(stretched) == 1 else np.moveaxis(stretched, 0, -1)
+
+
+def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.ndarray]:
+    """Read and stretch a few images of an image store.
+
+    Parameters
+    ----------
+    store : `core.stores.Store` of images; padding beyond an image's true size is cut off.
+    indices : which samples; bands : which bands, in the order red, green, blue.
+    """
+    if not indices:
+        return {}
+    samples = store.samples(columns=["height", "width"])
+    heights, widths = samples["height"].to_pylist(), samples["width"].to_pylist()
+    cut = {
+        index: store.read("images", index, index + 1)[0][bands, : heights[index], : widths[index]]
+        for index in indices
+    }
+    limits = stretch_limits(list(cut.values()))
+    return {index: to_picture(image, limits) for index, image in cut.items()}

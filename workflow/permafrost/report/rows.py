@@ -1,0 +1,72 @@
+"""Small selections on tidy score rows (plain dictionaries), shared by figures, page and terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+METRIC_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_precision": "macro precision",
+    "macro_recall": "macro recall",
+    "macro_f1": "macro F1",
+    "top5_accuracy": "top-5 accuracy",
+    "recall": "recall",
+    "precision": "precision",
+    "micro_ap": "micro-AP",
+    "macro_ap": "macro-AP",
+    "average_precision": "average precision",
+}
+
+
+def metric_name(metric: str) -> str:
+    """A metric's name in words; a name that is not in the list is shown as it is."""
+    return METRIC_NAMES.get(metric, metric.replace("_", " "))
+
+
+def overall(rows: Iterable[dict], *, primary: bool = True, **where) -> list[dict]:
+    """Rows without a class that match `where`; with `primary` only those of the primary metric."""
+    return [
+        row
+        for row in rows
+        if row["class"] is None
+        and (row["primary"] or not primary)
+        and all(row[key] == value for key, value in where.items())
+    ]
+
+
+def distinct(rows: Iterable[dict], column: str) -> list:
+    """The values of a column, each once, sorted."""
+    return sorted({row[column] for row in rows})
+
+
+def finite(value) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def better_first(row: dict) -> tuple:
+    """Sorting key: the best value first, values that are not numbers last, then by name."""
+    value = row["value"]
+    if not finite(value):
+        return (1, 0.0, row["backbone"])
+    return (0, -value if row["higher_is_better"] else value, row["backbone"])
+
+
+def mean_value(rows: Iterable[dict]) -> float:
+    """Mean over rows of the finite values; NaN where there is none."""
+    values = [row["value"] for row in rows if finite(row["value"])]
+    return sum(values) / len(values) if values else math.nan
+
+
+def gates_of(row: dict) -> list[str]:
+    """The gates of a score row as a list."""
+    return [gate for gate in (row["gates"] or "").split(";") if gate]
+
+
+def interval_words(row: dict) -> str:
+    """How a row's interval was made, e.g. ``95 % interval, 200 resamples of 12 groups``."""
+    return (
+        f"{100 * row['confidence']:g} % interval, {row['resamples']} resamples of "
+        f"{row['n_units']} {row['unit']}s"
+    )
