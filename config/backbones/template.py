@@ -1,0 +1,46 @@
+"""A backbone of your own, to be copied. This file works as it is, and is tested.
+
+The contract
+------------
+1. An entry names a function: ``{kind: entrypoint, entrypoint: path/to/file.py:build}`` (the path is
+   relative to the repository root) or ``entrypoint: package.module:build``.
+2. It is called once, ``build(inputs, **options)``; ``options`` come from the entry, and ``weights`` is
+   among them, as a path, where the entry has ``weights: {source: file, path: …}``.
+3. ``inputs`` says what will be fed: ``len(inputs)`` channels, ``inputs.names``, ``inputs.wavelengths_nm``
+   (None where unknown), ``inputs.side`` in pixels (None: native sizes).
+4. It returns a ``torch.nn.Module`` that takes float32 ``(B, C, H, W)``, already normalised and resized as
+   the entry's ``input`` says, and is used in evaluation mode without gradients, on any device.
+5. The module returns ``(B, K)``; or tokens ``(B, T, K)`` with the attribute ``num_prefix_tokens`` (class token
+   first, then registers); or maps ``(B, C, H, W)``, or ``(B, H, W, C)`` with ``layout = "NHWC"``; or a mapping
+   with one of these under ``norm``, ``global_pool`` or ``head.global_pool``. The entry's ``pooling`` applies.
+6. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the weights file and what the
+   entry lists under ``files`` identify the backbone: a change of their content runs its jobs again.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class PatchTokens(nn.Module):
+    """Non-overlapping patches, projected, with their mean in front as a class token."""
+
+    num_prefix_tokens = 1
+
+    def __init__(self, channels: int, patch: int, width: int) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, C, H, W) -> (B, 1 + patches, width)."""
+        tokens = self.project(images).relu().flatten(2).transpose(1, 2)
+        return torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1)
+
+
+def build(inputs, *, patch: int = 16, width: int = 64, weights: str | None = None) -> nn.Module:
+    """The backbone; `patch` and `width` are options of the entry, `weights` a state dict of this module."""
+    model = PatchTokens(len(inputs), patch, width)
+    if weights is not None:
+        model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    return model

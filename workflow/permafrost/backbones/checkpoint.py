@@ -1,0 +1,174 @@
+"""Weights from files: read without running code, checked, and fitted to a module or refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ..core.errors import PermafrostError
+from ..core.identity import file_digest
+
+# where trainers put the weights inside a checkpoint, in the order of preference
+_WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
+_PREFIXES = ("module.", "model.", "_orig_mod.")
+
+
+def read_state_dict(path, *, where: str) -> tuple[dict[str, torch.Tensor], str]:
+    """Tensors by name, and the SHA-256 of the file.
+
+    ``.safetensors``, or anything ``torch.load(weights_only=True)`` reads: a pickle that would run code
+    is refused. A checkpoint that wraps its weights (``state_dict``, ``model``, …) is unwrapped.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise PermafrostError(
+            "the weights file does not exist",
+            where=f"{where}: weights.path {path}",
+            remedy="correct the path, or `data:` in the configuration",
+        )
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            content = load_file(path)
+        else:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise PermafrostError(
+            f"the weights file cannot be read safely ({reason})",
+            where=f"{where}: {path}",
+            remedy="save the state dict with torch.save or safetensors, tensors only",
+        ) from error
+    return _unwrap(content, path, where), file_digest(path)
+
+
+def _unwrap(content, path: Path, where: str) -> dict[str, torch.Tensor]:
+    for key in _WRAPPERS:
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+            break
+    tensors = isinstance(content, dict) and content and all(map(torch.is_tensor, content.values()))
+    if not tensors:
+        raise PermafrostError(
+            "the weights file holds no state dict (a mapping of names to tensors)",
+            where=f"{where}: {path}",
+            remedy="save model.state_dict()",
+        )
+    for prefix in _PREFIXES:
+        if all(key.startswith(prefix) for key in content):
+            content = {key.removeprefix(prefix): value for key, value in content.items()}
+    return content
+
+
+def check_finite(state: dict[str, torch.Tensor], *, where: str) -> None:
+    """Refuse weights with NaN or infinity, by the name of the tensor."""
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            count = int((~torch.isfinite(tensor)).sum())
+            raise PermafrostError(
+                f"the tensor {name!r} holds {count} values that are NaN or infinite",
+                where=where,
+                remedy="use weights of a finished training run",
+            )
+
+
+def load_into(
+    module: nn.Module,
+    state: dict[str, torch.Tensor],
+    *,
+    ignore: tuple[str, ...] = (),
+    first_convs: tuple[str, ...] = (),
+    where: str,
+) -> dict:
+    """Load `state` into `module` whole, or refuse it with the names that do not fit.
+
+    Parameters
+    ----------
+    ignore : prefixes of tensors that may be left over (the classifier that was cut off).
+    first_convs : names of input convolutions, adapted where the checkpoint is for 3 channels and
+        another number is fed (repeated and rescaled; summed for one channel).
+
+    Returns
+    -------
+    dict : what was done beside loading, for the record.
+    """
+    notes: dict = {}
+    wanted = module.state_dict()
+    state = _filtered(module, state, wanted)
+    left_over = (
+        [key for key in state if key not in wanted and key.startswith(ignore)] if ignore else []
+    )
+    state = {key: value for key, value in state.items() if key not in left_over}
+    for name in first_convs:
+        adapted = _adapt(state.get(f"{name}.weight"), wanted.get(f"{name}.weight"), name, where)
+        if adapted is not None:
+            notes["input_convolution"] = f"{name} adapted from 3 to {adapted.shape[1]} channels"
+            state[f"{name}.weight"] = adapted
+    _refuse_misfit(state, wanted, where)
+    check_finite(state, where=where)
+    module.load_state_dict(state, strict=True)
+    return notes
+
+
+def _filtered(module: nn.Module, state, wanted) -> dict[str, torch.Tensor]:
+    """timm's own translation of published layouts and of position embeddings, where it brings more to fit."""
+    if _fitting(state, wanted) == len(wanted):
+        return state
+    translate = getattr(sys.modules.get(type(module).__module__), "checkpoint_filter_fn", None)
+    if translate is None:
+        return state
+    try:
+        translated = translate(dict(state), module)
+    except Exception:
+        # a checkpoint of another architecture; the comparison of names says so better
+        return state
+    return translated if _fitting(translated, wanted) > _fitting(state, wanted) else state
+
+
+def _fitting(state, wanted) -> int:
+    return sum(key in state and state[key].shape == tensor.shape for key, tensor in wanted.items())
+
+
+def _adapt(weight, target, name: str, where: str):
+    if weight is None or target is None or weight.ndim != 4 or weight.shape[1] == target.shape[1]:
+        return None
+    have, want = weight.shape[1], target.shape[1]
+    if have != 3:
+        raise PermafrostError(
+            f"the input convolution {name} was trained with {have} channels and {want} are fed, and"
+            " nothing says which is which",
+            where=where,
+            remedy=f"name the {have} bands under input.bands, with input.missing: zero where some lack",
+        )
+    from timm.models import adapt_input_conv
+
+    return adapt_input_conv(want, weight)
+
+
+def _refuse_misfit(state, wanted, where: str) -> None:
+    missing = sorted(set(wanted) - set(state))
+    unexpected = sorted(set(state) - set(wanted))
+    shapes = [
+        f"{key} {tuple(state[key].shape)} instead of {tuple(wanted[key].shape)}"
+        for key in wanted
+        if key in state and state[key].shape != wanted[key].shape
+    ]
+    parts = [
+        f"{len(names)} {what}: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+        for what, names in (
+            ("missing", missing),
+            ("unexpected", unexpected),
+            ("of another shape", shapes),
+        )
+        if names
+    ]
+    if parts:
+        raise PermafrostError(
+            f"the checkpoint does not fit the model; tensors {'; '.join(parts)}",
+            where=where,
+            remedy="name the model that the checkpoint was saved from",
+        )

@@ -1,0 +1,238 @@
+"""Where what a backbone wants meets what a dataset has.
+
+`InputContract` says what a backbone wants to be fed; the card says what the image stores hold;
+`resolve_input` turns the two into an `InputPlan`, or into an error that lists what exists. Everything
+about bands, units and normalisation is decided here and nowhere else. Pure functions, no torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..core.errors import PermafrostError, near_names
+from .matching import Wish, find_band, wish, wishes
+from .scaling import NORMALIZATIONS, channel_scaling, per_channel
+
+
+@dataclass(frozen=True)
+class InputContract:
+    """What a backbone wants to be fed.
+
+    Attributes
+    ----------
+    bands : ``all`` (the dataset's selected bands), ``rgb``, or names.
+    sensor : the sensor whose names `bands` are, e.g. ``sentinel2``; None for common or true names.
+    normalization : ``weights`` | ``dataset`` | ``minmax`` | ``none``, see `scaling`.
+    unit : the unit in which `mean` and `std` are written, one for all channels or one each.
+    mean, std : statistics that the weights were trained with; one number, or one per channel.
+    size : side in pixels after resizing; None keeps the native size.
+    crop : side of the centre crop taken after resizing; None takes none.
+    interpolation, antialias : as in ``torch.nn.functional.interpolate`` with align_corners=False.
+    missing : ``error``, or ``zero`` to feed zeros (after normalisation) for bands that do not exist.
+    white : reflectance that an 8-bit picture shows as 255; needed only to pass between the two.
+    """
+
+    bands: str | tuple[str, ...] = "rgb"
+    sensor: str | None = None
+    normalization: str = "dataset"
+    unit: str | tuple[str, ...] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    size: int | None = 224
+    crop: int | None = None
+    interpolation: str = "bilinear"
+    antialias: bool = False
+    missing: str = "error"
+    white: float | None = None
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One channel that is fed: ``(stored - center) * gain``, or zeros where `index` is None."""
+
+    name: str
+    index: int | None
+    center: float = 0.0
+    gain: float = 1.0
+    wavelength_nm: float | None = None
+    common_name: str | None = None
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """How the tensor that a backbone receives is made from stored pixels.
+
+    ``channels`` in the order fed; ``size``, ``crop``, ``interpolation``, ``antialias``, ``normalization``
+    as in `InputContract`.
+    """
+
+    channels: tuple[Channel, ...]
+    size: int | None
+    crop: int | None
+    interpolation: str
+    antialias: bool
+    normalization: str
+
+    def __len__(self) -> int:
+        return len(self.channels)
+
+    @property
+    def names(self) -> list[str]:
+        return [channel.name for channel in self.channels]
+
+    @property
+    def side(self) -> int | None:
+        """Side in pixels of the tensor fed; None where images keep their native size."""
+        return self.crop or self.size
+
+    @property
+    def wavelengths_nm(self) -> list[float | None]:
+        return [channel.wavelength_nm for channel in self.channels]
+
+    def describe(self) -> dict:
+        """What a feature store records of its input."""
+        return {
+            "bands": self.names,
+            "zero_filled": [channel.name for channel in self.channels if channel.index is None],
+            "size": self.size,
+            "crop": self.crop,
+            "interpolation": self.interpolation,
+            "antialias": self.antialias,
+            "normalization": self.normalization,
+            "center": [channel.center for channel in self.channels],
+            "gain": [channel.gain for channel in self.channels],
+            "wavelengths_nm": self.wavelengths_nm,
+        }
+
+
+def input_contract(
+    own: dict, entry_input: dict, extraction: dict, *, where: object = None
+) -> InputContract:
+    """The contract of an entry: what it says itself, else what its weights want, else the run's default.
+
+    Parameters
+    ----------
+    own : fields of `InputContract` that the kind of backbone or its weights bring along.
+    entry_input : the mapping ``input`` of the entry.
+    extraction : the run's ``size``, ``interpolation``, ``antialias``.
+    """
+    known = {field.name for field in dataclasses.fields(InputContract)} - {"sensor"}
+    for key in entry_input:
+        if key not in known:
+            raise PermafrostError(
+                f"unknown key {key!r}, {near_names(key, known)}", where=f"{where}: input"
+            )
+    if ("mean" in entry_input) != ("std" in entry_input):
+        raise PermafrostError("mean and std belong together", where=f"{where}: input")
+    general = {k: extraction[k] for k in ("size", "interpolation", "antialias") if k in extraction}
+    fields = {**general, **own, **entry_input}
+    if "size" in entry_input and "crop" not in entry_input:
+        # the weights' own resize-then-crop is replaced as a whole
+        fields["crop"] = None
+    if "bands" in entry_input:
+        # names that a person writes are the dataset's or common names
+        fields["sensor"] = None
+    return InputContract(**{key: _frozen(value) for key, value in fields.items()})
+
+
+def resolve_input(contract: InputContract, card: dict, *, where: object = None) -> InputPlan:
+    """Meet the wishes of `contract` with the bands of `card`.
+
+    Raises
+    ------
+    PermafrostError : a band is missing or ambiguous, a unit cannot be reached, statistics are absent or
+        of the wrong number; the message lists the bands that exist.
+    """
+    if contract.normalization not in NORMALIZATIONS:
+        raise PermafrostError(
+            f"unknown normalization {contract.normalization!r}, known: {', '.join(NORMALIZATIONS)}",
+            where=where,
+        )
+    offered = _offered(card)
+    pairs = _match(contract, offered, card, where)
+    count = len(pairs)
+    # statistics of three channels must not stand in the way of another normalisation
+    own = contract.normalization == "weights"
+    units = per_channel(contract.unit if own else None, count, "unit", where)
+    means = per_channel(contract.mean if own else None, count, "mean", where)
+    stds = per_channel(contract.std if own else None, count, "std", where)
+    channels = []
+    for (wanted, position), unit, mean, std in zip(pairs, units, means, stds, strict=True):
+        if position is None:
+            channels.append(
+                Channel(wanted.name, None, 0.0, 1.0, wanted.wavelength_nm, wanted.common_name)
+            )
+            continue
+        index, band = offered[position]
+        center, gain = channel_scaling(
+            band, contract.normalization, unit, mean, std, white=contract.white, where=where
+        )
+        channels.append(
+            Channel(
+                band["name"],
+                index,
+                center,
+                gain,
+                band.get("wavelength_nm"),
+                band.get("common_name"),
+            )
+        )
+    return InputPlan(
+        tuple(channels),
+        contract.size,
+        contract.crop,
+        contract.interpolation,
+        contract.antialias,
+        contract.normalization,
+    )
+
+
+def _offered(card: dict) -> list[tuple[int, dict]]:
+    """(position in the image store, band) of the selected bands, in the order of the selection."""
+    positions = {band["name"]: index for index, band in enumerate(card["bands"])}
+    return [(positions[name], card["bands"][positions[name]]) for name in card["selected"]]
+
+
+def _match(contract: InputContract, offered, card: dict, where) -> list[tuple[Wish, int | None]]:
+    bands = [band for _, band in offered]
+    if contract.bands == "all":
+        return [(wish(band["name"]), position) for position, band in enumerate(bands)]
+    pairs = [
+        (wanted, find_band(wanted, bands, where=where))
+        for wanted in wishes(contract.bands, contract.sensor)
+    ]
+    missing = [wanted for wanted, position in pairs if position is None]
+    fill = contract.missing == "zero" and all(wanted.known for wanted in missing)
+    if len(missing) == len(pairs) or (missing and not fill):
+        raise PermafrostError(
+            f"the dataset {card['dataset']!r} has no band {', '.join(repr(w.name) for w in missing)}"
+            f" ({_listing(bands, card)})",
+            where=where,
+            remedy="choose other bands under input.bands, or input.missing: zero to feed zeros"
+            " for known bands that the dataset lacks",
+        )
+    used = [position for _, position in pairs if position is not None]
+    if len(set(used)) < len(used):
+        twice = sorted({bands[position]["name"] for position in used if used.count(position) > 1})
+        raise PermafrostError(
+            f"two wanted bands lead to the same band of the dataset: {', '.join(twice)}"
+            f" ({_listing(bands, card)})",
+            where=where,
+            remedy="name the bands to use under input.bands",
+        )
+    return pairs
+
+
+def _listing(bands: list[dict], card: dict) -> str:
+    shown = ", ".join(
+        f"{b['name']} ({b['common_name']})" if b.get("common_name") else b["name"] for b in bands
+    )
+    hidden = [band["name"] for band in card["bands"] if band["name"] not in card["selected"]]
+    aside = f"; stored but not selected: {', '.join(hidden)}" if hidden else ""
+    return f"it offers {shown}{aside}"
+
+
+def _frozen(value):
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -1,0 +1,167 @@
+"""A backbone of the user's own: a function in a Python file, or in an importable module.
+
+The contract stands in ``config/backbones/template.py``, which is itself tested.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+from ..core.errors import PermafrostError, near_names
+from ..core.identity import file_digest
+from .backbone import Backbone, Resources
+from .checkpoint import check_finite
+from .contract import InputPlan
+from .outputs import LAYOUTS
+from .randomness import isolated_seed
+
+OPTIONS = frozenset({"entrypoint", "weights", "pooling", "seed", "options"})
+
+
+def wants(entry: dict, where: str) -> dict:
+    """Z-scores of the dataset, of red, green and blue, unless the entry says otherwise."""
+    return {"normalization": "dataset", "unit": "unit_interval"}
+
+
+def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+    from torch import nn
+
+    where = f"{resources.where}: {entry['entrypoint']}"
+    function = load_function(entry["entrypoint"], where)
+    options, weights = dict(entry.get("options") or {}), _weights_path(entry, where)
+    if weights is not None:
+        options["weights"] = weights
+    _check_options(function, options, where)
+    with isolated_seed(int(entry.get("seed", 0))):
+        try:
+            module = function(plan, **options)
+        except PermafrostError:
+            raise
+        except Exception as error:
+            raise PermafrostError(
+                f"the function failed: {type(error).__name__}: {error}", where=where
+            ) from error
+    if not isinstance(module, nn.Module):
+        raise PermafrostError(
+            f"the function returned a {type(module).__name__}, not a torch.nn.Module",
+            where=where,
+            remedy="see the contract in config/backbones/template.py",
+        )
+    check_finite(module.state_dict(), where=where)
+    layout = str(getattr(module, "layout", "NCHW"))
+    if layout not in LAYOUTS:
+        raise PermafrostError(
+            f"the module declares layout {layout!r}", where=where, remedy="use NCHW or NHWC"
+        )
+    return Backbone(
+        module,
+        plan,
+        resources.where,
+        pooling=entry.get("pooling") or "mean",
+        prefix_tokens=int(getattr(module, "num_prefix_tokens", 0)),
+        layout=layout,
+        weights_sha256=file_digest(weights) if weights is not None else None,
+    )
+
+
+def load_function(entrypoint: str, where: str):
+    """The function behind ``path/to/file.py:build`` or ``package.module:build``."""
+    place, _, name = entrypoint.rpartition(":")
+    if not place or not name.isidentifier():
+        raise PermafrostError(
+            f"{entrypoint!r} is no entry point",
+            where=where,
+            remedy="write path/to/file.py:function or package.module:function",
+        )
+    try:
+        module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    except FileNotFoundError as error:
+        raise PermafrostError(
+            f"the file {place} does not exist",
+            where=where,
+            remedy="give the path relative to the repository root",
+        ) from error
+    except Exception as error:
+        raise PermafrostError(
+            f"{place} cannot be imported: {type(error).__name__}: {error}", where=where
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise PermafrostError(
+            f"{place} has no function {name!r}, {near_names(name, functions)}", where=where
+        )
+    return function
+
+
+def _load_file(path: Path):
+    path = path.resolve()
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    # a name of its own, so that two files called model.py do not take each other's place
+    name = f"_backbone_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _importable(path.parent):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import(name: str):
+    with _importable(Path.cwd()):
+        return importlib.import_module(name)
+
+
+class _importable:
+    """The folder is searched for modules, first of all, while inside."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+
+    def __enter__(self) -> None:
+        sys.path.insert(0, self._folder)
+
+    def __exit__(self, *error) -> None:
+        sys.path.remove(self._folder)
+
+
+def _weights_path(entry: dict, where: str) -> str | None:
+    weights = entry.get("weights")
+    if weights is None:
+        return None
+    if not isinstance(weights, dict) or "path" not in weights:
+        raise PermafrostError(
+            f"weights: {weights!r} is not understood",
+            where=where,
+            remedy="write {source: file, path: …}",
+        )
+    if not Path(weights["path"]).is_file():
+        raise PermafrostError(
+            "the weights file does not exist",
+            where=f"{where}: weights.path {weights['path']}",
+            remedy="correct the path, or `data:` in the configuration",
+        )
+    return weights["path"]
+
+
+def _check_options(function, options: dict, where: str) -> None:
+    """Unknown options are an error that lists the known ones, before anything is built."""
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    known = list(parameters)[1:]
+    for key in options:
+        if key not in known:
+            raise PermafrostError(
+                f"the function takes no option {key!r}, {near_names(key, known)}", where=where
+            )

@@ -1,0 +1,32 @@
+"""Per-band statistics of an image: the baseline that any learned feature has to beat."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from .backbone import Backbone, Resources
+from .contract import InputPlan
+
+OPTIONS = frozenset()
+
+
+class ImageStatistics(nn.Module):
+    """Mean, standard deviation (n - 1), maximum and minimum of each channel, in this order."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, C, H, W) -> (B, 4C)."""
+        spread = images.std(dim=(2, 3), correction=int(images.shape[2] * images.shape[3] > 1))
+        return torch.cat(
+            [images.mean(dim=(2, 3)), spread, images.amax(dim=(2, 3)), images.amin(dim=(2, 3))],
+            dim=1,
+        )
+
+
+def wants(entry: dict, where: str) -> dict:
+    """Stored values, of red, green and blue unless the entry says otherwise."""
+    return {"normalization": "none"}
+
+
+def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+    return Backbone(ImageStatistics(), plan, resources.where)

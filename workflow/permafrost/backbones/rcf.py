@@ -1,0 +1,141 @@
+"""Random convolutional features (MOSAIKS: Rolf et al. 2021, doi:10.1038/s41467-021-24638-z).
+
+The same numbers as ``torchgeo.models.RCF`` with the same seed, but the seed is always applied
+(torchgeo ignores a seed of 0) and memory does not grow with the batch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..core.errors import PermafrostError
+from .backbone import Backbone, Resources
+from .contract import InputPlan
+
+OPTIONS = frozenset({"features", "kernel_size", "bias", "mode", "seed"})
+
+# images, and places in them, filtered at a time: what fits in a core's cache, or fills a GPU
+_AT_ONCE = {"cpu": (1, 4096), "cuda": (16, 65536)}
+
+
+class RandomConvolutions(nn.Module):
+    """Spatial means of ``relu(w * x + b)`` and ``relu(-(w * x + b))`` for F/2 filters w.
+
+    No map of responses is ever whole in memory: they are made and averaged strip by strip. The second
+    half follows from ``relu(-y) = relu(y) - y`` and the mean of y, which is the filters' response to the
+    mean patch.
+
+    Parameters
+    ----------
+    filters : (F/2, C, k, k).
+    bias : one number, b of every filter.
+    """
+
+    def __init__(self, filters: torch.Tensor, bias: float) -> None:
+        super().__init__()
+        self.kernel_size = filters.shape[-1]
+        self.register_buffer("filters", filters.flatten(1))
+        self.register_buffer("biases", torch.full((len(filters), 1), float(bias)))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(B, C, H, W) -> (B, F)."""
+        together, places = _AT_ONCE[images.device.type]
+        return torch.cat([self._means(part, places) for part in images.split(together)])
+
+    def _means(self, images: torch.Tensor, places: int) -> torch.Tensor:
+        patches = F.unfold(images, self.kernel_size)  # (b, C k k, places)
+        filters = self.filters.expand(len(images), -1, -1)
+        total = images.new_zeros(len(images), len(self.biases), dtype=torch.float64)
+        for strip in patches.split(places, dim=2):
+            total += torch.baddbmm(self.biases, filters, strip).relu_().sum(dim=2)
+        positive = total / patches.shape[2]
+        mean = torch.baddbmm(self.biases, filters, patches.mean(dim=2, keepdim=True)).squeeze(2)
+        # rounding may leave a mean of nothing just below zero
+        negative = (positive - mean).clamp_min(0)
+        return torch.cat([positive, negative], dim=1).float()
+
+
+def wants(entry: dict, where: str) -> dict:
+    return {"normalization": "dataset"}
+
+
+def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+    features, kernel = entry.get("features", 512), entry.get("kernel_size", 3)
+    if features % 2:
+        raise PermafrostError(
+            f"features: {features} is odd",
+            where=resources.where,
+            remedy="every filter gives two features",
+        )
+    if plan.side is not None and kernel > plan.side:
+        raise PermafrostError(
+            f"kernel_size: {kernel} exceeds the image of {plan.side} pixels", where=resources.where
+        )
+    generator = torch.Generator().manual_seed(int(entry.get("seed", 0)))
+    filters = torch.randn(features // 2, len(plan), kernel, kernel, generator=generator)
+    mode = entry.get("mode", "gaussian")
+    if mode == "empirical":
+        patches = train_patches(len(filters), kernel, generator, resources)
+        filters = torch.from_numpy(whiten(patches))
+    elif mode != "gaussian":
+        raise PermafrostError(
+            f"unknown mode {mode!r}, known: gaussian, empirical", where=resources.where
+        )
+    return Backbone(RandomConvolutions(filters, entry.get("bias", -1.0)), plan, resources.where)
+
+
+def train_patches(
+    count: int, kernel: int, generator: torch.Generator, resources: Resources
+) -> np.ndarray:
+    """(count, C, kernel, kernel) float32: patches at random places of random train images, as fed.
+
+    Draws in the order of ``torchgeo.models.RCF``: all images, all rows, all columns. Images of native,
+    differing sizes take the place from the range that the first train image allows.
+    """
+    first = resources.train_image(0)
+    height, width = first.shape[1:]
+    if min(height, width) <= kernel:
+        raise PermafrostError(
+            f"train images of {height} x {width} pixels have no room for kernel_size {kernel}",
+            where=resources.where,
+        )
+    images = torch.randint(0, resources.train_count, (count,), generator=generator).tolist()
+    rows = torch.randint(0, height - kernel, (count,), generator=generator).tolist()
+    columns = torch.randint(0, width - kernel, (count,), generator=generator).tolist()
+    patches = np.empty((count, first.shape[0], kernel, kernel), np.float32)
+    for i in sorted(range(count), key=images.__getitem__):
+        pixels = resources.train_image(images[i])
+        row = min(rows[i], pixels.shape[1] - kernel)
+        column = min(columns[i], pixels.shape[2] - kernel)
+        if min(row, column) < 0:
+            raise PermafrostError(
+                f"train image {images[i]} is smaller than kernel_size {kernel}",
+                where=resources.where,
+                remedy="set input.size",
+            )
+        patches[i] = pixels[:, row : row + kernel, column : column + kernel].numpy()
+    return patches
+
+
+def whiten(patches: np.ndarray, bias: float = 0.001, smallest: float = 1e-8) -> np.ndarray:
+    """ZCA-whitened patches, applied twice as in MOSAIKS, so that filtering whitens image and filter.
+
+    Each patch is centred and scaled to unit norm; with the covariance ``V diag(e) V'`` of all patches
+    and ``Z = V diag((e + bias)^-1/2) V'`` the result is ``patches Z Z'``.
+
+    Parameters
+    ----------
+    patches : (n, C, k, k) float32.
+    smallest : patches with a smaller norm (flat ones) are not scaled.
+    """
+    flat = patches.reshape(len(patches), -1).astype(np.float64)
+    flat -= flat.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(flat, axis=1, keepdims=True)
+    flat /= np.where(norms < smallest, 1.0, norms)
+    values, vectors = np.linalg.eigh(flat.T @ flat / len(flat))
+    # Z Z' = V diag(1 / (e + bias)) V'
+    whitening = (vectors / (np.maximum(values, 0.0) + bias)) @ vectors.T
+    return (flat @ whitening).reshape(patches.shape).astype(np.float32)

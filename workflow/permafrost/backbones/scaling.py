@@ -1,0 +1,149 @@
+"""From stored values to what a backbone was trained on: units and normalisation, as one affine map.
+
+The fed value is ``(stored - center) * gain``. A card says what stored values mean:
+``physical = stored * scale + offset``, where `physical` is reflectance for digital numbers and
+reflectance, and brightness in [0, 1] for 8-bit pictures (scale 1/255).
+
+Units in which the statistics of weights can be written, and how they are reached:
+
+================== ==================== ========================== ==========
+wanted             from uint8           from digital numbers       from dB
+                                        or reflectance
+================== ==================== ========================== ==========
+``unit_interval``  physical             physical, as it is [1]_    --
+``uint8``          255 * physical       255 * physical [1]_        --
+``reflectance``    white * physical     physical                   --
+``digital_number`` 10000 * reflectance  10000 * physical           --
+``db``             --                   --                         physical
+``stored``         the stored value, whatever it means
+================== ==================== ========================== ==========
+
+.. [1] divided by `white` where that is given: the reflectance that an 8-bit picture shows as 255
+   (0.3558 in Sentinel-2's true-colour images).
+"""
+
+from __future__ import annotations
+
+from ..core.errors import PermafrostError
+
+NORMALIZATIONS = ("weights", "dataset", "minmax", "none")
+UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "stored")
+
+_OPTICAL = frozenset({"digital_number", "reflectance"})
+
+
+def channel_scaling(
+    band: dict,
+    normalization: str,
+    unit: str | None,
+    mean: float | None,
+    std: float | None,
+    *,
+    white: float | None = None,
+    where: object = None,
+) -> tuple[float, float]:
+    """(center, gain) of one channel.
+
+    Parameters
+    ----------
+    band : a band of the card with ``unit``, ``scale``, ``offset`` and statistics of stored values.
+    normalization : ``none`` feeds stored values; ``dataset`` gives mean 0 and deviation 1 on the train
+        split; ``minmax`` maps the train split's range to [0, 1]; ``weights`` applies `mean` and `std`,
+        which are written in `unit`.
+
+    Raises
+    ------
+    PermafrostError : a constant band, statistics that are absent, or a unit that cannot be reached.
+    """
+    if normalization == "none":
+        return 0.0, 1.0
+    if normalization == "dataset":
+        return float(band["mean"]), 1.0 / _spread(band, band["std"], where)
+    if normalization == "minmax":
+        return float(band["min"]), 1.0 / _spread(band, band["max"] - band["min"], where)
+    if mean is None or std is None:
+        raise PermafrostError(
+            "normalization: weights needs the mean and std that the weights were trained with,"
+            " and these weights bring none",
+            where=where,
+            remedy="give input.mean, input.std and input.unit, or choose normalization: dataset",
+        )
+    if std <= 0:
+        raise PermafrostError(f"a std of {std:g} cannot normalise", where=where)
+    factor, shift = to_unit(band, unit, white=white, where=where)
+    # ((stored * factor + shift) - mean) / std, with the subtraction done on stored values
+    return (mean - shift) / factor, factor / std
+
+
+def to_unit(
+    band: dict, unit: str | None, *, white: float | None = None, where: object = None
+) -> tuple[float, float]:
+    """(factor, shift) with ``value in unit = stored * factor + shift``."""
+    have, scale, offset = band["unit"], float(band["scale"] or 1.0), float(band["offset"] or 0.0)
+    if unit == "stored":
+        return 1.0, 0.0
+    reach = _factor(have, unit, white)
+    if reach is None:
+        raise _unreachable(band, have, unit, where)
+    return scale * reach, offset * reach
+
+
+def _factor(have: str, unit: str | None, white: float | None) -> float | None:
+    """What physical values are multiplied with, None where there is no way."""
+    picture, optical = have == "uint8", have in _OPTICAL
+    if unit in ("unit_interval", "uint8") and (picture or optical):
+        full = 255.0 if unit == "uint8" else 1.0
+        return full / white if optical and white else full
+    if unit in ("reflectance", "digital_number") and (optical or (picture and white)):
+        full = 10000.0 if unit == "digital_number" else 1.0
+        return full * white if picture else full
+    return 1.0 if unit == have == "db" else None
+
+
+def per_channel(value, count: int, what: str, where: object) -> list:
+    """`value` once per channel: a single value serves all, a sequence must have one each."""
+    if value is None or isinstance(value, str | int | float):
+        return [value] * count
+    if len(value) == 1:
+        return list(value) * count
+    if len(value) != count:
+        raise PermafrostError(
+            f"{what} has {len(value)} values, but {count} channels are fed",
+            where=where,
+            remedy=f"give one {what} per channel under input, or choose normalization: dataset",
+        )
+    return list(value)
+
+
+def _spread(band: dict, spread: float, where) -> float:
+    if not spread > 0:
+        raise PermafrostError(
+            f"the band {band['name']} is constant in the train split and cannot be normalised",
+            where=where,
+            remedy="leave it out under input.bands, or choose normalization: none",
+        )
+    return float(spread)
+
+
+def _unreachable(band: dict, have: str, unit: str | None, where) -> PermafrostError:
+    name = band["name"]
+    if unit is None:
+        return PermafrostError(
+            "the unit in which the mean and std of these weights are written is not known",
+            where=where,
+            remedy=f"give input.unit, one of {', '.join(UNITS)}",
+        )
+    if unit not in UNITS:
+        return PermafrostError(f"unknown unit {unit!r}, known: {', '.join(UNITS)}", where=where)
+    if have == "uint8" and unit in ("reflectance", "digital_number"):
+        return PermafrostError(
+            f"the weights want {unit}, but the band {name} holds 8-bit brightness",
+            where=where,
+            remedy="give input.white, the reflectance that the pictures show as 255 (0.3558 for"
+            " Sentinel-2 true colour), or choose normalization: dataset",
+        )
+    return PermafrostError(
+        f"the weights want {unit}, but the band {name} holds {have}",
+        where=where,
+        remedy="declare the dataset's unit, scale and offset, or choose normalization: dataset",
+    )

@@ -1,0 +1,148 @@
+"""Any model of timm: random, with timm's pretrained weights, or with weights from a file."""
+
+from __future__ import annotations
+
+import timm
+from timm.models import get_pretrained_cfg, is_model
+from torch import nn
+
+from ..core.errors import PermafrostError, near_names
+from .backbone import Backbone, Resources
+from .checkpoint import check_finite, load_into, read_state_dict
+from .contract import InputPlan
+from .randomness import isolated_seed
+
+OPTIONS = frozenset({"model", "weights", "pooling", "seed", "options"})
+SOURCES = ("random", "pretrained", "file")
+
+
+class Features(nn.Module):
+    """A timm model up to its last normalised tokens or maps."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images):
+        return self.model.forward_features(images)
+
+
+def wants(entry: dict, where: str) -> dict:
+    """The statistics of the weights; z-scores of the dataset for a network without training."""
+    config = _config(entry, where)
+    trained = weights_source(entry, where) != "random"
+    return {
+        "normalization": "weights" if trained else "dataset",
+        "unit": "unit_interval",
+        "mean": tuple(config.mean),
+        "std": tuple(config.std),
+    }
+
+
+def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+    where, source = resources.where, weights_source(entry, resources.where)
+    with isolated_seed(int(entry.get("seed", 0))):
+        model = _create(entry, plan, pretrained=source == "pretrained", where=where)
+    notes, digest = {}, None
+    if source == "file":
+        path = entry["weights"]["path"]
+        state, digest = read_state_dict(path, where=where)
+        notes = load_into(
+            model,
+            state,
+            ignore=_names(model, "classifier"),
+            first_convs=_names(model, "first_conv"),
+            where=f"{where}: {path}",
+        )
+    else:
+        check_finite(model.state_dict(), where=where)
+        if source == "pretrained" and len(plan) != 3:
+            notes["input_convolution"] = f"adapted from 3 to {len(plan)} channels"
+    return Backbone(
+        **pooled(model, entry.get("pooling")),
+        plan=plan,
+        where=where,
+        weights_sha256=digest,
+        notes=notes,
+        packages=("torch", "timm"),
+    )
+
+
+def pooled(model: nn.Module, pooling: str | None) -> dict:
+    """The model with its own pooling, or up to its tokens or maps if a pooling is named.
+
+    What the tokens are is the model's own description: ``num_prefix_tokens`` and ``output_fmt``.
+    """
+    if pooling is None:
+        return {"module": model}
+    layout = getattr(model, "output_fmt", "NCHW")
+    return {
+        "module": Features(model),
+        "pooling": pooling,
+        "prefix_tokens": int(getattr(model, "num_prefix_tokens", 0)),
+        "layout": str(getattr(layout, "value", layout)),
+    }
+
+
+def weights_source(entry: dict, where: str) -> str:
+    """``random`` (also ``weights: null``), ``pretrained`` or ``file``."""
+    weights = entry.get("weights") or {"source": "random"}
+    source = weights.get("source") if isinstance(weights, dict) else None
+    if source not in SOURCES or (source == "file") != ("path" in weights):
+        raise PermafrostError(
+            f"weights: {entry.get('weights')!r} is not understood",
+            where=where,
+            remedy="write {source: random}, {source: pretrained} or {source: file, path: …}",
+        )
+    return source
+
+
+def _config(entry: dict, where: str):
+    """timm's description of the model's weights, also of those that are not downloaded."""
+    name = entry["model"]
+    if not is_model(name.partition(".")[0]):
+        raise PermafrostError(
+            f"timm {timm.__version__} has no model {name!r}, {near_names(name, timm.list_models())}",
+            where=f"{where}: model",
+        )
+    known = timm.list_models(f"{name.partition('.')[0]}.*", pretrained=True)
+    if "." in name and name not in known:
+        raise PermafrostError(
+            f"timm {timm.__version__} has no weights {name!r}, {near_names(name, known)}",
+            where=f"{where}: model",
+        )
+    return get_pretrained_cfg(name)
+
+
+def _create(entry: dict, plan: InputPlan, *, pretrained: bool, where: str) -> nn.Module:
+    name, config = entry["model"], _config(entry, where)
+    options = dict(entry.get("options") or {})
+    fixed = config.fixed_input_size and plan.side and plan.side != config.input_size[-1]
+    if fixed and "img_size" not in options:
+        options["img_size"] = plan.side
+    try:
+        return timm.create_model(
+            name, pretrained=pretrained, in_chans=len(plan), num_classes=0, **options
+        )
+    except (TypeError, ValueError, NotImplementedError, AssertionError) as error:
+        raise PermafrostError(
+            f"timm cannot build {name} ({str(error).splitlines()[0]})",
+            where=where,
+            remedy="correct `options`, which are passed to timm.create_model",
+        ) from error
+    except OSError as error:
+        raise PermafrostError(
+            f"the pretrained weights of {name} cannot be had ({str(error).splitlines()[0]})",
+            where=where,
+            remedy="download them on a machine with a network, or use {source: file, path: …}",
+        ) from error
+    except RuntimeError as error:
+        raise PermafrostError(
+            f"timm cannot load the weights of {name} ({' '.join(str(error).split())[:300]})",
+            where=where,
+        ) from error
+
+
+def _names(model: nn.Module, key: str) -> tuple[str, ...]:
+    value = model.pretrained_cfg.get(key) or ()
+    return (value,) if isinstance(value, str) else tuple(value)

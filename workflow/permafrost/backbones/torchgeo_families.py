@@ -1,0 +1,265 @@
+"""How torchgeo's models are called: each family wants its image, and more, in a way of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from ..core.errors import PermafrostError
+from .contract import InputPlan
+from .timm_models import pooled
+
+# centre and width in nm of Sentinel-2's bands as Copernicus-FM was trained with them
+# (Wang et al. 2025, arXiv:2503.11849); widths of other sensors are given in the entry
+_SENTINEL2_WIDTHS = {
+    "coastal": 20,
+    "blue": 65,
+    "green": 35,
+    "red": 30,
+    "rededge1": 15,
+    "rededge2": 15,
+    "rededge3": 20,
+    "nir": 115,
+    "nir08": 20,
+    "water_vapour": 20,
+    "cirrus": 30,
+    "swir16": 90,
+    "swir22": 180,
+}
+_CROMA_BANDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
+# channel numbers of radar in Panopticon, orbit direction not told
+_PANOPTICON_RADAR = {"vv": -1.0, "vh": -2.0, "hh": -3.0, "hv": -4.0}
+# stands for the wavelength of C-band radar in DOFA's training, in micrometres
+_DOFA_RADAR = 3.75
+
+
+@dataclass(frozen=True)
+class Family:
+    """One way of building and calling.
+
+    Attributes
+    ----------
+    arguments : (plan, options, has_weights) -> keyword arguments of torchgeo's function.
+    wrap : (model, plan, entry, where) -> fields of `Backbone`, at least ``module``.
+    wants : fields of `InputContract` where the weights say nothing.
+    """
+
+    arguments: Callable[[InputPlan, bool], dict]
+    wrap: Callable[[nn.Module, InputPlan, dict, str], dict]
+    wants: dict = field(default_factory=dict)
+
+
+def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) -> list[float]:
+    """Centre wavelength of every channel; channels named in `radar` get that number instead."""
+    found = [
+        (radar or {}).get(channel.common_name, channel.wavelength_nm) for channel in plan.channels
+    ]
+    lacking = [channel.name for channel, nm in zip(plan.channels, found, strict=True) if nm is None]
+    if lacking:
+        raise PermafrostError(
+            f"the backbone needs the wavelength of every band, and the dataset does not tell it for"
+            f" {', '.join(lacking)}",
+            where=where,
+            remedy="give the sensor or wavelength_nm of these bands in the dataset's entry, or leave the"
+            " bands out under input.bands",
+        )
+    return [float(nm) for nm in found]
+
+
+class Called(nn.Module):
+    """A model that is called in a way of its own: ``call(model, images)``."""
+
+    def __init__(self, model: nn.Module, call) -> None:
+        super().__init__()
+        self.model, self._call = model, call
+
+    def forward(self, images: torch.Tensor):
+        return self._call(self.model, images)
+
+
+def _pooling(entry: dict, allowed: tuple, where: str) -> str | None:
+    pooling = entry.get("pooling")
+    if pooling not in allowed:
+        raise PermafrostError(
+            f"pooling: {pooling} is not possible with this model",
+            where=where,
+            remedy=f"leave pooling out{' or use ' + ', '.join(filter(None, allowed)) if any(allowed) else ''}",
+        )
+    return pooling
+
+
+# --- timm networks ---------------------------------------------------------------------------------
+
+
+def _timm_arguments(plan: InputPlan, has_weights: bool) -> dict:
+    return {"num_classes": 0, **({} if has_weights else {"in_chans": len(plan)})}
+
+
+def _vit_arguments(plan: InputPlan, has_weights: bool) -> dict:
+    return {**_timm_arguments(plan, has_weights), **({"img_size": plan.side} if plan.side else {})}
+
+
+def _timm_wrap(model, plan, entry, where) -> dict:
+    return pooled(model, entry.get("pooling"))
+
+
+def _scalemae_wrap(model, plan, entry, where) -> dict:
+    return {**pooled(model, entry.get("pooling")), "notes": {"metres_per_pixel": float(model.res)}}
+
+
+# --- others ----------------------------------------------------------------------------------------
+
+
+def _swin_wrap(model, plan, entry, where) -> dict:
+    _pooling(entry, (None, "mean"), where)
+    model.head = nn.Identity()
+    first = model.features[0][0]
+    if first.in_channels != len(plan):
+        model.features[0][0] = nn.Conv2d(
+            len(plan), first.out_channels, first.kernel_size, first.stride
+        )
+    return {"module": model}
+
+
+def _dofa_wrap(model, plan, entry, where) -> dict:
+    radar = {"vv": _DOFA_RADAR * 1000, "vh": _DOFA_RADAR * 1000}
+    micrometres = [nm / 1000 for nm in wavelengths_nm(plan, where, radar=radar)]
+    if _pooling(entry, (None, "mean", "cls"), where) == "cls":
+        model.global_pool, model.norm = False, model.fc_norm
+    return {
+        "module": Called(model, lambda m, images: m(images, micrometres)),
+        "notes": {"wavelengths_um": micrometres},
+    }
+
+
+def _panopticon_wrap(model, plan, entry, where) -> dict:
+    channels = wavelengths_nm(plan, where, radar=_PANOPTICON_RADAR)
+    inner = pooled(model.model, entry.get("pooling"))
+
+    def call(module, images):
+        # the model writes into its channel numbers, so each call gets new ones
+        ids = torch.tensor(channels, device=images.device).expand(len(images), -1).clone()
+        return module({"imgs": images, "chn_ids": ids})
+
+    return {**inner, "module": Called(inner["module"], call), "notes": {"channel_ids": channels}}
+
+
+def _copernicusfm_wrap(model, plan, entry, where) -> dict:
+    centres = wavelengths_nm(plan, where)
+    widths = entry.get("bandwidths_nm") or [
+        _SENTINEL2_WIDTHS.get(channel.common_name) for channel in plan.channels
+    ]
+    if len(widths) != len(plan) or None in widths:
+        raise PermafrostError(
+            "the backbone needs the bandwidth of every band, and it is not known for all of"
+            f" {', '.join(plan.names)}",
+            where=where,
+            remedy="give bandwidths_nm, one number per band in the order fed",
+        )
+    if _pooling(entry, (None, "mean", "cls"), where) == "cls":
+        model.global_pool, model.norm = False, model.fc_norm
+
+    def call(module, images):
+        unknown = torch.full((len(images), 4), float("nan"), device=images.device)
+        return module(images, unknown, wavelengths=centres, bandwidths=widths, kernel_size=16)
+
+    return {
+        "module": Called(model, call),
+        "notes": {"wavelengths_nm": centres, "bandwidths_nm": [float(width) for width in widths]},
+    }
+
+
+def _croma_wrap(model, plan, entry, where) -> dict:
+    if len(plan) != model.s2_channels:
+        raise PermafrostError(
+            f"CROMA takes {model.s2_channels} Sentinel-2 bands, {len(plan)} are fed",
+            where=where,
+            remedy="leave input.bands out, with input.missing: zero where the dataset lacks some",
+        )
+    key = {None: "optical_GAP", "mean": "optical_encodings"}[_pooling(entry, (None, "mean"), where)]
+    return {"module": Called(model, lambda m, images: m(x_optical=images)[key])}
+
+
+def _plain_wrap(model, plan, entry, where) -> dict:
+    _pooling(entry, (None, "mean"), where)
+    return {"module": model}
+
+
+def _deo_wrap(model, plan, entry, where) -> dict:
+    return {**_plain_wrap(model, plan, entry, where), "layout": "NHWC"}
+
+
+_TIMM = Family(_timm_arguments, _timm_wrap)
+_VIT = Family(_vit_arguments, _timm_wrap)
+_SWIN = Family(lambda plan, _: {}, _swin_wrap)
+_DOFA = Family(
+    lambda plan, _: {"num_classes": 0, **({"img_size": plan.side} if plan.side else {})},
+    _dofa_wrap,
+    {"bands": "all"},
+)
+_CROMA = Family(
+    lambda plan, _: {"modalities": ["optical"], **({"image_size": plan.side} if plan.side else {})},
+    _croma_wrap,
+    {"bands": _CROMA_BANDS, "sensor": "sentinel2", "size": 120},
+)
+
+#: name of torchgeo's function -> how it is built and called
+FAMILIES = {
+    **dict.fromkeys(("resnet18", "resnet50", "resnet152"), _TIMM),
+    **dict.fromkeys(
+        (
+            "vit_small_patch16_224",
+            "vit_base_patch16_224",
+            "vit_large_patch16_224",
+            "vit_huge_patch14_224",
+            "vit_small_patch14_dinov2",
+            "vit_base_patch14_dinov2",
+        ),
+        _VIT,
+    ),
+    "scalemae_large_patch16": Family(_vit_arguments, _scalemae_wrap),
+    **dict.fromkeys(("swin_t", "swin_s", "swin_b", "swin_v2_t", "swin_v2_b"), _SWIN),
+    **dict.fromkeys(
+        (
+            "dofa_small_patch16_224",
+            "dofa_base_patch16_224",
+            "dofa_large_patch16_224",
+            "dofa_huge_patch14_224",
+        ),
+        _DOFA,
+    ),
+    "panopticon_vitb14": Family(
+        lambda plan, _: {"img_size": plan.side} if plan.side else {},
+        _panopticon_wrap,
+        {"bands": "all"},
+    ),
+    "copernicusfm_base": Family(lambda plan, _: {}, _copernicusfm_wrap, {"bands": "all"}),
+    "croma_base": _CROMA,
+    "croma_large": _CROMA,
+    "earthloc": Family(
+        lambda plan, weights: (
+            {}
+            if weights
+            else {"in_channels": len(plan), **({"image_size": plan.side} if plan.side else {})}
+        ),
+        _plain_wrap,
+        {"size": 320},
+    ),
+    "deo_base": Family(lambda plan, _: {}, _deo_wrap),
+    "tilenet": Family(
+        lambda plan, weights: {} if weights else {"in_channels": len(plan)}, _plain_wrap
+    ),
+}
+
+#: models of torchgeo that are no frozen image backbones, and why
+NOT_FOR_IMAGES = {
+    "aurora_swin_unet": "forecasts weather fields",
+    "presto": "takes time series of single pixels",
+    "tessera": "takes time series of single pixels",
+    "satclip": "takes coordinates",
+    "unet": "is a segmentation network",
+    "olmoearth_v1": "needs a library of its own and dates of acquisition",
+}

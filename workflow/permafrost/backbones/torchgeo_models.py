@@ -1,0 +1,163 @@
+"""Any image backbone of torchgeo, by its weights or, untrained, by its model function."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from ..core.errors import PermafrostError, near_names
+from .backbone import Backbone, Resources
+from .checkpoint import check_finite
+from .contract import InputPlan
+from .randomness import isolated_seed
+from .torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
+from .torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
+
+OPTIONS = frozenset({"model", "weights", "pooling", "seed", "options", "bandwidths_nm"})
+
+# tensors that torchgeo's model functions may leave as they were made: fixed or without effect
+_NOT_IN_CHECKPOINTS = (
+    "head",
+    "fc.",
+    "norm.",
+    "fc_norm.",
+    "pos_embed",
+    "attn_bias",
+    "s1_",
+    "joint_",
+)
+
+
+def wants(entry: dict, where: str) -> dict:
+    """What the weights say, else what the family of models needs; z-scores where there are no statistics."""
+    name, weights = _parse(entry, where)
+    own = {"normalization": "dataset", **_family(name, where).wants}
+    return {**own, **(contract_of(weights, where) if weights is not None else {})}
+
+
+def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+    where = resources.where
+    name, weights = _parse(entry, where)
+    family = _family(name, where)
+    _check_channels(weights, plan, where)
+    with isolated_seed(int(entry.get("seed", 0))):
+        model = _create(
+            name, weights, {**family.arguments(plan, weights is not None), **_options(entry)}, where
+        )
+        fields = family.wrap(model, plan, entry, where)
+    if isinstance(weights, LocalWeights):
+        _check_loaded(model, weights, where)
+    check_finite(fields["module"].state_dict(), where=where)
+    notes = {**fields.pop("notes", {}), "model": name, "weights": str(weights) if weights else None}
+    return Backbone(
+        **fields,
+        plan=plan,
+        where=where,
+        weights_sha256=digest_of(weights) if weights is not None else None,
+        notes=notes,
+        packages=("torch", "torchvision", "timm", "torchgeo"),
+    )
+
+
+def _parse(entry: dict, where: str):
+    """Name of the model function, and the weights (an enum, a file of the like, or None)."""
+    weights, name = entry.get("weights"), entry.get("model")
+    if weights is None:
+        if name is None:
+            raise PermafrostError("an entry without weights needs the key 'model'", where=where)
+        return name, None
+    if isinstance(weights, dict):
+        if set(weights) != {"source", "path", "like"} or weights["source"] != "file":
+            raise PermafrostError(
+                f"weights: {weights!r} is not understood",
+                where=where,
+                remedy="write the name of torchgeo's weights, null,"
+                " or {source: file, path: …, like: the weights whose bands and transforms hold}",
+            )
+        like, model = find_weights(weights["like"], where)
+        found = LocalWeights(like, weights["path"], where)
+    else:
+        found, model = find_weights(weights, where)
+    if name not in (None, model):
+        raise PermafrostError(
+            f"the weights are for {model}, not for {name}", where=f"{where}: model"
+        )
+    return model, found
+
+
+def _family(name: str, where: str) -> Family:
+    if name in NOT_FOR_IMAGES:
+        raise PermafrostError(
+            f"torchgeo's {name} {NOT_FOR_IMAGES[name]}; it gives no features of an image by itself",
+            where=where,
+            remedy="wrap it in an entry point of your own (config/backbones/template.py)",
+        )
+    if name not in FAMILIES:
+        raise PermafrostError(
+            f"unknown model {name!r} of torchgeo, {near_names(name, FAMILIES)}",
+            where=f"{where}: model",
+        )
+    return FAMILIES[name]
+
+
+def _options(entry: dict) -> dict:
+    return dict(entry.get("options") or {})
+
+
+def _check_channels(weights, plan: InputPlan, where: str) -> None:
+    wanted = weights.meta.get("in_chans") if weights is not None else None
+    if wanted is not None and wanted != len(plan):
+        raise PermafrostError(
+            f"{weights} were trained with {wanted} channels, {len(plan)} are fed"
+            f" ({', '.join(plan.names)})",
+            where=where,
+            remedy="leave input.bands out, or name as many bands in the order of the weights",
+        )
+
+
+def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:
+    import torchgeo.models
+
+    try:
+        # some functions know no weights
+        known = {"weights": weights} if weights is not None else {}
+        return getattr(torchgeo.models, name)(**known, **arguments)
+    except PermafrostError:
+        raise
+    except OSError as error:
+        raise PermafrostError(
+            f"the weights {weights} cannot be had ({str(error).splitlines()[0]})",
+            where=where,
+            remedy="download them on a machine with a network, or name the file:"
+            f" {{source: file, path: …, like: {weights}}}",
+        ) from error
+    except (TypeError, ValueError, AssertionError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:400] or type(error).__name__
+        what = f"does not accept the weights or options ({reason})"
+        raise PermafrostError(
+            f"torchgeo's {name} {what}",
+            where=where,
+            remedy="check that the file holds these weights, and `options`, which go to the model function",
+        ) from error
+
+
+def _check_loaded(model: nn.Module, weights: LocalWeights, where: str) -> None:
+    """torchgeo loads some models without looking for missing tensors; a file is looked at here."""
+    state, flat = weights.get_state_dict(), {}
+    for key, value in state.items():
+        flat.update(
+            {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
+        )
+    missing = [
+        key
+        for key in model.state_dict()
+        if key not in flat
+        and key.removeprefix("model.") not in flat
+        and not key.removeprefix("model.").startswith(_NOT_IN_CHECKPOINTS)
+    ]
+    if missing:
+        shown = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
+        raise PermafrostError(
+            f"the checkpoint does not fit the model; {len(missing)} tensors missing: {shown}",
+            where=f"{where}: {weights.path}",
+            remedy=f"use the file that torchgeo publishes as {weights}",
+        )

@@ -1,0 +1,186 @@
+"""What torchgeo's weights say of themselves, translated into the terms of an input contract.
+
+Weights come with ``meta`` (bands, channels) and ``transforms`` (Resize, CenterCrop, Normalize). These
+transforms are read, never run: the same steps become size, crop, mean and std of the contract, so that
+they are applied once. A CenterCrop without a Resize before it cuts large scenes in training; here it
+gives the size that images are resized to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+from ..core.errors import PermafrostError, near_names
+from ..core.identity import file_digest
+
+
+def find_weights(name: str, where: str):
+    """The weights named like ``ResNet50_Weights.SENTINEL2_RGB_MOCO`` and the name of their model."""
+    from torchgeo.models.api import _model_weights
+
+    known = {
+        str(weights): (weights, model)
+        for model, group in _model_weights.items()
+        if isinstance(model, str)
+        for weights in group
+    }
+    if name not in known:
+        raise PermafrostError(
+            f"torchgeo has no weights {name!r}, {near_names(name, known)}",
+            where=f"{where}: weights",
+        )
+    return known[name]
+
+
+class LocalWeights:
+    """Weights whose tensors come from a file: what torchgeo's model functions ask of a weights enum."""
+
+    def __init__(self, like, path, where: str) -> None:
+        self.meta, self.transforms, self.path = like.meta, like.transforms, Path(path)
+        self._name, self._where = str(like), where
+
+    def __str__(self) -> str:
+        return self._name
+
+    def get_state_dict(self, *args, **kwargs):
+        """The content of the file, read without running code from it."""
+        place = f"{self._where}: weights.path {self.path}"
+        if not self.path.is_file():
+            raise PermafrostError(
+                "the weights file does not exist",
+                where=place,
+                remedy="correct the path, or `data:` in the configuration",
+            )
+        try:
+            if self.path.suffix == ".safetensors":
+                from safetensors.torch import load_file
+
+                return load_file(self.path)
+            return torch.load(self.path, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise PermafrostError(
+                f"the weights file cannot be read safely ({str(error).strip().splitlines()[0]})",
+                where=place,
+            ) from error
+
+
+def digest_of(weights) -> str | None:
+    """SHA-256 of the file the tensors came from: the one named, or the download in torch's cache."""
+    if isinstance(weights, LocalWeights):
+        return file_digest(weights.path)
+    cached = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
+    return file_digest(cached) if cached.is_file() else None
+
+
+def contract_of(weights, where: str) -> dict:
+    """Fields of `InputContract` that the weights bring along."""
+    fields = {**_bands(weights), **read_transforms(weights.transforms, where)}
+    if "size" not in fields:
+        size = weights.meta.get("img_size", weights.meta.get("image_size"))
+        fields.update({"size": size} if size else {})
+    if "mean" in fields:
+        fields["normalization"] = "weights"
+        fields["unit"] = unit_of(fields["mean"], fields["std"], fields.get("sensor"))
+    return fields
+
+
+def read_transforms(transforms: nn.Module, where: str) -> dict:
+    """``size``, ``crop``, ``antialias``, ``mean``, ``std`` of Resize, CenterCrop and Normalize steps.
+
+    Several Normalize steps become one. Normalising before or after resizing is the same, because
+    interpolation weights sum to one.
+    """
+    steps = list(transforms) if isinstance(transforms, nn.Sequential) else [transforms]
+    resize = crop = mean = std = None
+    antialias = False
+    for step in steps:
+        if isinstance(step, nn.Identity):
+            continue
+        if isinstance(step, v1.Resize | v2.Resize):
+            resize, antialias = _side(step.size, where), bool(step.antialias)
+        elif isinstance(step, v1.CenterCrop | v2.CenterCrop):
+            crop = _side(step.size, where)
+        elif isinstance(step, v1.Normalize | v2.Normalize):
+            mean, std = _compose(mean, std, step.mean, step.std)
+        else:
+            raise PermafrostError(
+                f"the transform {type(step).__name__} of these weights is not understood",
+                where=where,
+                remedy="wrap the model in an entry point of your own (config/backbones/template.py)",
+            )
+    fields: dict = {}
+    if resize:
+        fields.update(size=resize, antialias=antialias, crop=crop if crop != resize else None)
+    elif crop:
+        fields["size"] = crop
+    if mean is not None:
+        fields.update(mean=tuple(mean), std=tuple(std))
+    return fields
+
+
+def unit_of(mean, std, sensor: str | None) -> str | tuple[str, ...] | None:
+    """The unit that statistics of weights are written in, per channel; None if they do not tell.
+
+    torchgeo does not say it. The numbers are those of 8-bit values (divided by 255), of Sentinel-2 digital
+    numbers (divided by 10,000, or z-scored with statistics far above 255), of radar in dB (negative means),
+    or of values in [0, 1].
+    """
+    if sensor == "sentinel1":
+        return "db" if min(mean) < 0 else ("uint8" if set(std) == {255} else None)
+    if max(std) <= 1 and max(mean) <= 1:
+        return "unit_interval"
+    if max(std) <= 255:
+        return "uint8"
+    if sensor != "sentinel2":
+        return None
+    if max(mean) > 255 and min(std) > 1:
+        return "digital_number"
+    units = {
+        s: "uint8" if s == 255 else "unit_interval" if s <= 1 else "digital_number" for s in std
+    }
+    return tuple(units[s] for s in std)
+
+
+def _bands(weights) -> dict:
+    bands = weights.meta.get("bands")
+    if bands is None:
+        return {"bands": "rgb"} if weights.meta.get("in_chans") == 3 else {}
+    sensor = next((s for key, s in _SENSORS.items() if key in str(weights)), None)
+    return {"bands": tuple(bands), "sensor": sensor}
+
+
+_SENSORS = {
+    "SENTINEL2": "sentinel2",
+    "DEO": "sentinel2",
+    "SENTINEL1": "sentinel1",
+    "LANDSAT_TM": "landsat5",
+    "LANDSAT_ETM": "landsat7",
+    "LANDSAT": "landsat8",
+}
+
+
+def _compose(mean, std, then_mean, then_std):
+    """Mean and std of one Normalize that does what two do in a row."""
+    if mean is None:
+        return list(map(float, then_mean)), list(map(float, then_std))
+    count = max(len(mean), len(then_mean))
+    mean, std, then_mean, then_std = (
+        list(values) * (count if len(values) == 1 else 1)
+        for values in (mean, std, then_mean, then_std)
+    )
+    return (
+        [m + tm * s for m, s, tm in zip(mean, std, then_mean, strict=True)],
+        [s * ts for s, ts in zip(std, then_std, strict=True)],
+    )
+
+
+def _side(size, where: str) -> int:
+    sides = {size} if isinstance(size, int) else set(size)
+    if len(sides) != 1:
+        raise PermafrostError(f"the weights want images of {size} pixels, not squares", where=where)
+    return sides.pop()

@@ -1,0 +1,70 @@
+"""Is something wrong with the features? NaN stops the run; collapse is recorded as a gate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.errors import PermafrostError
+
+# relative deviations below this are rounding, not information
+_NOISE = 1e-5
+
+
+def check_finite(rows: np.ndarray, first: int, sample_ids, *, where: str, remedy: str) -> None:
+    """Refuse NaN and infinity, naming the first sample that has one.
+
+    Parameters
+    ----------
+    rows : (n, K) features of samples ``first``, ``first + 1``, …
+    sample_ids : sequence of the names of all samples.
+    """
+    if np.isfinite(rows).all():
+        return
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    values = rows[bad[0]]
+    raise PermafrostError(
+        f"the features of {len(bad)} of {len(rows)} samples hold NaN or infinity, first of sample"
+        f" {str(sample_ids[first + int(bad[0])])!r}"
+        f" ({int((~np.isfinite(values)).sum())} of {values.size} values)",
+        where=where,
+        remedy=remedy,
+    )
+
+
+class CollapseGate:
+    """Notices, row by row and without keeping them, features that carry next to nothing.
+
+    Collapsed means that, up to rounding, all rows lie in one point or on one line.
+    """
+
+    def __init__(self) -> None:
+        self._origin: np.ndarray | None = None
+        self._direction: np.ndarray | None = None
+        self._scale = 0.0
+        self._spans_plane = False
+        self._rows = 0
+
+    def update(self, rows: np.ndarray) -> None:
+        self._rows += len(rows)
+        if self._spans_plane or not len(rows):
+            return
+        rows = rows.astype(np.float64)
+        if self._origin is None:
+            self._origin = rows[0]
+        self._scale = max(self._scale, float(np.abs(rows).max()))
+        deviation = rows - self._origin
+        lengths = np.linalg.norm(deviation, axis=1)
+        noise = _NOISE * self._scale * np.sqrt(rows.shape[1])
+        if self._direction is None and lengths.max() > noise:
+            furthest = int(lengths.argmax())
+            self._direction = deviation[furthest] / lengths[furthest]
+        if self._direction is not None:
+            off = deviation - np.outer(deviation @ self._direction, self._direction)
+            self._spans_plane = bool((np.linalg.norm(off, axis=1) > noise).any())
+
+    def gates(self) -> list[str]:
+        """``["collapsed_features"]`` or nothing. Fewer than three rows cannot tell."""
+        if self._rows < 3 or self._origin is None:
+            return []
+        line_is_all = len(self._origin) == 1 and self._direction is not None
+        return [] if self._spans_plane or line_is_all else ["collapsed_features"]

@@ -1,0 +1,140 @@
+"""Writing a feature store while the computation goes on: in order, in whole chunks, checked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from ..core.errors import PermafrostError
+from ..core.stores import StoreWriter, write_store
+from .health import CollapseGate, check_finite
+
+ROWS_PER_CHUNK = 1024
+
+
+class FeatureWriter:
+    """Takes batches of features in order and writes them from a thread of its own.
+
+    Parameters
+    ----------
+    writer : the open store.
+    count : number of samples that will come.
+    dtype : ``float32`` or ``float16``, on disk.
+    sample_ids : names of the samples, for errors.
+    where : how errors name the backbone.
+    """
+
+    def __init__(self, writer: StoreWriter, count: int, dtype: str, sample_ids, where: str) -> None:
+        self._writer, self._count, self._dtype = writer, count, np.dtype(dtype)
+        self._sample_ids, self._where = sample_ids, where
+        self._array, self._buffer, self._held, self._written = None, None, 0, 0
+        self._gate = CollapseGate()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
+        self._pending: Future | None = None
+        self.dimension = 0
+
+    def put(self, fetch) -> None:
+        """Queue one batch; `fetch` returns its (n, K) float32 array and may wait for a device.
+
+        Waits for the batch before, so that two are in flight at most.
+        """
+        self._wait()
+        self._pending = self._pool.submit(self._take, fetch)
+
+    def finish(self, dimension: int = 0) -> list[str]:
+        """Write what is left; returns the gates. `dimension` is the width of a split without samples."""
+        self._wait()
+        if self._array is None:
+            self._begin(dimension)
+        self._flush()
+        if self._written != self._count:
+            raise RuntimeError(f"{self._written} of {self._count} feature rows came")
+        return self._gate.gates()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _wait(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+
+    def _take(self, fetch) -> None:
+        rows = fetch()
+        first = self._written + self._held
+        self._check(rows, first)
+        self._gate.update(rows)
+        if self._array is None:
+            self._begin(rows.shape[1])
+        while len(rows):
+            part = rows[: len(self._buffer) - self._held]
+            self._buffer[self._held : self._held + len(part)] = part
+            self._held += len(part)
+            rows = rows[len(part) :]
+            if self._held == len(self._buffer):
+                self._flush()
+
+    def _begin(self, dimension: int) -> None:
+        self.dimension = dimension
+        rows = max(1, min(ROWS_PER_CHUNK, self._count))
+        self._buffer = np.empty((rows, dimension), self._dtype)
+        self._array = self._writer.array(
+            "embeddings", (self._count, dimension), self._dtype, rows_per_chunk=rows
+        )
+
+    def _flush(self) -> None:
+        if self._held:
+            self._array[self._written : self._written + self._held] = self._buffer[: self._held]
+            self._written, self._held = self._written + self._held, 0
+
+    def _check(self, rows: np.ndarray, first: int) -> None:
+        remedy = (
+            "look for NaN or infinity in the dataset's pixels, for a normalisation that the weights were"
+            " not made for, and at precision: fp16, which overflows early"
+        )
+        check_finite(
+            rows, first, self._sample_ids, where=f"{self._where}: pooled output", remedy=remedy
+        )
+        if self._dtype == np.float16:
+            with np.errstate(over="ignore"):
+                stored = rows.astype(np.float16)
+            check_finite(
+                stored,
+                first,
+                self._sample_ids,
+                where=f"{self._where}: embeddings as float16",
+                remedy="use extraction.dtype: float32, these features exceed what float16 can hold",
+            )
+
+
+@contextlib.contextmanager
+def feature_store(path, *, fingerprint: str) -> Iterator[StoreWriter]:
+    """`write_store`, with a full disk told as what it is."""
+    try:
+        with write_store(path, fingerprint=fingerprint) as writer:
+            yield writer
+    except Exception as error:
+        full = _out_of_space(error)
+        if full is None:
+            raise
+        raise PermafrostError(
+            f"the feature store cannot be written: {full.strerror}",
+            where=path,
+            remedy="free space (or point `results` elsewhere) and run snakemake again;"
+            " nothing half-written was left",
+        ) from error
+
+
+def _out_of_space(error: BaseException | None) -> OSError | None:
+    """The cause "no space left" (or quota exceeded) behind an error, however deep it is wrapped."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
