@@ -20,6 +20,7 @@ TINY = {
         "tiny-network": {
             "kind": "timm",
             "model": "test_resnet",
+            "weights": {"source": "random"},
             "input": {"bands": "rgb", "size": 32, "normalization": "dataset"},
         }
     },

@@ -68,7 +68,7 @@ def build_report(
             _dataset(
                 Material(
                     name,
-                    _read_card(cards, name),
+                    {**_read_card(cards, name), **_described(plan["datasets"].get(name, {}))},
                     [row for row in rows if row["dataset"] == name],
                     {key[1:]: path for key, path in predictions.items() if key[0] == name},
                     images.get(name),
@@ -123,6 +123,11 @@ def render_page(values: dict) -> str:
         "js": Markup((_TEMPLATE / "page.js").read_text(encoding="utf-8")),
     }
     return environment.get_template("page.html.j2").render(**values, **own) + "\n"
+
+
+def _described(entry: dict) -> dict:
+    """What an entry says to people. The card has none of it, so that a new title reruns nothing."""
+    return {key: entry[key] for key in ("title", "licence", "citation") if entry.get(key)}
 
 
 def _dataset(material: Material, comparisons: Mapping[str, Path], folder: Path) -> dict:

@@ -1,0 +1,62 @@
+# Permafrost: how good are the features of frozen geospatial backbones?
+#
+# results/images/{dataset}/{split}.zarr                            prepare
+# results/features/{dataset}/{backbone}/{split}.zarr               extract
+# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, linear
+# results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
+# results/comparisons/{dataset}/{probe}.parquet                    compare
+# results/leaderboard.{parquet,csv}, results/plans/{aggregate}.done     aggregate
+# results/report/                                                  report
+# results/archive/                                                 archive (on request)
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config/config.yaml"
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/prepare.smk"
+include: "workflow/rules/extract.smk"
+include: "workflow/rules/probe.smk"
+include: "workflow/rules/bootstrap.smk"
+include: "workflow/rules/compare.smk"
+include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/archive.smk"
+
+
+localrules:
+    all,
+    features,
+    predictions,
+    scores,
+    archive,
+
+
+rule all:
+    default_target: True
+    input:
+        f"{RESULTS}/leaderboard.parquet",
+        AGGREGATED,
+        f"{RESULTS}/report/index.html",
+
+
+rule features:
+    input:
+        every_feature_store(),
+
+
+rule predictions:
+    input:
+        every_evaluation("predictions"),
+
+
+rule scores:
+    input:
+        every_evaluation("scores"),

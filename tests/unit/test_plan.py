@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+
+import pytest
+import yaml
+from _plans import CONFIG, changed, fill_root, fingerprints, make_plan
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.plan.record import record_plan
+from permafrost.plan.recorded import current_plan, planned, read_plan
+
+
+@pytest.fixture
+def root(tmp_path):
+    return fill_root(tmp_path / "root")
+
+
+@pytest.fixture
+def config():
+    return copy.deepcopy(CONFIG)
+
+
+def jobs_of_backbone(plan, name: str) -> set[tuple]:
+    """All jobs that must run again when one backbone changes."""
+    jobs = {("aggregate",), ("report",)} | {("compare", *pair) for pair in plan.compared()}
+    jobs |= {("extract", dataset, name) for dataset in plan.datasets}
+    for names in plan.evaluations():
+        if names[1] == name:
+            jobs |= {("probe", *names), ("bootstrap", *names)}
+    return jobs
+
+
+def jobs_of_dataset(plan, name: str) -> set[tuple]:
+    jobs = {("aggregate",), ("report",)}
+    return jobs | {job for job in fingerprints(plan) if len(job) > 1 and job[1] == name}
+
+
+# --- what changes nothing -----------------------------------------------------------------------
+
+
+def test_the_same_configuration_gives_the_same_plan(root):
+    assert changed(make_plan(root), make_plan(root)) == set()
+
+
+def test_key_order_and_comments_change_nothing(root):
+    text = yaml.safe_dump(CONFIG, sort_keys=False)
+    backwards = yaml.safe_dump(_reversed(CONFIG), sort_keys=False)
+    assert text != backwards
+    again = yaml.safe_load("# a comment\n" + backwards.replace("\n", "  # another\n", 3))
+    assert changed(make_plan(root, yaml.safe_load(text)), make_plan(root, again)) == set()
+
+
+def _reversed(value):
+    if isinstance(value, dict):
+        return {key: _reversed(item) for key, item in reversed(value.items())}
+    return value
+
+
+def test_number_notation_changes_nothing(root, config):
+    config["probes"]["knn"]["k"] = 5.0
+    config["probes"]["linear"] |= {"c_max": 10000, "c_min": 0.000001}
+    config["extra_backbones"]["net"]["input"]["size"] = 64.0
+    config["bootstrap"] = {"resamples": 200.0, "confidence": 0.9500}
+    assert changed(make_plan(root), make_plan(root, config)) == set()
+
+
+def test_writing_out_a_default_changes_nothing(root, config):
+    config["probes"]["knn"] |= {"k": 5, "metric": "l2"}
+    config["extraction"] = {"size": 224}
+    config["extra_datasets"]["world"]["source"]["seed"] = 0
+    assert changed(make_plan(root), make_plan(root, config)) == set()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.update(runtime={"device": "cuda", "batch_size": 7, "workers": 9}),
+        lambda c: c["extra_backbones"]["net"].update(runtime={"batch_size": 3}),
+        lambda c: c["extra_backbones"]["net"].update(title="A net", citation="Somebody 2020"),
+        lambda c: c["extra_datasets"]["world"].update(title="A world", licence="CC0"),
+        lambda c: c.update(backbones=c["backbones"][::-1]),
+        lambda c: c.update(datasets=c["datasets"][::-1]),
+        lambda c: c.update(probes=dict(reversed(c["probes"].items()))),
+        lambda c: c["probes"].update(off=None),
+        lambda c: c.update(results="elsewhere"),
+        lambda c: c.update(archive={"include_stores": True}),
+        lambda c: c["extra_backbones"].update(unused={"kind": "rcf"}),
+    ],
+    ids=[
+        "runtime",
+        "own batch size",
+        "title of a backbone",
+        "title of a dataset",
+        "order of backbones",
+        "order of datasets",
+        "order of probes",
+        "probe switched off",
+        "results folder",
+        "archive",
+        "unused entry",
+    ],
+)
+def test_what_changes_no_number_changes_no_fingerprint(root, config, change):
+    change(config)
+    assert changed(make_plan(root), make_plan(root, config)) == set()
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_moving_the_data_folder_changes_nothing(root, config, absolute):
+    before = make_plan(root)
+    shutil.move(root / "data", root / "moved")
+    config["data"] = str(root / "moved") if absolute else "moved"
+    assert changed(before, make_plan(root, config)) == set()
+
+
+def test_moving_the_whole_checkout_changes_nothing(root, tmp_path):
+    before = make_plan(root)
+    shutil.copytree(root, tmp_path / "clone")
+    assert changed(before, make_plan(tmp_path / "clone")) == set()
+
+
+@pytest.mark.parametrize("file", ["data/net.safetensors", "data/pictures.zip", "own.py"])
+def test_touching_a_file_changes_nothing(root, file):
+    before = make_plan(root)
+    os.utime(root / file, ns=(10**18, 10**18))
+    assert changed(before, make_plan(root)) == set()
+
+
+# --- what changes something, and how far ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: entry["input"].update(size=32),
+        lambda entry: entry.update(seed=1),
+        lambda entry: entry.update(pooling="mean"),
+        lambda entry: entry.update(options={"depth": 3}),
+    ],
+)
+def test_one_backbones_entry_changes_its_own_jobs_and_what_gathers_them(root, config, change):
+    before = make_plan(root)
+    change(config["extra_backbones"]["net"])
+    assert changed(before, make_plan(root, config)) == jobs_of_backbone(before, "net")
+
+
+@pytest.mark.parametrize(("file", "backbone"), [("data/net.safetensors", "net"), ("own.py", "own")])
+def test_the_content_of_a_backbones_file_changes_its_own_jobs(root, file, backbone):
+    before = make_plan(root)
+    (root / file).write_bytes((root / file).read_bytes() + b"\n")
+    assert changed(before, make_plan(root)) == jobs_of_backbone(before, backbone)
+
+
+def test_the_content_of_an_archive_changes_all_jobs_of_its_dataset_only(root):
+    before = make_plan(root)
+    (root / "data/pictures.zip").write_bytes(b"Pictures")
+    assert changed(before, make_plan(root)) == jobs_of_dataset(before, "pictures")
+
+
+def test_one_datasets_entry_changes_all_jobs_of_this_dataset_only(root, config):
+    before = make_plan(root)
+    config["extra_datasets"]["world"]["source"]["chip_size"] = 40
+    assert changed(before, make_plan(root, config)) == jobs_of_dataset(before, "world")
+
+
+def test_a_probes_option_changes_its_own_jobs_and_what_gathers_them(root, config):
+    before = make_plan(root)
+    config["probes"]["knn"]["k"] = 7
+    expected = {job for job in fingerprints(before) if "knn" in job}
+    assert changed(before, make_plan(root, config)) == expected | {("aggregate",), ("report",)}
+
+
+def test_bootstrap_options_change_scores_and_no_predictions(root, config):
+    before = make_plan(root)
+    config["bootstrap"] = {"resamples": 500}
+    stages = {job[0] for job in changed(before, make_plan(root, config))}
+    assert stages == {"bootstrap", "aggregate", "report"}
+
+
+def test_extraction_options_change_everything_but_the_images(root, config):
+    before = make_plan(root)
+    config["extraction"] = {"dtype": "float16"}
+    kept = {job for job in fingerprints(before) if job[0] == "prepare"}
+    assert changed(before, make_plan(root, config)) == set(fingerprints(before)) - kept
+
+
+def test_an_added_backbone_changes_no_evaluation_of_the_others(root, config):
+    before = fingerprints(make_plan(root))
+    config["extra_backbones"]["more"] = {"kind": "rcf"}
+    config["backbones"].append("more")
+    after = fingerprints(make_plan(root, config))
+    assert {job[0] for job in before if before[job] != after[job]} == {
+        "compare",
+        "aggregate",
+        "report",
+    }
+
+
+def test_no_two_jobs_share_a_fingerprint(root):
+    found = fingerprints(make_plan(root))
+    assert len(set(found.values())) == len(found)
+
+
+# --- jobs -------------------------------------------------------------------------------------
+
+
+def test_a_job_is_identified_by_its_spec_and_code_as_a_stage_is_told_them(root):
+    job = make_plan(root).extract("world", "net")
+    assert job.spec == canonical_json(json.loads(job.spec))
+    assert job.fingerprint == fingerprint(job.spec, job.code)
+
+
+def test_a_job_names_the_fingerprints_of_its_inputs(root):
+    plan = make_plan(root)
+    names = ("world", "net", "knn", 0)
+    assert json.loads(plan.bootstrap(*names).spec)["inputs"] == {
+        "predictions": plan.probe(*names).fingerprint
+    }
+    assert json.loads(plan.probe(*names).spec)["inputs"] == {
+        "features": plan.extract("world", "net").fingerprint
+    }
+    assert json.loads(plan.extract("world", "net").spec)["inputs"] == {
+        "images": plan.prepare("world").fingerprint
+    }
+
+
+def test_probes_without_chance_run_once_and_others_once_per_seed(root, config):
+    config["probes"]["adam"] = {"kind": "linear", "solver": "adam"}
+    plan = make_plan(root, config)
+    assert [plan.seeds_of(name) for name in ("knn", "linear", "adam")] == [[0], [0], [0, 1]]
+    assert len(list(plan.evaluations())) == 2 * 3 * 4
+
+
+def test_looking_up_jobs_reads_no_file(root):
+    plan = make_plan(root)
+    plan.code("report")
+    expected = fingerprints(plan)
+    fresh = make_plan(root)
+    shutil.rmtree(root)
+    assert fingerprints(fresh) == expected
+
+
+def test_one_backbone_alone_is_compared_with_nothing(root, config):
+    config["backbones"] = ["stats"]
+    assert make_plan(root, config).compared() == []
+
+
+def test_every_command_line_argument_stays_within_the_systems_limit(root, config):
+    names = [f"backbone-with-a-long-name-{i:03d}" for i in range(500)]
+    config["extra_backbones"] = {name: {"kind": "rcf", "seed": i} for i, name in enumerate(names)}
+    config["backbones"] = names
+    config["probes"] = {"knn": {"kind": "knn"}}
+    plan = make_plan(root, config)
+    specs = [plan.compare("world", "knn").spec, plan.aggregate().spec, plan.report().spec]
+    assert max(map(len, specs)) < 100_000, "Linux takes 131,072 characters in one argument"
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def test_a_probe_set_to_null_is_switched_off(root, config):
+    config["probes"]["linear"] = None
+    plan = make_plan(root, config)
+    assert plan.probes_of("world") == ["knn"]
+    assert not any("linear" in job for job in fingerprints(plan))
+
+
+@pytest.mark.parametrize("probes", [{}, {"knn": None, "linear": None}])
+def test_a_dataset_that_no_probe_serves_is_an_error(root, config, probes):
+    config["probes"] = probes
+    with pytest.raises(PermafrostError, match="serves the task 'multilabel'") as caught:
+        make_plan(root, config)
+    assert caught.value.where == "config.yaml: probes"
+    assert caught.value.remedy == "add a probe of kind knn or linear"
+
+
+@pytest.mark.parametrize(
+    ("file", "entry"),
+    [
+        ("data/net.safetensors", "extra_backbones in the configuration: net"),
+        ("own.py", "extra_backbones in the configuration: own"),
+        ("data/pictures.zip", "extra_datasets in the configuration: pictures"),
+    ],
+)
+def test_a_missing_file_is_named_with_the_entry_that_needs_it(root, file, entry):
+    (root / file).unlink()
+    with pytest.raises(PermafrostError) as caught:
+        make_plan(root)
+    assert os.path.basename(file) in caught.value.problem
+    assert caught.value.where == entry
+    assert caught.value.remedy
+
+
+def test_an_unknown_backbone_is_an_error(root, config):
+    config["backbones"] = ["stat"]
+    with pytest.raises(PermafrostError, match="did you mean 'stats'"):
+        make_plan(root, config)
+
+
+# --- the record -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(root, monkeypatch):
+    monkeypatch.chdir(root)
+    return root / "results"
+
+
+def test_the_recorded_plan_lists_every_output_with_its_fingerprint(root, results):
+    plan = make_plan(root)
+    recorded = read_plan(record_plan(plan, "results"))
+    expected = fingerprints(plan)
+    for stage, files in (("prepare", 3), ("extract", 3), ("probe", 1), ("bootstrap", 1)):
+        rows = planned(recorded, stage)
+        jobs = [job for job in expected if job[0] == stage]
+        assert len(rows) == len(jobs) * files
+        assert {row["fingerprint"] for row in rows} == {expected[job] for job in jobs}
+    paths = [row["path"] for row in recorded["outputs"]]
+    assert len(set(paths)) == len(paths)
+    assert "results/predictions/world/net/seed0/knn.parquet" in paths
+
+
+def test_recording_a_plan_again_touches_no_file(root, results):
+    plan = make_plan(root)
+    files = [record_plan(plan, "results"), results / "plans" / "current"]
+    before = [os.stat(file).st_mtime_ns for file in files]
+    record_plan(make_plan(root), "results")
+    assert [os.stat(file).st_mtime_ns for file in files] == before
+
+
+def test_the_plan_recorded_last_is_the_current_one_even_if_it_was_known_before(
+    root, results, config
+):
+    first = record_plan(make_plan(root), "results")
+    config["probes"]["knn"]["k"] = 7
+    second = record_plan(make_plan(root, config), "results")
+    assert first != second
+    assert current_plan(results) == root / second
+    record_plan(make_plan(root), "results")
+    assert current_plan(results) == root / first
+
+
+def test_a_new_title_is_recorded_under_the_same_hash(root, results, config):
+    first = record_plan(make_plan(root), "results")
+    config["extra_backbones"]["net"]["title"] = "A net"
+    assert record_plan(make_plan(root, config), "results") == first
+    assert read_plan(first)["backbones"]["net"]["title"] == "A net"
+
+
+def test_without_a_record_the_remedy_is_named(results):
+    with pytest.raises(PermafrostError, match="no plan was recorded") as caught:
+        current_plan(results)
+    assert "snakemake -n" in caught.value.remedy
+
+
+@pytest.mark.parametrize("content", ["", "{"])
+def test_a_damaged_record_is_named_and_made_again(root, results, content):
+    plan = make_plan(root)
+    path = record_plan(plan, "results")
+    whole = read_plan(path)
+    with open(path, "w") as stream:
+        stream.write(content)
+    with pytest.raises(PermafrostError, match="cannot be read"):
+        read_plan(path)
+    record_plan(plan, "results")
+    assert read_plan(path) == whole

@@ -1,0 +1,294 @@
+"""Which modules belong to a stage, checked against what Python really imports."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from permafrost.plan import sources
+from permafrost.plan.sources import ROOT, module_path, stage_files, stage_modules
+
+STAGES = ("prepare", "extract", "knn", "linear", "bootstrap", "compare", "aggregate", "report")
+# commands that make no result: nothing is identified by their sources
+COMMANDS = ("archive", "restore", "stale", "run", "show", "cli")
+SLOW = ("permafrost.backbones.timm", "permafrost.backbones.torchgeo")
+HEAVY = {"torch", "torchvision", "timm", "torchgeo", "torchmetrics", "sklearn", "pandas"}
+
+
+def loaded_by(modules, *, script: str = "") -> set[str]:
+    """Names in ``sys.modules`` of a fresh Python that imported `modules`."""
+    lines = [f"import {module}" for module in modules]
+    program = "\n".join(["import sys", *lines, script, "print('|'.join(sorted(sys.modules)))"])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.strip().splitlines()[-1].split("|"))
+
+
+def own(modules) -> set[str]:
+    return {name for name in modules if name.split(".")[0] == "permafrost"}
+
+
+def libraries_named(modules) -> set[str]:
+    """Top-level names of all libraries that modules import anywhere, also inside functions."""
+    found = set()
+    for module in modules:
+        for node in ast.walk(ast.parse(module_path(module).read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add((node.module or "").split(".")[0])
+    return found
+
+
+# --- the modules of a stage ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_all_that_a_stage_loads_is_among_its_modules(stage):
+    modules = set(stage_modules(stage))
+    # importing timm and torchgeo takes half a minute, and says nothing about our modules
+    quick = [name for name in modules if not name.startswith(SLOW)]
+    assert own(loaded_by(sorted(quick))) <= modules
+
+
+@pytest.mark.parametrize("stage", ["bootstrap", "compare", "aggregate"])
+def test_light_stages_know_no_heavy_library_at_all(stage):
+    assert libraries_named(stage_modules(stage)) & HEAVY == set()
+    assert loaded_by(stage_modules(stage)) & (HEAVY | {"scipy", "zarr", "matplotlib"}) == set()
+
+
+@pytest.mark.parametrize("stage", ["knn", "linear"])
+def test_probes_load_no_torch_and_no_scikit_learn(stage):
+    assert loaded_by(stage_modules(stage)) & HEAVY == set()
+
+
+def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
+    loaded = loaded_by(
+        ["permafrost.stages.cli"],
+        script="from permafrost.stages.cli import main\n"
+        "try: main(['bootstrap', '--help'])\n"
+        "except SystemExit: pass",
+    )
+    assert own(loaded) == {
+        "permafrost",
+        "permafrost.core",
+        "permafrost.core.errors",
+        "permafrost.core.identity",
+        "permafrost.stages",
+        "permafrost.stages.arguments",
+        "permafrost.stages.bootstrap",
+        "permafrost.stages.cli",
+    }
+    assert loaded & {"numpy", "pyarrow", "yaml"} == set()
+
+
+@pytest.mark.parametrize(
+    ("stage", "room"),
+    [
+        ("knn", "backbones"),
+        ("linear", "backbones"),
+        ("knn", "data"),
+        ("knn", "statistics"),
+        ("extract", "probes"),
+        ("prepare", "backbones"),
+        ("bootstrap", "probes"),
+        ("aggregate", "probes"),
+    ],
+)
+def test_stages_are_independent_of_rooms_they_do_not_need(stage, room):
+    prefix = f"permafrost.{room}."
+    assert [name for name in stage_modules(stage) if name.startswith(prefix)] == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_making_the_plan_is_no_part_of_any_stage(stage):
+    assert {"permafrost.plan.plan", "permafrost.plan.sources"} & set(stage_modules(stage)) == set()
+
+
+def test_kinds_that_a_registry_names_in_text_belong_to_the_stage():
+    modules = stage_modules("extract")
+    assert {"permafrost.backbones.rcf", "permafrost.backbones.imagestats"} <= set(modules)
+
+
+def test_every_module_is_used_by_a_stage_a_command_or_the_plan():
+    used = {name for command in (*STAGES, *COMMANDS) for name in stage_modules(command)}
+    # the Snakefile imports these
+    pending = ["permafrost.plan.plan", "permafrost.plan.record"]
+    while pending:
+        module = pending.pop()
+        if module not in used:
+            used.add(module)
+            pending += sources._read(module).modules
+    every = {
+        ".".join(["permafrost", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(
+            ".__init__"
+        )
+        for path in ROOT.rglob("*.py")
+    }
+    assert every - used == set(), "dead code, or an import that the plan does not see"
+
+
+def test_every_file_beside_the_modules_is_used_by_a_stage():
+    used = {file for command in (*STAGES, *COMMANDS) for file in stage_files(command)}
+    others = {
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc") and "__pycache__" not in path.parts
+    }
+    assert others - used == set()
+
+
+# --- the hash of a stage ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A copy of the library's folder."""
+    return shutil.copytree(
+        ROOT, tmp_path / "permafrost", ignore=shutil.ignore_patterns("__pycache__")
+    )
+
+
+def hashes(library: Path) -> dict[str, str]:
+    """Hash of every stage of the library at `library`, computed by the library itself."""
+    spec = importlib.util.spec_from_file_location("_copied_sources", library / "plan/sources.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        assert library == module.ROOT
+        return {stage: module.code_hash(stage) for stage in STAGES}
+    finally:
+        del sys.modules[spec.name]
+
+
+@pytest.mark.parametrize(
+    ("file", "stages"),
+    [
+        ("backbones/rcf.py", {"extract"}),
+        ("data/prepare.py", {"prepare"}),
+        ("probes/knn_probe.py", {"knn"}),
+        ("probes/linear_probe.py", {"linear"}),
+        ("probes/features.py", {"knn", "linear"}),
+        ("stages/bootstrap.py", {"bootstrap"}),
+        ("report/template/page.css", {"report"}),
+        ("core/identity.py", set(STAGES)),
+        ("plan/plan.py", set()),
+        ("plan/sources.py", set()),
+        ("stages/show.py", set()),
+    ],
+)
+def test_an_edit_changes_the_hash_of_exactly_the_stages_that_use_the_file(library, file, stages):
+    before = hashes(library)
+    with open(library / file, "a") as stream:
+        stream.write("\n# edited\n")
+    after = hashes(library)
+    assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
+
+
+def test_neither_the_place_nor_time_stamps_nor_line_ends_change_a_hash(library):
+    expected = {stage: sources.code_hash(stage) for stage in STAGES}
+    for path in library.rglob("*.py"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+        os.utime(path, (1, 1))
+    (library / "core" / "__pycache__").mkdir()
+    (library / "core" / "__pycache__" / "paths.cpython-312.pyc").write_bytes(b"x")
+    assert hashes(library) == expected
+
+
+def test_a_moved_line_between_two_modules_changes_the_hash(library):
+    before = hashes(library)
+    for name, text in (("errors", "# moved\n"), ("identity", "")):
+        path = library / "core" / f"{name}.py"
+        path.write_text(path.read_text() + text)
+    first = hashes(library)
+    path = library / "core" / "errors.py"
+    path.write_text(path.read_text().removesuffix("# moved\n"))
+    path = library / "core" / "identity.py"
+    path.write_text("# moved\n" + path.read_text())
+    assert len({before["knn"], first["knn"], hashes(library)["knn"]}) == 3
+
+
+# --- reading one module -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A function that writes a toy library and returns the modules that stage ``s`` uses."""
+
+    def write(**files: str) -> set[str]:
+        for name, text in {"__init__": "", "stages/__init__": "", **files}.items():
+            path = tmp_path / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.setattr(sources, "ROOT", tmp_path)
+        sources._read.cache_clear()
+        stage_modules.cache_clear()
+        found = {name.removeprefix("permafrost.") for name in stage_modules("s")}
+        return found - {"permafrost", "stages", "stages.s"}
+
+    yield write
+    sources._read.cache_clear()
+    stage_modules.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from ..a import b",
+        "from ..a.b import thing",
+        "from .. import a\nfrom ..a import b",
+        "import permafrost.a.b",
+        "from permafrost.a import b",
+        "def f():\n    from ..a.b import thing",
+        "import importlib\nimportlib.import_module('permafrost.a.b')",
+        "KIND = 'permafrost.a.b:build'",
+    ],
+)
+def test_every_way_of_importing_is_followed(toy, text):
+    files = {"stages/s": text, "a/__init__": "from . import c", "a/b": "", "a/c": "", "a/d": ""}
+    assert toy(**files) == {"a", "a.b", "a.c"}
+
+
+def test_relative_names_in_text_are_followed(toy):
+    files = {"stages/s": "from .. import a", "a/__init__": "KINDS = {'b': '.b:build'}", "a/b": ""}
+    assert toy(**files) == {"a", "a.b"}
+
+
+def test_a_folder_without_init_is_a_package_too(toy):
+    assert toy(**{"stages/s": "from ..a import b", "a/b": ""}) == {"a.b"}
+
+
+def test_circular_imports_come_to_an_end(toy):
+    files = {"stages/s": "from .. import a", "a": "from . import b", "b": "from . import a"}
+    assert toy(**files) == {"a", "b"}
+
+
+def test_what_only_type_checkers_see_is_not_used(toy):
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .. import a\n"
+    assert toy(**{"stages/s": text, "a": ""}) == set()
+
+
+@pytest.mark.parametrize(
+    "text", [".", "..", "...", ".zarr", ".t.lock", "permafrost.", "permafrost..a", "a b.c", ""]
+)
+def test_text_that_names_no_module_is_passed_over(toy, text):
+    assert toy(**{"stages/s": f"TEXT = {text!r}", "stages/t": "", "a": ""}) == set()
+
+
+def test_files_named_in_text_belong_to_the_stage(toy, tmp_path):
+    (tmp_path / "stages/template").mkdir(parents=True)
+    for name in ("page.j2", "template/a.css", "unused.txt"):
+        (tmp_path / "stages" / name).write_text("")
+    toy(**{"stages/s": "FILES = 'page.j2', 'template'"})
+    names = {file.name for file in stage_files.__wrapped__("s")} - {"__init__.py"}
+    assert names == {"s.py", "page.j2", "a.css"}

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+from _plans import CONFIG, fill_root, make_plan
+from permafrost.core.stores import write_store
+from permafrost.core.tables import write_table
+from permafrost.plan.record import record_plan
+from permafrost.plan.recorded import read_plan
+from permafrost.plan.stale import delete, find_stale
+
+FIRST = "scores/world/net/seed0/knn.parquet"
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """(results folder, recorded plan); some of the plan's outputs are there, made from it."""
+    root = fill_root(tmp_path / "root")
+    monkeypatch.chdir(root)
+    plan = root / record_plan(make_plan(root, {**CONFIG, "datasets": ["world"]}), "results")
+    for row in read_plan(plan)["outputs"]:
+        if row["stage"] in ("prepare", "bootstrap"):
+            write(root / row["path"], row["fingerprint"])
+    return root / "results", plan
+
+
+def write(path, fingerprint: str) -> None:
+    ids = pa.table({"sample_id": ["a", "b"]})
+    if path.suffix == ".parquet":
+        write_table(path, ids, {"fingerprint": fingerprint})
+    elif path.suffix == ".zarr":
+        with write_store(path, fingerprint=fingerprint) as writer:
+            writer.array("images", (2, 3), "uint8", rows_per_chunk=1)[:] = 1
+            writer.samples(ids)
+    else:
+        path.write_text(json.dumps({"fingerprint": fingerprint}))
+
+
+def test_nothing_is_stale_when_all_that_is_there_belongs_to_the_plan(recorded):
+    results, plan = recorded
+    assert find_stale(plan, results) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [FIRST, "images/world/train.zarr", "images/world/card.json"],
+    ids=["table", "store", "card"],
+)
+def test_an_output_of_another_plan_is_found(recorded, name):
+    results, plan = recorded
+    if name.endswith(".zarr"):
+        shutil.rmtree(results / name)
+    write(results / name, "0" * 32)
+    [(path, reason)] = find_stale(plan, results)
+    assert path == results / name
+    assert "made from another plan" in reason
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff"])
+@pytest.mark.parametrize("name", [FIRST, "images/world/card.json"])
+def test_a_damaged_output_is_found(recorded, name, content):
+    results, plan = recorded
+    (results / name).write_bytes(content)
+    assert [path for path, _ in find_stale(plan, results)] == [results / name]
+
+
+def test_a_damaged_store_is_found(recorded):
+    results, plan = recorded
+    shutil.rmtree(results / "images/world/val.zarr/images")
+    assert [path.name for path, _ in find_stale(plan, results)] == ["val.zarr"]
+
+
+def test_results_that_were_moved_are_found_where_they_lie(recorded, tmp_path, monkeypatch):
+    results, plan = recorded
+    shutil.move(results, tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "elsewhere" / FIRST, "0" * 32)
+    found = find_stale(tmp_path / "elsewhere" / "plans" / plan.name, tmp_path / "elsewhere")
+    assert [path for path, _ in found] == [tmp_path / "elsewhere" / FIRST]
+
+
+def test_deleting_removes_files_and_stores_and_nothing_else(recorded):
+    results, plan = recorded
+    shutil.rmtree(results / "images/world/train.zarr")
+    for name in (FIRST, "images/world/train.zarr"):
+        write(results / name, "0" * 32)
+    before = {path for path in results.rglob("*.parquet") if "zarr" not in str(path)}
+    delete(path for path, _ in find_stale(plan, results))
+    after = {path for path in results.rglob("*.parquet") if "zarr" not in str(path)}
+    assert before - after == {results / FIRST}
+    assert not (results / "images/world/train.zarr").exists()
+    assert (results / "images/world/val.zarr").exists()
+    assert find_stale(plan, results) == []

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import yaml
+from permafrost.core.errors import PermafrostError
+from permafrost.plan import validation
+from permafrost.plan.validation import load_schema, validate
+
+
+def configuration(**changes) -> dict:
+    smallest = {"backbones": ["rcf"], "datasets": ["demo"], "probes": {"knn": {"kind": "knn"}}}
+    return {**smallest, **changes}
+
+
+def problem(instance, schema: str = "config") -> str:
+    with pytest.raises(PermafrostError) as caught:
+        validate(instance, schema, where="file.yaml: entry")
+    assert caught.value.where == "file.yaml: entry"
+    assert f"{schema}.schema.yaml" in caught.value.remedy
+    return caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"probez": {}}, "probez: unknown key, did you mean 'probes'?"),
+        ({"extraction": {"sise": 224}}, "extraction.sise: unknown key, did you mean 'size'?"),
+        ({"extraction": {"size": 0}}, "extraction.size: 0 is less than the minimum of 1"),
+        ({"extraction": {"size": "big"}}, "extraction.size: 'big' is not of type integer or null"),
+        ({"extraction": None}, "extraction: null is not of type object"),
+        (
+            {"extraction": {"dtype": "float"}},
+            "extraction.dtype: 'float' is not one of 'float32', 'float16'",
+        ),
+        ({"seeds": [0, "1"]}, "seeds.1: '1' is not of type integer (YAML reads it as text; "),
+    ],
+)
+def test_a_wrong_key_is_told_with_its_path(changes, message):
+    assert problem(configuration(**changes)).startswith(message)
+
+
+def test_missing_keys_are_told():
+    assert problem({"backbones": ["rcf"], "datasets": ["demo"]}).endswith("missing key 'probes'")
+    assert problem({"backbones": ["rcf"]}).endswith("missing keys 'datasets', 'probes'")
+
+
+@pytest.mark.parametrize(
+    ("probe", "message"),
+    [
+        ({"kind": "knn", "kk": 3}, "probes.p.kk: unknown key, did you mean 'k'?"),
+        ({"kind": "knn", "k": 0}, "probes.p.k: 0 is less than the minimum of 1"),
+        ({"kind": "linear", "c_cont": 3}, "probes.p.c_cont: unknown key, did you mean 'c_count'?"),
+        ({"kind": "linear", "k": 3}, "probes.p.k: unknown key, known: c_count, c_max, "),
+        ({"kind": "knnn"}, "probes.p.kind: unknown kind 'knnn', did you mean 'knn'?"),
+        ({"k": 5}, "probes.p: missing key 'kind' (one of 'knn', 'linear'"),
+        (5, "probes.p: 5 is not of type null or object"),
+        (
+            {"kind": "linear", "c_max": "1e4"},
+            "probes.p.c_max: '1e4' is not of type number (YAML reads it as text; write 10000.0",
+        ),
+    ],
+)
+def test_a_wrong_probe_is_explained_by_the_kind_it_names(probe, message):
+    assert problem(configuration(probes={"p": probe})).startswith(message)
+
+
+def test_every_problem_is_told_at_once():
+    text = problem(configuration(extraction={"sise": 1, "dtype": 3}, seeds=[]))
+    assert "sise" in text and "dtype" in text and "seeds" in text
+
+
+def test_the_schema_is_not_printed():
+    assert len(problem(configuration(probes={"p": {"kind": "knn", "kk": 3}}))) < 60
+
+
+@pytest.mark.parametrize("name", ["KNN", "k_nn", "-knn", "a/b", ""])
+def test_a_probes_name_must_be_fit_for_a_file_name(name):
+    assert name in problem(configuration(probes={name: {"kind": "knn"}}))
+
+
+# --- defaults ---------------------------------------------------------------------------------
+
+
+def test_defaults_are_filled_in_at_every_level():
+    config = configuration()
+    validate(config, "config", where="x")
+    assert config["results"] == "results"
+    assert config["extraction"]["size"] == 224
+    assert config["bootstrap"]["resamples"] == 200
+    assert config["seeds"] == [0]
+
+
+def test_a_probe_gets_the_defaults_of_its_own_kind_only():
+    config = configuration(probes={"k": {"kind": "knn"}, "l": {"kind": "linear"}, "off": None})
+    validate(config, "config", where="x")
+    definitions = load_schema("config")["$defs"]
+    for name, kind in (("k", "knn"), ("l", "linear")):
+        properties = definitions[kind]["properties"]
+        defaults = {key: sub["default"] for key, sub in properties.items() if "default" in sub}
+        assert config["probes"][name] == {"kind": kind, **defaults}
+        assert defaults, "the test needs a kind with defaults"
+    assert config["probes"]["off"] is None
+
+
+def test_what_is_given_is_kept():
+    config = configuration(probes={"k": {"kind": "knn", "k": 7}}, extraction={"size": None})
+    validate(config, "config", where="x")
+    assert config["probes"]["k"]["k"] == 7
+    assert config["extraction"]["size"] is None
+
+
+def test_a_second_validation_changes_nothing():
+    config = configuration()
+    validate(config, "config", where="x")
+    before = copy.deepcopy(config)
+    validate(config, "config", where="x")
+    assert config == before
+
+
+def test_defaults_are_not_shared_between_configurations():
+    one, other = configuration(), configuration()
+    validate(one, "config", where="x")
+    one["extraction"]["size"] = 64
+    one["seeds"].append(1)
+    validate(other, "config", where="x")
+    assert (other["extraction"]["size"], other["seeds"]) == (224, [0])
+
+
+@pytest.fixture
+def schema(tmp_path, monkeypatch):
+    """A function that makes a schema known under the name ``own``."""
+
+    def define(text: str) -> None:
+        (tmp_path / "own.schema.yaml").write_text(text)
+        monkeypatch.setattr(validation, "SCHEMAS", tmp_path)
+
+    load_schema.cache_clear()
+    validation._validator.cache_clear()
+    yield define
+    load_schema.cache_clear()
+    validation._validator.cache_clear()
+
+
+UNNAMED = """
+{alternatives}:
+  - {{required: [a], properties: {{a: {{type: integer}}, x: {{default: 1}}}}, additionalProperties: false}}
+  - {{required: [b], properties: {{b: {{type: integer}}, y: {{default: 2}}}}, additionalProperties: false}}
+"""
+
+
+@pytest.mark.parametrize("alternatives", ["anyOf", "oneOf"])
+def test_an_alternative_that_was_only_tried_leaves_no_defaults(schema, alternatives):
+    schema(UNNAMED.format(alternatives=alternatives))
+    entry = {"b": 3}
+    validate(entry, "own", where="x")
+    assert entry == {"b": 3, "y": 2}
+
+
+@pytest.mark.parametrize("alternatives", ["anyOf", "oneOf"])
+def test_when_no_alternative_fits_the_entry_is_left_as_it_was(schema, alternatives):
+    schema(UNNAMED.format(alternatives=alternatives))
+    entry = {"c": 3}
+    assert " or " in problem(entry, "own")
+    assert entry == {"c": 3}
+
+
+def test_an_entry_may_fit_one_alternative_only_where_the_schema_says_so(schema):
+    schema("oneOf: [{type: integer}, {type: number}]")
+    assert "more than one" in problem(3, "own")
+    validate(3.5, "own", where="x")
+
+
+def test_the_schemas_are_themselves_valid():
+    for path in validation.SCHEMAS.glob("*.schema.yaml"):
+        validation._validator(path.name.removesuffix(".schema.yaml"))
+        assert yaml.safe_load(path.read_text())["$schema"].endswith("2020-12/schema"), path.name

@@ -1,0 +1,174 @@
+"""Reruns follow content: what changes a number runs again, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+ONE_BACKBONE = {
+    "extract": 1,
+    "knn": 1,
+    "linear": 1,
+    "bootstrap": 2,
+    "compare": 2,
+    "aggregate": 1,
+    "report": 1,
+}
+
+
+def test_a_finished_run_has_nothing_left_to_do(project):
+    assert project.pending() == {}
+
+
+def test_changing_a_backbones_entry_reruns_its_jobs_only(project):
+    project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
+    project.configure()
+    assert project.pending() == ONE_BACKBONE
+
+
+def test_a_rerun_leaves_the_other_backbones_results_untouched(project):
+    untouched = project.path("results/predictions/tiny-landcover/imagestats/seed0/linear.parquet")
+    before = untouched.stat().st_mtime_ns
+    project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
+    project.configure()
+    project.snakemake()
+    assert untouched.stat().st_mtime_ns == before
+    assert project.pending() == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.update(runtime={"device": "cpu", "batch_size": 5, "workers": 1}),
+        lambda c: c.update(backbones=c["backbones"][::-1]),
+        lambda c: c["extra_backbones"].update(
+            {"tiny-network": dict(reversed(c["extra_backbones"]["tiny-network"].items()))}
+        ),
+        lambda c: c["extra_backbones"]["tiny-network"].update(title="Another title"),
+        lambda c: c["extra_backbones"]["tiny-network"].update(runtime={"batch_size": 3}),
+        lambda c: c["bootstrap"].update(confidence=0.950),
+        lambda c: c.update(data="elsewhere"),
+    ],
+    ids=[
+        "runtime",
+        "backbone order",
+        "key order",
+        "title",
+        "own batch size",
+        "notation",
+        "data folder",
+    ],
+)
+def test_what_changes_no_number_reruns_nothing(project, change):
+    config = json.loads(json.dumps(project.config))
+    change(config)
+    project.configure(**config)
+    assert project.pending() == {}
+
+
+def test_comments_threads_and_touched_files_rerun_nothing(project):
+    path = project.path("config/config.yaml")
+    path.write_text("# a remark\n" + path.read_text())
+    for file in [
+        *project.path("workflow").rglob("*.py"),
+        *project.path("results").rglob("*.parquet"),
+    ]:
+        os.utime(file)
+    assert project.pending() == {}
+    done = project.snakemake("-n", "--cores", "1", "--set-threads", "linear=1", "extract=1")
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_adding_a_backbone_runs_its_jobs_only(project):
+    project.configure(backbones=[*project.config["backbones"], "rcf"])
+    assert project.pending() == ONE_BACKBONE
+
+
+def test_removing_a_backbone_runs_the_summaries_only(project):
+    project.configure(backbones=["imagestats"])
+    assert project.pending() == {"aggregate": 1, "report": 1}
+
+
+def test_a_probe_option_reruns_that_probe_only(project):
+    project.config["probes"]["knn"] = {"kind": "knn", "k": 3}
+    project.configure()
+    assert project.pending() == {
+        "knn": 2,
+        "bootstrap": 2,
+        "compare": 1,
+        "aggregate": 1,
+        "report": 1,
+    }
+
+
+def test_editing_a_module_reruns_the_stages_that_use_it(project):
+    with project.path("workflow/permafrost/probes/knn.py").open("a") as stream:
+        stream.write("\nCHANGED = True\n")
+    assert project.pending() == {
+        "knn": 2,
+        "bootstrap": 2,
+        "compare": 1,
+        "aggregate": 1,
+        "report": 1,
+    }
+
+
+def test_pruned_stores_rerun_nothing_and_are_made_again_for_the_job_that_needs_them(project):
+    shutil.rmtree(project.path("results/features"))
+    for store in project.path("results/images").rglob("*.zarr"):
+        shutil.rmtree(store)
+    assert project.pending() == {}
+    untouched = project.path("results/predictions/tiny-landcover/imagestats/seed0/linear.parquet")
+    before = untouched.stat().st_mtime_ns
+    project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
+    project.configure()
+    assert project.pending() == ONE_BACKBONE
+    project.snakemake()
+    assert untouched.stat().st_mtime_ns == before
+    assert project.path("results/images/tiny-landcover/train.zarr").is_dir()
+    assert project.pending() == {}
+
+
+def test_a_changed_dataset_reruns_everything_of_it_in_one_go(project):
+    project.config["extra_datasets"]["tiny-landcover"]["source"]["seed"] = 7
+    project.configure()
+    assert project.pending() == {
+        "prepare": 1, "extract": 2, "knn": 2, "linear": 2, "bootstrap": 4, "compare": 2,
+        "aggregate": 1, "report": 1,
+    }  # fmt: skip
+
+
+def test_without_snakemakes_records_a_stale_score_is_refused_by_name(project):
+    shutil.rmtree(project.path(".snakemake"))
+    project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
+    project.configure()
+    done = project.snakemake(check=False)
+    output = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "results/scores/tiny-landcover/tiny-network/seed0/" in output
+    assert "another plan" in output and "permafrost stale --delete" in output
+
+
+def test_deleting_what_is_stale_lets_the_run_continue(project):
+    import subprocess
+    import sys
+
+    shutil.rmtree(project.path(".snakemake"))
+    project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
+    project.configure()
+    project.pending()
+    environment = {**os.environ, "PYTHONPATH": str(project.path("workflow"))}
+    listed = subprocess.run(
+        [sys.executable, "-m", "permafrost.stages.cli", "stale", "--delete"],
+        cwd=project.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "imagestats" not in listed.stdout
+    project.snakemake()
+    assert project.pending() == {}

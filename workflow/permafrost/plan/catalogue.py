@@ -1,0 +1,165 @@
+"""The catalogues: named backbones and datasets, from YAML files and from the configuration itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.identity import canonical_json
+
+from .validation import validate
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+EVERY = "all"
+# keys of an entry that describe it to people or steer how it is run, but never change a number
+NOT_RESULT = frozenset({"title", "description", "licence", "citation", "url", "runtime"})
+
+
+class StrictLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):
+    """A YAML loader that never runs code, and refuses a key written twice in one mapping."""
+
+    def get_single_node(self):
+        node = super().get_single_node()
+        # before merge keys (<<) are resolved: overriding a merged key is what they are for
+        for mapping in _mappings(node):
+            self._refuse_repeats(mapping)
+        return node
+
+    def _refuse_repeats(self, mapping: yaml.MappingNode) -> None:
+        seen = set()
+        for key, _ in mapping.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+                continue
+            name = self.construct_object(key)
+            if name in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {name!r} is written twice", key.start_mark
+                )
+            seen.add(name)
+
+
+def _mappings(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
+    """All mappings under a YAML node, each once, however often it is referred to."""
+    pending, seen = [node], set()
+    while pending:
+        node = pending.pop()
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node
+            pending.extend(part for pair in node.value for part in pair)
+        else:
+            pending.extend(node.value)
+
+
+def read_yaml(path: Path) -> dict:
+    """The mapping in a YAML file; never runs code, refuses duplicate keys."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            content = yaml.load(stream, Loader=StrictLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        message = " ".join(str(error).split())
+        raise PermafrostError(
+            f"cannot be read as YAML ({message})", where=path, remedy="correct the file"
+        ) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise PermafrostError(
+            "the file must hold a mapping of names to entries",
+            where=path,
+            remedy="correct the file",
+        )
+    return content
+
+
+class Catalogue:
+    """Entries of one kind (``backbone`` or ``dataset``), each known with the file it came from.
+
+    Only the entries that are asked for are validated, so one broken entry does not stop
+    the work on others.
+    """
+
+    def __init__(self, kind: str, folders: list[Path], extra: dict) -> None:
+        self.kind = kind
+        self._entries: dict[str, tuple[dict, str]] = {}
+        for folder in folders:
+            for path in _files(folder, kind):
+                for name, entry in read_yaml(path).items():
+                    self._add(name, entry, str(path))
+        for name, entry in extra.items():
+            self._add(name, entry, f"extra_{kind}s in the configuration")
+
+    def _add(self, name, entry, origin: str) -> None:
+        if not isinstance(name, str) or not NAME.fullmatch(name) or name == EVERY:
+            raise PermafrostError(
+                f"{name!r} cannot name a {self.kind}",
+                where=origin,
+                remedy=f"use lower-case letters, digits and '-' (but not {EVERY!r} alone)",
+            )
+        if name in self._entries:
+            raise PermafrostError(
+                f"the {self.kind} {name!r} is also defined in {self._entries[name][1]}",
+                where=origin,
+                remedy="rename one of them",
+            )
+        self._entries[name] = (entry, f"{origin}: {name}")
+
+    def choose(self, names: list[str]) -> dict[str, dict]:
+        """The entries of these names, in their order; ``[all]`` takes the whole catalogue."""
+        chosen = sorted(self._entries) if names == [EVERY] else names
+        return {name: self.entry(name) for name in chosen}
+
+    def entry(self, name: str) -> dict:
+        """The validated entry, defaults filled in."""
+        if name not in self._entries:
+            raise PermafrostError(
+                f"there is no {self.kind} {name!r} in the catalogues, {near_names(name, self._entries)}",
+                where=f"{self.kind}s in the configuration",
+                remedy=f"correct the name, or add the entry under extra_{self.kind}s"
+                f" or in config/{self.kind}s/",
+            )
+        entry, where = self._entries[name]
+        if not isinstance(entry, dict):
+            raise PermafrostError(
+                "an entry must be a mapping", where=where, remedy="give it keys, e.g. `kind: …`"
+            )
+        validate(entry, self.kind, where=where)
+        _check_plain(entry, where)
+        return entry
+
+    def where(self, name: str) -> str:
+        """File and name of the entry, for error messages."""
+        return self._entries[name][1]
+
+
+def _files(folder: Path, kind: str) -> list[Path]:
+    if not folder.is_dir():
+        raise PermafrostError(
+            "the catalogue folder does not exist", where=folder, remedy="correct `catalogues:`"
+        )
+    return sorted(p for p in (folder / f"{kind}s").glob("*") if p.suffix in (".yaml", ".yml"))
+
+
+def _check_plain(entry: dict, where: str) -> None:
+    """Refuse what YAML can hold and no identity can: dates, bytes, sets, NaN, infinity."""
+    try:
+        canonical_json(entry)
+    except TypeError as error:
+        raise PermafrostError(
+            f"the entry holds something other than text, numbers, lists and mappings ({error})",
+            where=where,
+            remedy="put it in quotes (YAML reads 2020-01-31 as a date)",
+        ) from error
+    except PermafrostError as error:
+        raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
+
+
+def result_fields(entry: dict) -> dict:
+    """The part of an entry that results depend on."""
+    return {key: value for key, value in entry.items() if key not in NOT_RESULT}

@@ -1,0 +1,226 @@
+"""The plan: every job that a configuration asks for, and the fingerprint of what each will leave."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.core.paths import substitute
+
+from .catalogue import Catalogue, result_fields
+from .digests import DigestCache
+from .probes import KINDS, is_seeded
+from .sources import code_hash
+from .validation import validate
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a stage is told: one canonical JSON string, one hash of its sources, and their fingerprint."""
+
+    spec: str
+    code: str
+    fingerprint: str
+
+
+class Plan:
+    """All jobs of a configuration. Look-ups are cached, and read no file after construction.
+
+    Every job's spec holds, under ``inputs``, the fingerprints of the jobs whose output it reads.
+    So a fingerprint stands for the whole history of a result, and what changed upstream
+    changes it, whatever the time stamps of files say.
+
+    Parameters
+    ----------
+    config : the configuration; validated and completed with defaults in place.
+    root : the directory that relative paths in the configuration refer to.
+    where : the files the configuration was read from, for error messages.
+    """
+
+    def __init__(self, config: dict, root: Path, *, where: str = "the configuration") -> None:
+        validate(config, "config", where=where)
+        self.config, self.root, self.where = config, Path(root), where
+        folders = [self.root / folder for folder in config["catalogues"]]
+        self._digests = DigestCache(self.root / ".snakemake" / "permafrost" / "digests.json")
+        self.data_root = str(config["data"])
+        self._catalogues = {
+            kind: Catalogue(kind, folders, config[f"extra_{kind}s"])
+            for kind in ("backbone", "dataset")
+        }
+        self.backbones = self._catalogues["backbone"].choose(config["backbones"])
+        self.datasets = self._catalogues["dataset"].choose(config["datasets"])
+        self.probes = {name: options for name, options in config["probes"].items() if options}
+        self._backbone_files = {n: self._digest_backbone(n) for n in self.backbones}
+        self._dataset_sources = {n: self._digest_dataset(n) for n in self.datasets}
+        self._digests.save()
+        self._check_every_dataset_is_probed()
+
+    # --- what is run ---------------------------------------------------------------------------
+
+    def probes_of(self, dataset: str) -> list[str]:
+        """Names of the probes that serve the dataset's task."""
+        task = self.datasets[dataset]["task"]
+        return [
+            name for name, options in self.probes.items() if task in KINDS[options["kind"]].tasks
+        ]
+
+    def seeds_of(self, probe: str) -> list[int]:
+        """The seeds a probe runs with: all of the configuration's, or 0 if chance plays no part."""
+        return list(self.config["seeds"]) if is_seeded(self.probes[probe]) else [0]
+
+    def evaluations(self):
+        """All (dataset, backbone, probe, seed), in the configuration's order."""
+        for dataset in self.datasets:
+            for backbone in self.backbones:
+                for probe in self.probes_of(dataset):
+                    for seed in self.seeds_of(probe):
+                        yield dataset, backbone, probe, seed
+
+    # --- the jobs ------------------------------------------------------------------------------
+
+    @functools.cache  # noqa: B019  a plan lives as long as the process
+    def prepare(self, dataset: str) -> Job:
+        return self._job(
+            "prepare",
+            dataset=dataset,
+            entry=result_fields(self.datasets[dataset]),
+            source=self._dataset_sources[dataset],
+        )
+
+    @functools.cache  # noqa: B019
+    def extract(self, dataset: str, backbone: str) -> Job:
+        return self._job(
+            "extract",
+            dataset=dataset,
+            backbone=backbone,
+            entry=result_fields(self.backbones[backbone]),
+            extraction=self.config["extraction"],
+            files=self._backbone_files[backbone],
+            inputs={"images": self.prepare(dataset).fingerprint},
+        )
+
+    @functools.cache  # noqa: B019
+    def probe(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
+        options = self.probes[probe]
+        return self._job(
+            KINDS[options["kind"]].stage,
+            dataset=dataset,
+            backbone=backbone,
+            probe=probe,
+            seed=seed,
+            options=options,
+            inputs={"features": self.extract(dataset, backbone).fingerprint},
+        )
+
+    @functools.cache  # noqa: B019
+    def bootstrap(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
+        return self._job(
+            "bootstrap",
+            dataset=dataset,
+            backbone=backbone,
+            probe=probe,
+            seed=seed,
+            options=self.config["bootstrap"],
+            inputs={"predictions": self.probe(dataset, backbone, probe, seed).fingerprint},
+        )
+
+    @functools.cache  # noqa: B019
+    def compare(self, dataset: str, probe: str) -> Job:
+        predictions = {
+            f"{backbone}/seed{seed}": self.probe(dataset, backbone, probe, seed).fingerprint
+            for backbone in self.backbones
+            for seed in self.seeds_of(probe)
+        }
+        return self._job(
+            "compare",
+            dataset=dataset,
+            probe=probe,
+            options=self.config["comparison"],
+            inputs={"predictions": predictions},
+        )
+
+    @functools.cache  # noqa: B019
+    def aggregate(self) -> Job:
+        # one hash stands for the thousands of scores: a command line has a limited length
+        scores = [
+            [*evaluation, self.bootstrap(*evaluation).fingerprint]
+            for evaluation in self.evaluations()
+        ]
+        return self._job("aggregate", inputs={"scores": fingerprint(sorted(scores))})
+
+    @functools.cache  # noqa: B019
+    def report(self) -> Job:
+        comparisons = [[d, p, self.compare(d, p).fingerprint] for d, p in self.compared()]
+        return self._job(
+            "report",
+            options=self.config["report"],
+            inputs={
+                "leaderboard": self.aggregate().fingerprint,
+                "comparisons": fingerprint(sorted(comparisons)),
+            },
+        )
+
+    def compared(self) -> list[tuple[str, str]]:
+        """(dataset, probe) pairs with something to compare: two backbones or more."""
+        if len(self.backbones) < 2:
+            return []
+        return [(dataset, probe) for dataset in self.datasets for probe in self.probes_of(dataset)]
+
+    @property
+    def hash(self) -> str:
+        """Names the whole plan: it changes when any result of it would."""
+        return self.report().fingerprint
+
+    @staticmethod
+    def code(stage: str) -> str:
+        """The hash of the sources that a stage uses."""
+        return code_hash(stage)
+
+    # --- construction --------------------------------------------------------------------------
+
+    def _job(self, stage: str, **fields) -> Job:
+        spec = canonical_json({"stage": stage, **fields})
+        code = code_hash(stage)
+        return Job(spec, code, fingerprint(spec, code))
+
+    def _digest_backbone(self, name: str) -> dict[str, str]:
+        """Digest of each file by its path as the entry writes it: moving the data changes nothing."""
+        from permafrost.backbones.digest import files_of
+
+        with self._blaming("backbone", name):
+            return {
+                file: self._digests.digest(self.root / substitute(file, self.data_root))
+                for file in files_of(self.backbones[name])
+            }
+
+    def _digest_dataset(self, name: str) -> str:
+        from permafrost.data.digest import source_digest
+
+        with self._blaming("dataset", name):
+            located = substitute(self.datasets[name], str(self.root / self.data_root))
+            return source_digest(located, self._digests.digest)
+
+    @contextlib.contextmanager
+    def _blaming(self, kind: str, name: str):
+        """Let an error say which entry it comes from."""
+        try:
+            yield
+        except PermafrostError as error:
+            where = self._catalogues[kind].where(name)
+            raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
+
+    def _check_every_dataset_is_probed(self) -> None:
+        for name, entry in self.datasets.items():
+            if not self.probes_of(name):
+                able = sorted(kind for kind, known in KINDS.items() if entry["task"] in known.tasks)
+                raise PermafrostError(
+                    f"no probe of this configuration serves the task {entry['task']!r} of dataset {name!r}",
+                    where=f"{self.where}: probes",
+                    remedy=f"add a probe of kind {' or '.join(able)}"
+                    if able
+                    else "drop the dataset",
+                )

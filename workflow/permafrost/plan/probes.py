@@ -1,0 +1,32 @@
+"""What the plan must know of a probe: which tasks it serves, and whether chance plays a part in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProbeKind:
+    """A kind of probe.
+
+    Attributes
+    ----------
+    stage : the command that runs it, ``permafrost {stage}``.
+    tasks : tasks of datasets that it can score.
+    seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
+    """
+
+    stage: str
+    tasks: frozenset[str]
+    seeded: bool = False
+
+
+KINDS = {
+    "knn": ProbeKind("knn", frozenset({"classification", "multilabel"})),
+    "linear": ProbeKind("linear", frozenset({"classification", "multilabel"})),
+}
+
+
+def is_seeded(options: dict) -> bool:
+    """Whether a probe with these options draws random numbers."""
+    return KINDS[options["kind"]].seeded or options.get("solver") == "adam"

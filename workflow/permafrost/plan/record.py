@@ -1,0 +1,82 @@
+"""Writing the plan down: what stages with thousands of inputs read, and what an archive keeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from permafrost.core.identity import fingerprint
+from permafrost.core.outputs import whole_file
+from permafrost.core.splits import SPLITS
+
+from .plan import Plan
+from .recorded import CURRENT
+
+
+def outputs(plan: Plan, results: str) -> list[dict]:
+    """Every output of the plan with the fingerprint it must carry, in the order of the flow."""
+    rows: list[dict] = []
+
+    def add(stage: str, path: str, fingerprint: str, **names) -> None:
+        rows.append(
+            {"stage": stage, "path": f"{results}/{path}", "fingerprint": fingerprint, **names}
+        )
+
+    for dataset in plan.datasets:
+        made = plan.prepare(dataset).fingerprint
+        for split in SPLITS:
+            add("prepare", f"images/{dataset}/{split}.zarr", made, dataset=dataset, split=split)
+        add("card", f"images/{dataset}/card.json", made, dataset=dataset)
+        for backbone in plan.backbones:
+            made = plan.extract(dataset, backbone).fingerprint
+            for split in SPLITS:
+                path = f"features/{dataset}/{backbone}/{split}.zarr"
+                add("extract", path, made, dataset=dataset, backbone=backbone, split=split)
+    for names in plan.evaluations():
+        dataset, backbone, probe, seed = names
+        path = f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"
+        labels = {"dataset": dataset, "backbone": backbone, "probe": probe, "seed": seed}
+        add("probe", f"predictions/{path}", plan.probe(*names).fingerprint, **labels)
+        add("bootstrap", f"scores/{path}", plan.bootstrap(*names).fingerprint, **labels)
+    for dataset, probe in plan.compared():
+        made = plan.compare(dataset, probe).fingerprint
+        add("compare", f"comparisons/{dataset}/{probe}.parquet", made, dataset=dataset, probe=probe)
+    add("aggregate", "leaderboard.parquet", plan.aggregate().fingerprint)
+    return rows
+
+
+def record_plan(plan: Plan, results: str) -> str:
+    """Write ``{results}/plans/{hash}.json`` and the hash in ``{results}/plans/current``; return the path.
+
+    A file that says the same already is left alone, so a dry run and the many jobs that read the
+    configuration again change nothing. They may write at once: each of them writes the same.
+    """
+    folder = Path(results) / "plans"
+    path = folder / f"{plan.hash}.json"
+    content = {
+        "plan": plan.hash,
+        "results": results,
+        "config": plan.config,
+        "data": plan.data_root,
+        "backbones": plan.backbones,
+        "datasets": plan.datasets,
+        "probes": plan.probes,
+    }
+    # titles, runtime options and the data folder are recorded too, but do not change the plan's hash
+    content = {"about": fingerprint(content), **content}
+    if not _begins_with(path, f'{{"about": "{content["about"]}"'):
+        content["outputs"] = outputs(plan, results)
+        with whole_file(path, exclusive=False) as partial:
+            partial.write_text(json.dumps(content) + "\n")
+    if not _begins_with(folder / CURRENT, f"{plan.hash}\n"):
+        with whole_file(folder / CURRENT, exclusive=False) as partial:
+            partial.write_text(f"{plan.hash}\n")
+    return str(path)
+
+
+def _begins_with(path: Path, text: str) -> bool:
+    try:
+        with open(path) as stream:
+            return stream.read(len(text)) == text
+    except OSError:
+        return False

@@ -1,0 +1,109 @@
+"""Checks a configuration or a catalogue entry against its JSON schema, before anything runs."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import yaml
+
+from permafrost.core.errors import PermafrostError
+
+from .explain import explain
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+
+
+@functools.cache
+def load_schema(name: str) -> dict:
+    """The schema ``workflow/schemas/{name}.schema.yaml``."""
+    return yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text(encoding="utf-8"))
+
+
+def validate(instance, schema_name: str, *, where: str) -> None:
+    """Check `instance` and fill in the schema's defaults, in place.
+
+    Of an ``anyOf`` or ``oneOf``, only the alternative that applies fills in its defaults: the one whose
+    constants (``kind: knn``) the instance bears, else the first that the instance fits.
+
+    Raises
+    ------
+    PermafrostError : every problem found, each with the path of the key, e.g.
+        ``config/config.yaml: extraction.sise: unknown key, did you mean 'size'?``
+    """
+    validator = _validator(schema_name)
+    problems = list(dict.fromkeys(explain(error) for error in validator.iter_errors(instance)))
+    if problems:
+        raise PermafrostError(
+            "; ".join(problems),
+            where=where,
+            remedy=f"correct the entry (workflow/schemas/{schema_name}.schema.yaml describes every key)",
+        )
+
+
+@functools.cache
+def _validator(schema_name: str):
+    from jsonschema import Draft202012Validator, validators
+
+    schema = load_schema(schema_name)
+    check_properties = Draft202012Validator.VALIDATORS["properties"]
+    own = {
+        "properties": functools.partial(_fill_and_check, check_properties),
+        "anyOf": functools.partial(_check_alternatives, schema, False),
+        "oneOf": functools.partial(_check_alternatives, schema, True),
+    }
+    kind = validators.extend(Draft202012Validator, own)
+    kind.check_schema(schema)
+    return kind(schema)
+
+
+def _fill_and_check(check, validator, properties, instance, schema):
+    if isinstance(instance, dict):
+        for key, subschema in properties.items():
+            if isinstance(subschema, dict) and "default" in subschema:
+                instance.setdefault(key, _copy(subschema["default"]))
+    yield from check(validator, properties, instance, schema)
+
+
+def _check_alternatives(root, exclusive, validator, alternatives, instance, schema):
+    """``anyOf`` and ``oneOf``; an alternative that is only tried must not leave its defaults behind."""
+    from jsonschema import ValidationError
+
+    meant = [branch for branch in alternatives if _bears_constants(root, branch, instance)]
+    if len(meant) != 1:
+        tried = [
+            list(validator.descend(_copy(instance), branch, schema_path=index))
+            for index, branch in enumerate(alternatives)
+        ]
+        meant = [b for b, errors in zip(alternatives, tried, strict=True) if not errors]
+        if not meant:
+            causes = [error for errors in tried for error in errors]
+            yield ValidationError(f"{instance!r} fits none of the alternatives", context=causes)
+            return
+        if exclusive and len(meant) > 1:
+            yield ValidationError(f"{instance!r} fits more than one of the alternatives")
+            return
+    yield from validator.descend(instance, meant[0])
+
+
+def _bears_constants(root: dict, branch: dict, instance) -> bool:
+    """Whether `branch` asks for constant values of some keys, and `instance` has just those."""
+    while "$ref" in branch:
+        branch = functools.reduce(
+            dict.__getitem__, branch["$ref"].removeprefix("#/").split("/"), root
+        )
+    constants = {
+        key: subschema["const"]
+        for key, subschema in branch.get("properties", {}).items()
+        if "const" in subschema
+    }
+    if not constants or not isinstance(instance, dict):
+        return False
+    return all(instance.get(key) == value for key, value in constants.items())
+
+
+def _copy(value):
+    """Defaults are shared by every entry, so a mutable one must not be handed out."""
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value

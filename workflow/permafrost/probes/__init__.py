@@ -1,0 +1,1 @@
+"""Probes: features in, predictions out."""

@@ -1,0 +1,56 @@
+"""Feature stores as the arrays that probes work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.stores import Store
+
+
+@dataclass(frozen=True)
+class Features:
+    """Embeddings of one split.
+
+    Attributes
+    ----------
+    embeddings : (N, K) float32.
+    labels : (N,) int64 class ids, or (N, L) uint8 for multi-label.
+    samples : one row per sample: ``sample_id``, ``group_id``, …
+    attributes : what the feature store recorded of backbone, dataset and input.
+    """
+
+    embeddings: np.ndarray
+    labels: np.ndarray
+    samples: pa.Table
+    attributes: dict
+
+    @property
+    def task(self) -> str:
+        return self.attributes["task"]
+
+    @property
+    def classes(self) -> list[str]:
+        return self.attributes["classes"]
+
+
+def read_features(paths: dict[str, Path], *, expect: str | None = None) -> dict[str, Features]:
+    """Read the feature stores of all splits; refuses damaged stores and those of another plan."""
+    return {split: _read(path, expect) for split, path in paths.items()}
+
+
+def _read(path: Path, expect: str | None) -> Features:
+    store = Store(path, expect=expect)
+    embeddings = store.read("embeddings").astype(np.float32, copy=False)
+    if not np.isfinite(embeddings).all():
+        rows = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
+        raise PermafrostError(
+            f"{len(rows)} embeddings hold NaN or infinity (first: row {rows[0]})",
+            where=path,
+            remedy="look at the backbone's weights and normalisation, then extract again",
+        )
+    return Features(embeddings, store.read("labels"), store.samples(), store.attributes)

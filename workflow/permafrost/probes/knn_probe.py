@@ -1,0 +1,29 @@
+"""The nearest-neighbour probe: feature stores of a backbone in, test predictions out."""
+
+from __future__ import annotations
+
+from permafrost.core.device import resolve_device
+
+from .features import Features
+from .knn import knn_predict
+from .labels import class_gates
+from .predictions import Prediction
+
+
+def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+    """Classify the test split by its neighbours in train; validation and `seed` are not used."""
+    train, test = splits["train"], splits["test"]
+    scores, prediction = knn_predict(
+        train.embeddings,
+        train.labels,
+        test.embeddings,
+        k=options["k"],
+        metric=options["metric"],
+        n_classes=len(train.classes),
+        task=train.task,
+        device=resolve_device(device),
+    )
+    settings = {"k": options["k"], "metric": options["metric"]}
+    return Prediction(
+        prediction, scores, settings, class_gates(train.labels, train.task, len(train.classes))
+    )

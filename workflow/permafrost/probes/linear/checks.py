@@ -1,0 +1,81 @@
+"""What must hold before anything is fitted; every failure says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+
+TASKS = ("classification", "multilabel")
+SOLVERS = ("lbfgs", "adam")
+
+
+def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise PermafrostError(
+            f"unknown {name} {value!r} for the linear probe", remedy=near_names(value, known)
+        )
+
+
+def check_features(features, split: str, width: int | None = None) -> np.ndarray:
+    """(N, d) float features without NaN or infinity; (N, ``width``) where it is given."""
+    features = np.asarray(features)
+    where = f"linear probe, {split} features"
+    if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "fiu":
+        raise PermafrostError(
+            f"need numbers of shape (samples, dimensions), got {features.dtype} {features.shape}",
+            where=where,
+            remedy="pool the embeddings to one vector per sample and keep every split non-empty",
+        )
+    if width is not None and features.shape[1] != width:
+        raise PermafrostError(
+            f"have {features.shape[1]} dimensions, train has {width}",
+            where=where,
+            remedy="extract all splits with the same backbone",
+        )
+    if features.dtype == np.float16:
+        features = features.astype(np.float32)
+    if not np.isfinite(np.sum(features, dtype=np.float64)):  # one pass; a sum hides no NaN
+        bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+        if len(bad):
+            raise PermafrostError(
+                f"{len(bad)} of {len(features)} rows hold NaN or infinity, first row {bad[0]}",
+                where=where,
+                remedy="check the backbone's weights, its input normalisation and its precision",
+            )
+    return features
+
+
+def check_labels(labels, rows: int, n_classes: int, task: str, split: str) -> np.ndarray:
+    """(N,) class ids below ``n_classes``, or (N, ``n_classes``) of 0 and 1, as int64."""
+    labels = np.asarray(labels)
+    where = f"linear probe, {split} labels"
+    expected = (rows,) if task == "classification" else (rows, n_classes)
+    if labels.shape != expected:
+        raise PermafrostError(
+            f"have shape {labels.shape}, expected {expected} for task {task}",
+            where=where,
+            remedy="give one label row per feature row",
+        )
+    whole = labels.astype(np.int64)
+    top = n_classes - 1 if task == "classification" else 1
+    if (whole != labels).any() or whole.min() < 0 or whole.max() > top:
+        raise PermafrostError(
+            f"have values outside 0..{top}", where=where, remedy="use the card's class ids"
+        )
+    return whole
+
+
+def check_grid(grid) -> np.ndarray:
+    """Ascending positive values of C; 10^-6 to 10^4 in 40 steps where none are given."""
+    if grid is None:
+        return 10.0 ** np.linspace(-6.0, 4.0, 40)
+    values = np.sort(np.asarray(grid, dtype=np.float64).reshape(-1))
+    distinct = len(values) > 0 and (np.diff(values) > 0).all()
+    if not distinct or not np.isfinite(values).all() or values[0] <= 0:
+        raise PermafrostError(
+            f"C values must be positive, finite and different from each other, got {grid}",
+            where="linear probe: c_grid",
+            remedy="give c_min, c_max > 0 and a c_count, or a list of different values",
+        )
+    return values

@@ -1,0 +1,244 @@
+"""The probe: sweep C on train, choose on validation, refit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .adam import solve_adam
+from .backend import make_backend
+from .checks import SOLVERS, TASKS, check_choice, check_features, check_grid, check_labels
+from .minimise import Solution
+from .path import TOLERANCE, Solver, solve_path
+from .rotation import Basis, identity_basis, rotate
+from .targets import Targets, probabilities
+
+SCORING_ROWS = 8192
+
+
+@dataclass
+class LinearFit:
+    """A fitted linear probe.
+
+    Attributes
+    ----------
+    coef : (K, d) float64 weights for raw features; zeros for a class that was not fitted.
+    intercept : (K,) float64; -inf for a class absent from the fit (inf: a label always present).
+    settings : JSON-able record of the sweep and the final fit.
+    gates : names of the sanity checks that this fit failed.
+    path : per C the pair (coef, intercept) fitted on train, where `keep_path` was asked for.
+    """
+
+    task: str
+    coef: np.ndarray
+    intercept: np.ndarray
+    settings: dict
+    gates: list[str]
+    path: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+
+    def scores(self, features) -> np.ndarray:
+        """(N, d) raw features -> (N, K) float32 probabilities."""
+        features = check_features(features, "scored", self.coef.shape[1])
+        weights = self.coef.T
+        parts = [
+            probabilities(features[i : i + SCORING_ROWS] @ weights + self.intercept, self.task)
+            for i in range(0, len(features), SCORING_ROWS)
+        ]
+        return np.concatenate(parts)
+
+
+def fit_linear(
+    train_x,
+    train_y,
+    val_x,
+    val_y,
+    *,
+    n_classes: int,
+    task: str,
+    c_grid=None,
+    merge_val: bool = True,
+    standardize: bool = False,
+    solver: str = "lbfgs",
+    device: str = "cpu",
+    seed: int = 0,
+    progress: Callable | None = None,
+    keep_path: bool = False,
+    backend: str | None = None,
+) -> LinearFit:
+    """L2-regularised logistic regression with C chosen on validation.
+
+    The objective is scikit-learn's divided by n C (single-label: mean cross-entropy
+    + ||W||^2 / (2 n C); multi-label, L labels: mean binary cross-entropy over n L entries
+    + ||W||^2 / (2 n L C)), the bias free.
+
+    Parameters
+    ----------
+    train_x, val_x : (N, d) features.
+    train_y, val_y : (N,) class ids below `n_classes`, or (N, n_classes) of 0 and 1.
+    task : "classification" or "multilabel".
+    c_grid : values of C; by default 40 from 1e-6 to 1e4.
+    merge_val : refit the chosen C on train and validation together.
+    standardize : divide features by their standard deviation on train (constant ones by 1).
+    solver : "lbfgs" (to convergence) or "adam" (mini-batches, drawn from `seed`).
+    device, backend : "cpu" runs on NumPy, anything else on torch; `backend` overrides that.
+    progress : wraps the iterable of Cs, e.g. in a progress bar.
+    keep_path : keep the coefficients of every C.
+
+    Raises
+    ------
+    PermafrostError : NaN or infinite features, wrong shapes or labels, unknown options.
+    """
+    check_choice("task", task, TASKS)
+    check_choice("solver", solver, SOLVERS)
+    grid = check_grid(c_grid)
+    train_x = check_features(train_x, "train")
+    val_x = check_features(val_x, "validation", train_x.shape[1])
+    train_y = check_labels(train_y, len(train_x), n_classes, task, "train")
+    val_y = check_labels(val_y, len(val_x), n_classes, task, "validation")
+    if task == "multilabel" and not val_y.any():
+        raise PermafrostError(
+            "no validation sample has any label, so micro-AP is undefined",
+            where="linear probe, validation labels",
+            remedy="split the dataset so that validation holds positives",
+        )
+    b = make_backend(backend, device)
+    train = Targets.of(train_y, n_classes, task)
+    shared = {"solver": solver, "merge_val": merge_val, "standardize": standardize}
+    if len(train.columns) < (2 if task == "classification" else 1):
+        return _constant_fit(train, train_x.shape[1], shared)
+    mean, scale = _centre_and_scale(train_x, standardize)
+    with b.exact_products():
+        find = rotate if solver == "lbfgs" else identity_basis
+        basis, rows = find(b, np.concatenate([train_x, val_x]), mean, scale, float(grid[-1]))
+        run = _Run(b, basis, rows, len(train_x), solver, seed)
+        solutions = run.sweep(train, progress(grid) if progress else grid, grid)
+        val_scores = run.validate(train, solutions, val_y)
+        best = int(np.argmax(val_scores))  # the first of equals: the smallest C
+        final, targets = solutions[best], train
+        if merge_val:
+            targets = Targets.of(np.concatenate([train_y, val_y]), n_classes, task)
+            known = [targets.carry(b, s.theta, train.columns) for s in solutions[: best + 1]]
+            final = run.refit(targets, known, grid[: best + 1])
+        coef, intercept = targets.whole(*basis.raw(b, final.theta))
+        path = [train.whole(*basis.raw(b, s.theta)) for s in solutions] if keep_path else []
+    settings = {
+        **shared,
+        "best_c": float(grid[best]),
+        "c_grid": grid.tolist(),
+        "val_metric": "accuracy" if task == "classification" else "micro_ap",
+        "val_scores": val_scores,
+        **_record(solutions),
+        "tolerance": TOLERANCE if solver == "lbfgs" else None,
+        "seed": seed if solver == "adam" else None,
+        "directions": int(rows.shape[1]) - 1,
+        "final": {key: values[0] for key, values in _record([final]).items()},
+    }
+    gates = _gates(best, len(grid), solutions + [final], int(rows.shape[1]) - 1, train)
+    return LinearFit(task, coef, intercept, settings, gates, path)
+
+
+@dataclass
+class _Run:
+    """The rows of train and validation in one basis, and the fits over them."""
+
+    backend: object
+    basis: Basis
+    rows: object
+    n_train: int
+    solver: str
+    seed: int
+
+    def _zeros(self, targets: Targets):
+        return self.backend.zeros((len(targets.columns), self.rows.shape[1]))
+
+    def sweep(self, targets: Targets, shown, grid) -> list[Solution]:
+        rows = self.rows[: self.n_train]
+        if self.solver == "lbfgs":
+            return solve_path(
+                Solver(self.backend, targets, rows), self._zeros(targets), grid, shown
+            )
+        theta, solutions = self._zeros(targets), []
+        for c in shown:
+            solutions.append(solve_adam(self.backend, targets, rows, theta, float(c), self.seed))
+            theta = solutions[-1].theta
+        return solutions
+
+    def refit(self, targets: Targets, known: list, grid) -> Solution:
+        """The last C of ``grid`` over all rows, given the solutions of train up to it."""
+        c = float(grid[-1])
+        if self.solver == "lbfgs":
+            return Solver(self.backend, targets, self.rows).refit(known, grid, c)
+        return solve_adam(self.backend, targets, self.rows, known[-1], c, self.seed)
+
+    def validate(self, targets: Targets, solutions, labels) -> list[float]:
+        """Accuracy or micro-AP of every solution on the rows after the train split."""
+        from permafrost.metrics.classification import accuracy, micro_average_precision
+
+        rows = self.backend.real(self.rows[self.n_train :])
+        scores = []
+        for solution in solutions:
+            logits = self.backend.numpy(rows @ self.backend.real(solution.theta).swapaxes(0, 1))
+            full = targets.spread_logits(logits)
+            if targets.task == "classification":
+                scores.append(accuracy(labels, full.argmax(axis=1)))
+            else:
+                chance = probabilities(full, targets.task)
+                scores.append(micro_average_precision(labels, chance))
+        return scores
+
+
+def _centre_and_scale(features: np.ndarray, standardize: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and divisor of each column, float64; the bias absorbs the mean, so it is always taken."""
+    mean = features.mean(axis=0, dtype=np.float64)
+    if not standardize:
+        return mean, np.ones_like(mean)
+    spread = features.std(axis=0, dtype=np.float64)
+    constant = features.min(axis=0) == features.max(axis=0)
+    return mean, np.where(constant | (spread == 0), 1.0, spread)
+
+
+def _record(solutions: list[Solution]) -> dict:
+    """Per solution: objective, gradient norm, estimated distance to the optimum, iterations."""
+
+    def finite(value: float) -> float | None:
+        return float(value) if math.isfinite(value) else None
+
+    return {
+        "objectives": [finite(s.objective) for s in solutions],
+        "gradient_norms": [finite(s.gradient_norm) for s in solutions],
+        "gaps": [finite(s.gap) for s in solutions],
+        "iterations": [s.iterations for s in solutions],
+        "converged": [bool(s.converged) for s in solutions],
+    }
+
+
+def _gates(best: int, count: int, solutions, directions: int, train: Targets) -> list[str]:
+    gates = []
+    if count > 1 and best in (0, count - 1):
+        gates.append("best_c_on_edge")
+    if not all(s.converged for s in solutions):
+        gates.append("not_converged")
+    if directions == 0:
+        gates.append("collapsed_features")
+    return gates + _constant_labels(train)
+
+
+def _constant_labels(train: Targets) -> list[str]:
+    if train.task == "classification":
+        return []
+    always = np.flatnonzero(train.labels.all(axis=0))
+    return [f"label_always_present_in_train:{label}" for label in always]
+
+
+def _constant_fit(train: Targets, width: int, shared: dict) -> LinearFit:
+    """Nothing to learn: one class in train, or every label constant. Predict that."""
+    columns = len(train.columns)
+    coef, intercept = train.whole(np.zeros((columns, width)), np.zeros(columns))
+    settings = {**shared, "best_c": None, "c_grid": [], "val_scores": []}
+    gates = ["one_class_in_train", *_constant_labels(train)]
+    return LinearFit(train.task, coef, intercept, settings, gates)

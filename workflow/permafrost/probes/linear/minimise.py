@@ -1,0 +1,138 @@
+"""Minimise the objective at one penalty: L-BFGS with an exact line search.
+
+The logits are linear in the step length, so a search along a direction costs one product with the
+features for the direction's logits and then only work on (n, K) numbers. Each iteration therefore
+takes two products: the direction's logits and the gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+SEARCH_SLOPE = 0.1  # the slope left over by a line search, as a share of the initial slope
+SEARCH_STEPS = 25
+CURVATURE_DROP = 0.7  # curvature falls with the loss; by this factor it is taken anew
+PATIENCE = 10  # iterations without a decrease that float32 can tell from rounding
+ROUNDING = 1e-9
+ACCEPTED = 1e-7  # relative gap up to which a solution counts as converged
+
+
+@dataclass
+class Solution:
+    """``theta`` (K, q): bias in column 0, then the weights in the rotated basis.
+
+    ``gap`` estimates f(theta) - min f: half the slope of the last quasi-Newton direction.
+    ``gradient_norm`` is that of all of theta; ``margins`` are those of theta at the rows.
+    """
+
+    theta: Any
+    loss: float
+    objective: float
+    gradient_norm: float
+    gap: float
+    iterations: int
+    converged: bool
+    margins: Any
+
+
+def penalty_product(backend, a, b) -> float:
+    """Inner product without the bias column."""
+    return backend.dot(a, b) - backend.dot(backend.real(a[:, 0]), backend.real(b[:, 0]))
+
+
+def minimise(
+    objective, theta, lam, *, memory, metric, tolerance, max_iter, verify=True
+) -> Solution:
+    """Lower the objective until the estimated gap is below ``tolerance`` times its value.
+
+    Parameters
+    ----------
+    theta : (K, q) start.
+    lam : penalty of columns 1 and up.
+    memory, metric : what is known of the curvature; both are updated.
+    """
+    b = objective.backend
+    if objective.couples_columns:  # what all classes share changes no loss and costs penalty
+        theta = theta - theta.mean(axis=0)
+    margins = objective.margins(objective.logits(theta))
+    at = objective.evaluate(margins)
+    spread = objective.spread(at)
+    metric.refresh(spread, lam, objective.couples_columns)
+    refreshed_loss = at.loss
+    memory.set_penalty(lam)
+    data_gradient = objective.gather(objective.residual(at))
+    iterations, gap, least, stalled = 0, float("inf"), float("inf"), 0
+    while True:
+        gradient = data_gradient + 0.0
+        gradient[:, 1:] += lam * theta[:, 1:]
+        value = at.loss + 0.5 * lam * penalty_product(b, theta, theta)
+        if at.loss < CURVATURE_DROP * refreshed_loss:
+            metric.refresh(objective.spread(at), lam, objective.couples_columns)
+            refreshed_loss = at.loss
+        if metric.wants_block():
+            spread = objective.spread(at)
+            metric.refresh(spread, lam, objective.couples_columns)
+            metric.build_block(objective, spread)
+        direction = memory.direction(gradient, metric.apply)
+        slope = b.dot(gradient, direction)
+        if slope >= 0 and memory.order:  # rounding has spoiled the memory
+            memory.clear()
+            direction = memory.direction(gradient, metric.apply)
+            slope = b.dot(gradient, direction)
+        gap = max(-0.5 * slope, 0.0)
+        stalled = 0 if value < least * (1 - ROUNDING) else stalled + 1
+        least = min(least, value)
+        if gap <= tolerance * value or iterations == max_iter or stalled > PATIENCE:
+            break
+        step = objective.margins(objective.logits(direction))
+        length, margins, at = _search(objective, margins, step, theta, direction, lam, slope, at)
+        if length == 0.0:
+            if not memory.order:
+                break
+            memory.clear()
+            continue
+        iterations += 1
+        metric.spent += 1.0
+        theta = theta + length * direction
+        previous = data_gradient
+        data_gradient = objective.gather(objective.residual(at))
+        change = data_gradient - previous
+        direction *= length
+        change[:, 1:] += lam * direction[:, 1:]
+        memory.add(direction, change)
+    norm = b.dot(gradient, gradient) ** 0.5
+    converged = gap <= max(tolerance, ACCEPTED) * value
+    return Solution(theta, at.loss, value, norm, gap, iterations, converged, margins)
+
+
+def _search(objective, margins, step, theta, direction, lam, slope, at):
+    """The minimum along ``direction``: safeguarded Newton in one dimension.
+
+    The objective is convex, so the sign of the slope says on which side the minimum lies.
+    Returns (length, margins there, evaluation there); length 0 if rounding leaves no descent.
+    """
+    b = objective.backend
+    linear = lam * penalty_product(b, theta, direction)
+    square = lam * penalty_product(b, direction, direction)
+    low, high, length = 0.0, float("inf"), 1.0
+    for _ in range(SEARCH_STEPS):
+        moved = margins + length * step
+        there = objective.evaluate(moved)
+        first, second = objective.slopes(there, step)
+        first += linear + length * square
+        second += square
+        if abs(first) <= SEARCH_SLOPE * abs(slope):
+            return length, moved, there
+        if first > 0:
+            high = length
+        else:
+            low = length
+        newton = length - first / second if second > 0 else float("inf")
+        if not low < newton < high:
+            newton = 0.5 * (low + high) if high < float("inf") else 2.0 * length
+        length = newton
+    if low == 0.0:
+        return 0.0, margins, at
+    moved = margins + low * step
+    return low, moved, objective.evaluate(moved)

@@ -1,0 +1,89 @@
+"""Predictions of a probe on the test split, as the table that statistics and reports read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.tables import write_table
+
+from .features import Features
+
+# what a table of predictions repeats from the feature store, so that it can be judged alone
+_INHERITED = (
+    "weights_sha256",
+    "input",
+    "split_method",
+    "spatially_random",
+    "versions",
+    "parameters",
+)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a probe says of the test split.
+
+    Attributes
+    ----------
+    prediction : (N,) class ids, or (N, L) 0/1 for multi-label.
+    scores : (N, K) float32, one column per class id of the dataset, whether or not it was in train.
+    settings : what was fitted or chosen (best C, …); JSON-able.
+    gates : names of the sanity checks that the run did not pass.
+    """
+
+    prediction: np.ndarray
+    scores: np.ndarray
+    settings: dict = field(default_factory=dict)
+    gates: list[str] = field(default_factory=list)
+
+
+def write_predictions(
+    path: Path, result: Prediction, *, splits: dict[str, Features], spec: dict, fingerprint: str
+) -> None:
+    """Write one row per test item: sample, group, target, prediction and scores."""
+    test = splits["test"]
+    table = pa.table(
+        {
+            "sample_id": test.samples["sample_id"].cast(pa.string()),
+            "group_id": test.samples["group_id"].cast(pa.string()),
+            "target": _column(test.labels),
+            "prediction": _column(result.prediction),
+            "scores": _column(np.asarray(result.scores, dtype=np.float32)),
+        }
+    )
+    write_table(path, table, _metadata(result, splits, spec, fingerprint))
+
+
+def _column(values: np.ndarray) -> pa.Array:
+    values = np.ascontiguousarray(values)
+    if values.ndim == 2:
+        kind = np.float32 if values.dtype.kind == "f" else np.uint8
+        flat = pa.array(values.astype(kind, copy=False).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    return pa.array(values.astype(np.int32, copy=False))
+
+
+def _metadata(
+    result: Prediction, splits: dict[str, Features], spec: dict, fingerprint: str
+) -> dict:
+    attributes = splits["test"].attributes
+    counts = {f"n_{split}": len(features.embeddings) for split, features in splits.items()}
+    return {
+        "fingerprint": fingerprint,
+        "stage": spec["stage"],
+        **{key: spec[key] for key in ("dataset", "backbone", "probe", "seed")},
+        "kind": spec["options"]["kind"],
+        "task": attributes["task"],
+        "classes": attributes["classes"],
+        **counts,
+        "feature_dim": int(splits["test"].embeddings.shape[1]),
+        "settings": result.settings,
+        "gates": sorted({*attributes.get("gates", []), *result.gates}),
+        "options": spec["options"],
+        "backbone_fingerprint": spec["inputs"]["features"],
+        **{key: attributes.get(key) for key in _INHERITED},
+    }

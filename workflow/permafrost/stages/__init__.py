@@ -1,0 +1,1 @@
+"""The command line: one thin module per rule, arguments in, a file out."""

@@ -1,0 +1,24 @@
+"""``permafrost bootstrap``: predictions in, scores with intervals out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .arguments import add_job, read_job
+
+
+def add_arguments(parser) -> None:
+    add_job(parser)
+    parser.add_argument("--predictions", type=Path, required=True, help="table of predictions")
+    parser.add_argument("--output", type=Path, required=True, help="table of scores to write")
+
+
+def run(arguments) -> None:
+    from permafrost.statistics.score_table import score_predictions
+
+    spec, fingerprint = read_job(arguments)
+    print(
+        score_predictions(
+            arguments.predictions, arguments.output, spec=spec, fingerprint=fingerprint
+        )
+    )

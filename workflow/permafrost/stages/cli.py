@@ -1,0 +1,62 @@
+"""``permafrost COMMAND …``: imports the one module that carries out the command, and no other."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from permafrost.core.errors import PermafrostError, near_names
+
+COMMANDS = {
+    "prepare": "decode a dataset once into image stores and a card",
+    "extract": "run a frozen backbone over a dataset's image stores",
+    "knn": "classify test embeddings by their nearest neighbours",
+    "linear": "fit a sweep of linear probes and predict the test split",
+    "bootstrap": "score predictions, with an interval for every metric",
+    "compare": "paired differences between backbones",
+    "aggregate": "gather all scores into the leaderboard",
+    "report": "draw the figures and write the page",
+    "archive": "pack results, plan, code version and checksums into one file",
+    "restore": "unpack an archive beside a clone of the same version",
+    "stale": "list, or delete, results that do not belong to the current plan",
+    "run": "run the pipeline on this machine, then print the leaderboard",
+    "show": "print the leaderboard",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the exit status is 0, or 1 after an error that the user can put right."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if argv[0] == "--version":
+        from permafrost import __version__
+
+        print(f"permafrost {__version__}")
+        return 0
+    command = argv.pop(0)
+    if command not in COMMANDS:
+        print(
+            f"permafrost: no command {command!r}, {near_names(command, COMMANDS)}", file=sys.stderr
+        )
+        return 2
+    stage = importlib.import_module(f".{command}", __package__)
+    parser = argparse.ArgumentParser(f"permafrost {command}", description=COMMANDS[command])
+    stage.add_arguments(parser)
+    try:
+        return stage.run(parser.parse_args(argv)) or 0
+    except PermafrostError as error:
+        print(f"permafrost {command}: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(["usage: permafrost COMMAND [options]", "", *lines])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

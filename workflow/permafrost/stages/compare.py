@@ -1,0 +1,24 @@
+"""``permafrost compare``: predictions of all backbones in, paired differences out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .arguments import add_job, read_job
+
+
+def add_arguments(parser) -> None:
+    add_job(parser)
+    parser.add_argument(
+        "--results", type=Path, required=True, help="folder that holds predictions/"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="table of comparisons to write")
+
+
+def run(arguments) -> None:
+    from permafrost.statistics.comparison_table import compare_predictions
+
+    spec, fingerprint = read_job(arguments)
+    compare_predictions(
+        arguments.results / "predictions", arguments.output, spec=spec, fingerprint=fingerprint
+    )

@@ -1,0 +1,37 @@
+"""``permafrost report``: leaderboard, predictions, comparisons and cards in, one page with figures out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .arguments import add_job, read_job
+
+
+def add_arguments(parser) -> None:
+    add_job(parser)
+    parser.add_argument("--plan", type=Path, required=True, help="recorded plan, names every input")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write")
+
+
+def run(arguments) -> None:
+    from permafrost.plan.recorded import by_names, expected, read_plan
+    from permafrost.report.page import build_report
+    from permafrost.report.provenance import describe_machine
+
+    spec, _ = read_job(arguments)
+    plan = read_plan(arguments.plan)
+    stores = by_names(plan, "prepare", "dataset", "split")
+    build_report(
+        plan=plan,
+        leaderboard_path=by_names(plan, "aggregate")[()],
+        cards=by_names(plan, "card", "dataset"),
+        predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
+        images={dataset: path for (dataset, split), path in stores.items() if split == "test"},
+        comparisons=by_names(plan, "compare", "dataset", "probe"),
+        output_dir=arguments.output,
+        expect=expected(plan),
+        title=spec["options"]["title"],
+        examples=spec["options"]["examples"],
+        picture_seed=spec["options"]["seed"],
+        hardware=describe_machine(),
+    )

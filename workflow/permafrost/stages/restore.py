@@ -1,0 +1,19 @@
+"""``permafrost restore``: an archive in, its results and records beside a clone out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("archive", type=Path, help="zip written by `permafrost archive`")
+    parser.add_argument(
+        "--into", type=Path, default=Path("."), help="clone of the repository (default: here)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace files of other content")
+
+
+def run(arguments) -> None:
+    from permafrost.report.restore import restore_archive
+
+    print(restore_archive(arguments.archive, arguments.into, overwrite=arguments.overwrite))

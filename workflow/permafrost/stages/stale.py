@@ -1,0 +1,29 @@
+"""``permafrost stale``: what lies in the results folder and does not belong to the current plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "--plan", type=Path, help="recorded plan (default: the newest in RESULTS/plans)"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="folder of the outputs"
+    )
+    parser.add_argument("--delete", action="store_true", help="delete what is listed")
+
+
+def run(arguments) -> None:
+    from permafrost.plan.recorded import current_plan
+    from permafrost.plan.stale import delete, find_stale
+
+    plan = arguments.plan or current_plan(arguments.results)
+    found = find_stale(plan, arguments.results)
+    for path, reason in found:
+        print(f"{'deleted' if arguments.delete else 'stale'}: {path} ({reason})")
+    if arguments.delete:
+        delete(path for path, _ in found)
+    if not found:
+        print(f"everything under {arguments.results} belongs to the plan {plan.stem[:12]}")

@@ -1,0 +1,32 @@
+# The stamp bears the fingerprint of the scores in its name: where they were never gathered it is
+# missing, so even without Snakemake's records the scores are read again, and one of another plan is refused.
+
+
+rule aggregate:
+    input:
+        every_evaluation("scores"),
+    output:
+        parquet=report(
+            f"{RESULTS}/leaderboard.parquet",
+            caption="../report/leaderboard.rst",
+            category="Leaderboard",
+        ),
+        csv=report(
+            f"{RESULTS}/leaderboard.csv",
+            caption="../report/leaderboard.rst",
+            category="Leaderboard",
+        ),
+        stamp=AGGREGATED,
+    log:
+        f"{RESULTS}/logs/aggregate.log",
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=minutes(30),
+    params:
+        spec=PLAN.aggregate().spec,
+        code=PLAN.code("aggregate"),
+    shell:
+        "permafrost aggregate --spec {params.spec:q} --code {params.code} "
+        "--plan {PLAN_FILE:q} "
+        "--parquet {output.parquet:q} --csv {output.csv:q} --stamp {output.stamp:q} "
+        "2>&1 | tee {log:q}"

@@ -1,0 +1,18 @@
+# Asked for by name: `snakemake --profile local archive`.
+
+
+rule archive:
+    input:
+        leaderboard=f"{RESULTS}/leaderboard.parquet",
+        stamp=AGGREGATED,
+        page=f"{RESULTS}/report/index.html",
+    output:
+        f"{RESULTS}/archive/{PLAN.hash[:12]}.zip",
+    log:
+        f"{RESULTS}/logs/archive.log",
+    params:
+        plan=PLAN.hash,
+        stores="--include-stores" if config["archive"]["include_stores"] else "",
+    shell:
+        "permafrost archive --plan {PLAN_FILE:q} {params.stores} --output {output:q} "
+        "2>&1 | tee {log:q}"

@@ -1,0 +1,124 @@
+# The plan, the look-ups that rules make in it, and the lists of targets.
+#
+# Each job is told by two parameters what to do: `spec`, one canonical JSON string of all that affects
+# the result (it holds the fingerprints of the inputs), and `code`, one hash of the sources of the
+# stage. So reruns follow content; time stamps say nothing that the parameters don't say better, and
+# the profiles leave them out of the triggers.
+
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+WORKFLOW = Path(workflow.basedir) / "workflow"
+sys.path.insert(0, str(WORKFLOW))
+from permafrost.core.errors import PermafrostError
+from permafrost.core.splits import SPLITS
+from permafrost.plan.catalogue import read_yaml
+from permafrost.plan.environment import expose_commands
+from permafrost.plan.plan import Plan
+from permafrost.plan.record import record_plan
+
+expose_commands(WORKFLOW)
+
+try:
+    for configfile in workflow.configfiles:
+        # Snakemake keeps the last of two equal keys in silence
+        read_yaml(Path(configfile))
+    PLAN = Plan(
+        config,
+        Path.cwd(),
+        where=", ".join(map(str, workflow.configfiles)) or "--config",
+    )
+except PermafrostError as error:
+    raise WorkflowError(str(error))
+
+RESULTS = config["results"]
+PLAN_FILE = record_plan(PLAN, RESULTS)
+RUNTIME = config["runtime"]
+AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
+
+
+def one_of(names):
+    """A regular expression that matches exactly the names; none of them: one that never matches."""
+    return "|".join(names) or "(?!)"
+
+
+wildcard_constraints:
+    dataset=one_of(PLAN.datasets),
+    backbone=one_of(PLAN.backbones),
+    probe=one_of(PLAN.probes),
+    split=one_of(SPLITS),
+    seed=r"\d+",
+
+
+def job(stage, *names):
+    """The job of a stage as a function of the wildcards `names`."""
+    types = {"seed": int}
+    build = getattr(PLAN, stage)
+    return lambda wildcards: build(
+        *(types.get(n, str)(getattr(wildcards, n)) for n in names)
+    )
+
+
+def spec(stage, *names):
+    """Input function of a rule's parameter: the canonical JSON of its job."""
+    look_up = job(stage, *names)
+    return lambda wildcards: look_up(wildcards).spec
+
+
+def probes_of_kind(kind):
+    return one_of(
+        name for name, options in PLAN.probes.items() if options["kind"] == kind
+    )
+
+
+def stores(folder):
+    """The three stores, one per split, under `folder` with its wildcards."""
+    return {split: f"{RESULTS}/{folder}/{split}.zarr" for split in SPLITS}
+
+
+def evaluation_path(stage, dataset, backbone, probe, seed):
+    return f"{RESULTS}/{stage}/{dataset}/{backbone}/seed{seed}/{probe}.parquet"
+
+
+def every_evaluation(stage):
+    return [evaluation_path(stage, *evaluation) for evaluation in PLAN.evaluations()]
+
+
+def every_feature_store():
+    return [
+        f"{RESULTS}/features/{dataset}/{backbone}/{split}.zarr"
+        for dataset in PLAN.datasets
+        for backbone in PLAN.backbones
+        for split in SPLITS
+    ]
+
+
+def predictions_compared(wildcards):
+    """Predictions of all backbones and seeds of a dataset and probe."""
+    return [
+        evaluation_path(
+            "predictions", wildcards.dataset, backbone, wildcards.probe, seed
+        )
+        for backbone in PLAN.backbones
+        for seed in PLAN.seeds_of(wildcards.probe)
+    ]
+
+
+def every_comparison():
+    return [f"{RESULTS}/comparisons/{d}/{p}.parquet" for d, p in PLAN.compared()]
+
+
+def batch_size(wildcards):
+    own = PLAN.backbones[wildcards.backbone].get("runtime") or {}
+    return own.get("batch_size", RUNTIME["batch_size"])
+
+
+def memory_mb(base):
+    """Megabytes that grow with each attempt (retries are set in the profile)."""
+    return lambda wildcards, attempt: base * attempt
+
+
+def minutes(base):
+    return lambda wildcards, attempt: base * attempt

@@ -1,0 +1,30 @@
+# The input is the dataset's card, not its image stores: those may be deleted when disk is short, and
+# a job that misses them makes them again by itself. As inputs, making them again would rerun every
+# other backbone, since Snakemake takes a file that was made anew for a changed one.
+
+
+rule extract:
+    input:
+        card=f"{RESULTS}/images/{{dataset}}/card.json",
+    output:
+        **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
+    log:
+        f"{RESULTS}/logs/extract/{{dataset}}/{{backbone}}.log",
+    threads: 2
+    resources:
+        mem_mb=memory_mb(6000),
+        runtime=minutes(120),
+        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+        batch_size=batch_size,
+    params:
+        spec=spec("extract", "dataset", "backbone"),
+        code=PLAN.code("extract"),
+        prepare_spec=spec("prepare", "dataset"),
+        prepare_code=PLAN.code("prepare"),
+    shell:
+        "permafrost extract --spec {params.spec:q} --code {params.code} --data {config[data]:q} "
+        "--card {input.card:q} "
+        "--prepare-spec {params.prepare_spec:q} --prepare-code {params.prepare_code} "
+        "--output {output.train:q} {output.val:q} {output.test:q} "
+        "--device {RUNTIME[device]} --batch-size {resources.batch_size} --threads {threads} "
+        "2>&1 | tee {log:q}"

@@ -1,0 +1,18 @@
+rule prepare:
+    output:
+        **{s: directory(p) for s, p in stores("images/{dataset}").items()},
+        card=f"{RESULTS}/images/{{dataset}}/card.json",
+    log:
+        f"{RESULTS}/logs/prepare/{{dataset}}.log",
+    threads: RUNTIME["workers"]
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=minutes(120),
+    params:
+        spec=spec("prepare", "dataset"),
+        code=PLAN.code("prepare"),
+    shell:
+        "permafrost prepare --spec {params.spec:q} --code {params.code} --data {config[data]:q} "
+        "--workers {threads} "
+        "--output {output.train:q} {output.val:q} {output.test:q} --card {output.card:q} "
+        "2>&1 | tee {log:q}"

@@ -1,0 +1,32 @@
+REPORT = f"{RESULTS}/report"
+
+
+rule report:
+    input:
+        leaderboard=f"{RESULTS}/leaderboard.parquet",
+        predictions=every_evaluation("predictions"),
+        comparisons=every_comparison(),
+        cards=[f"{RESULTS}/images/{d}/card.json" for d in PLAN.datasets],
+    output:
+        page=report(
+            f"{REPORT}/index.html",
+            caption="../report/page.rst",
+            category="Report",
+        ),
+        figures=report(
+            directory(f"{REPORT}/figures"),
+            patterns=["{name}.png"],
+            caption="../report/figures.rst",
+            category="Figures",
+        ),
+    log:
+        f"{RESULTS}/logs/report.log",
+    resources:
+        mem_mb=memory_mb(3000),
+        runtime=minutes(30),
+    params:
+        spec=PLAN.report().spec,
+        code=PLAN.code("report"),
+    shell:
+        "permafrost report --spec {params.spec:q} --code {params.code} "
+        "--plan {PLAN_FILE:q} --output {REPORT:q} 2>&1 | tee {log:q}"
