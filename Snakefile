@@ -5,7 +5,7 @@
 # results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, linear
 # results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
 # results/comparisons/{dataset}/{probe}.parquet                    compare
-# results/leaderboard.{parquet,csv}, results/plans/{aggregate}.done     aggregate
+# results/leaderboard.{parquet,csv}, results/summary.csv           aggregate
 # results/report/                                                  report
 # results/archive/                                                 archive (on request)
 

@@ -91,7 +91,7 @@ def create_outputs(project: Path) -> None:
     paths = [row["path"] for row in recorded["outputs"]]
     (gathered,) = (row for row in recorded["outputs"] if row["stage"] == "aggregate")
     stamp = f"results/plans/{gathered['fingerprint']}.done"
-    paths += ["results/leaderboard.csv", stamp, "results/report/index.html"]
+    paths += ["results/leaderboard.csv", "results/summary.csv", stamp, "results/report/index.html"]
     for path in [*paths, "results/report/figures/x.png"]:
         target = project / path
         if target.suffix == ".zarr":

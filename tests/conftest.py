@@ -26,7 +26,7 @@ def shared_data() -> Path:
 @pytest.fixture
 def fresh_project(tmp_path) -> Project:
     """A project that was never run."""
-    return Project(tmp_path / "project")
+    return Project(tmp_path / "fresh")
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,17 @@ import yaml
 from image_sets import Prepared
 from permafrost.data.image_store import ImageStore
 from permafrost.data.sources import open_source
+from permafrost.plan.validation import validate
 
 pytestmark = pytest.mark.shared
 CATALOGUE = Path(__file__).parents[2] / "config" / "datasets" / "folders.yaml"
 
 
 def catalogue_entry(name: str, data: Path) -> dict:
-    return yaml.safe_load(CATALOGUE.read_text().replace("{data}", str(data)))[name]
+    """The entry as a job gets it: validated, with the schema's defaults filled in."""
+    entry = yaml.safe_load(CATALOGUE.read_text().replace("{data}", str(data)))[name]
+    validate(entry, "dataset", where=name)
+    return entry
 
 
 def shortened(entry: dict, folder: Path, keep) -> dict:

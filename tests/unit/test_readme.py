@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from permafrost.plan.validation import validate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +23,9 @@ def test_the_example_configuration_is_valid():
 
 
 def test_the_files_it_names_exist():
-    named = re.findall(r"`((?:config|workflow|envs|profiles|benchmarks|results|tests)/[\w./{}-]*\w)`", README)
+    named = re.findall(
+        r"`((?:config|workflow|envs|profiles|benchmarks|results|tests)/[\w./{}-]*\w)`", README
+    )
     made_by_a_run = ("results/images", "results/archive", "results/snakemake")
     missing = [
         name

@@ -18,11 +18,12 @@ from _tables import (
 from jsonschema import Draft202012Validator
 from permafrost.core.tables import read_table
 from permafrost.report.leaderboard import build_leaderboard
+from permafrost.report.summary import build_summary
 from permafrost.statistics.comparison_table import compare_predictions
 from permafrost.statistics.score_table import score_predictions
 
 SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
-TABLES = ("predictions", "scores", "comparisons", "leaderboard")
+TABLES = ("predictions", "scores", "comparisons", "leaderboard", "summary")
 
 
 def schema(name: str) -> dict:
@@ -72,6 +73,21 @@ def test_comparisons_keep_to_their_schema():
 def test_the_leaderboard_keeps_to_its_schema():
     tables = [score_table(make_score_rows(backbone=name, classes=["x"])) for name in ("a", "b")]
     check("leaderboard", build_leaderboard(tables))
+
+
+@pytest.mark.parametrize("datasets", [["one"], ["one", "two", "three"]])
+def test_the_summary_keeps_to_its_schema(datasets):
+    rows = [
+        make_score_rows(dataset=dataset, backbone=name)
+        for dataset in datasets
+        for name in ("a", "b")
+    ]
+    summary = build_summary(
+        build_leaderboard([score_table(row) for row in rows]), resamples=50, confidence=0.9, seed=0
+    )
+    check("summary", summary)
+    assert summary["mean_rank"].null_count == 0
+    assert (summary["mean_lower"].null_count == 0) == (len(datasets) > 1)
 
 
 @pytest.mark.parametrize("task", ["classification", "multilabel"])

@@ -16,6 +16,11 @@ rule aggregate:
             caption="../report/leaderboard.rst",
             category="Leaderboard",
         ),
+        summary=report(
+            f"{RESULTS}/summary.csv",
+            caption="../report/summary.rst",
+            category="Leaderboard",
+        ),
         stamp=AGGREGATED,
     log:
         f"{RESULTS}/logs/aggregate.log",
@@ -28,5 +33,5 @@ rule aggregate:
     shell:
         "permafrost aggregate --spec {params.spec:q} --code {params.code} "
         "--plan {PLAN_FILE:q} "
-        "--parquet {output.parquet:q} --csv {output.csv:q} --stamp {output.stamp:q} "
+        "--parquet {output.parquet:q} --csv {output.csv:q} --summary {output.summary:q} --stamp {output.stamp:q} "
         "2>&1 | tee {log:q}"

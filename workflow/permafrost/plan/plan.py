@@ -150,7 +150,11 @@ class Plan:
             [*evaluation, self.bootstrap(*evaluation).fingerprint]
             for evaluation in self.evaluations()
         ]
-        return self._job("aggregate", inputs={"scores": fingerprint(sorted(scores))})
+        return self._job(
+            "aggregate",
+            options=self.config["comparison"],
+            inputs={"scores": fingerprint(sorted(scores))},
+        )
 
     @functools.cache  # noqa: B019
     def report(self) -> Job:

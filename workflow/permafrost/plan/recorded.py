@@ -58,6 +58,7 @@ def archived(recorded: dict, plan: Path) -> list[Path]:
     (gathered,) = planned(recorded, "aggregate")
     fixed = [
         results / "leaderboard.csv",
+        results / "summary.csv",
         results / "report",
         plan,
         plan.with_name(CURRENT),

@@ -1,6 +1,6 @@
 """k nearest neighbours by exact search: FAISS finds candidates, float64 settles their order.
 
-FAISS computes ||x||^2 + ||y||^2 - 2 x.y in float32. On features with a large offset, or where
+FAISS may compute ||x||^2 + ||y||^2 - 2 x.y in float32. On features with a large offset, or where
 neighbours are much nearer than features are long, the digits that order the neighbours cancel.
 So features are centred by train's mean (which moves no distance), more candidates than k are
 fetched, their true distances are taken in float64, and a query whose candidates cannot be proved

@@ -1,4 +1,4 @@
-"""``permafrost aggregate``: all score tables of a plan in, one leaderboard out."""
+"""``permafrost aggregate``: all score tables of a plan in, one leaderboard and its summary out."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ from pathlib import Path
 
 from .arguments import add_job, read_job
 
+_OUTPUTS = {
+    "--parquet": "leaderboard to write",
+    "--csv": "leaderboard to write, as text",
+    "--summary": "aggregates over datasets to write, as text",
+    "--stamp": "written last: these scores were gathered",
+}
+
 
 def add_arguments(parser) -> None:
     add_job(parser)
     parser.add_argument(
         "--plan", type=Path, required=True, help="recorded plan, names every score table"
     )
-    parser.add_argument("--parquet", type=Path, required=True, help="leaderboard to write")
-    parser.add_argument("--csv", type=Path, required=True, help="leaderboard to write, as text")
-    parser.add_argument(
-        "--stamp", type=Path, required=True, help="written last: this plan was aggregated"
-    )
+    for option, meaning in _OUTPUTS.items():
+        parser.add_argument(option, type=Path, required=True, help=meaning)
 
 
 def run(arguments) -> None:
     from permafrost.core.outputs import whole_file
     from permafrost.plan.recorded import planned, read_plan
     from permafrost.report.leaderboard import read_scores, write_leaderboard
+    from permafrost.report.summary import write_summary
     from permafrost.report.terminal import format_leaderboard
 
-    _, fingerprint = read_job(arguments)
+    spec, fingerprint = read_job(arguments)
     expected = {
         row["path"]: row["fingerprint"] for row in planned(read_plan(arguments.plan), "bootstrap")
     }
@@ -33,6 +38,7 @@ def run(arguments) -> None:
     table = write_leaderboard(
         tables, arguments.parquet, arguments.csv, {"fingerprint": fingerprint, "stage": "aggregate"}
     )
+    write_summary(table, arguments.summary, **spec["options"])
     with whole_file(arguments.stamp) as partial:
         partial.write_text(f"{fingerprint}\n")
     print(format_leaderboard(table))

@@ -56,7 +56,8 @@ class Metric:
         """
         b = self.backend
         self.project, self.lam = project, lam
-        self.mean = np.maximum(b.numpy(spread.sum(axis=2).sum(axis=0)).astype(np.float64), 1e-30)
+        mean = b.numpy(spread.sum(axis=2).sum(axis=0)).astype(np.float64)
+        self.mean = np.maximum(mean, max(1e-6 * float(mean.max()), 1e-30))
         free = np.count_nonzero(self.mean.max() * self.known_variances > REACH * lam)
         self.reach = max(1, min(self.limit, free))
         self.block_cost = _block_cost(self.n, len(self.known_variances), self.reach)
@@ -78,6 +79,10 @@ class Metric:
     def demand_block(self) -> None:
         """Have the block formed at the next occasion, whatever it costs."""
         self.spent = float("inf")
+
+    def drop_block(self) -> None:
+        """Go back to the diagonal."""
+        self.block = None
 
     def build_block(self, objective, spread) -> None:
         """Form and invert each class's Hessian over the leading ``size`` directions."""

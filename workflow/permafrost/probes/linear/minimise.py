@@ -37,13 +37,11 @@ class Solution:
 
 
 def penalty_product(backend, a, b) -> float:
-    """Inner product without the bias column."""
-    return backend.dot(a, b) - backend.dot(backend.real(a[:, 0]), backend.real(b[:, 0]))
+    """Inner product without the bias column (not a difference: a large bias would cancel it)."""
+    return backend.total(a[:, 1:] * b[:, 1:])
 
 
-def minimise(
-    objective, theta, lam, *, memory, metric, tolerance, max_iter, verify=True
-) -> Solution:
+def minimise(objective, theta, lam, *, memory, metric, tolerance, max_iter) -> Solution:
     """Lower the objective until the estimated gap is below ``tolerance`` times its value.
 
     Parameters
@@ -57,8 +55,7 @@ def minimise(
         theta = theta - theta.mean(axis=0)
     margins = objective.margins(objective.logits(theta))
     at = objective.evaluate(margins)
-    spread = objective.spread(at)
-    metric.refresh(spread, lam, objective.couples_columns)
+    metric.refresh(objective.spread(at), lam, objective.couples_columns)
     refreshed_loss = at.loss
     memory.set_penalty(lam)
     data_gradient = objective.gather(objective.residual(at))
@@ -74,12 +71,7 @@ def minimise(
             spread = objective.spread(at)
             metric.refresh(spread, lam, objective.couples_columns)
             metric.build_block(objective, spread)
-        direction = memory.direction(gradient, metric.apply)
-        slope = b.dot(gradient, direction)
-        if slope >= 0 and memory.order:  # rounding has spoiled the memory
-            memory.clear()
-            direction = memory.direction(gradient, metric.apply)
-            slope = b.dot(gradient, direction)
+        direction, slope = _descent(b, gradient, memory, metric)
         gap = max(-0.5 * slope, 0.0)
         stalled = 0 if value < least * (1 - ROUNDING) else stalled + 1
         least = min(least, value)
@@ -104,6 +96,17 @@ def minimise(
     norm = b.dot(gradient, gradient) ** 0.5
     converged = gap <= max(tolerance, ACCEPTED) * value
     return Solution(theta, at.loss, value, norm, gap, iterations, converged, margins)
+
+
+def _descent(backend, gradient, memory, metric):
+    """A direction and its slope; what rounding has spoiled is forgotten, never the diagonal."""
+    direction = memory.direction(gradient, metric.apply)
+    for forget in (memory.clear, metric.drop_block):
+        if backend.dot(gradient, direction) <= 0:
+            break
+        forget()
+        direction = memory.direction(gradient, metric.apply)
+    return direction, backend.dot(gradient, direction)
 
 
 def _search(objective, margins, step, theta, direction, lam, slope, at):

@@ -50,7 +50,7 @@ class Solver:
             solution = self._minimise(solution.theta, c)
         return solution
 
-    def refit(self, known: list[Any], grid, c: float) -> Solution:
+    def refit(self, known: list, grid, c: float) -> Solution:
         """The optimum at ``c``, given solutions of most of the same rows along ``grid`` up to it.
 
         At small C the solution for ``c`` itself is the best start. At large C it fits its own
@@ -60,10 +60,9 @@ class Solver:
         lam = self.objective.penalty_share / c
         values = []
         for theta in known:
-            loss = self.objective.evaluate(
-                self.objective.margins(self.objective.logits(theta))
-            ).loss
-            values.append(loss + 0.5 * lam * penalty_product(self.backend, theta, theta))
+            margins = self.objective.margins(self.objective.logits(theta))
+            penalty = 0.5 * lam * penalty_product(self.backend, theta, theta)
+            values.append(self.objective.evaluate(margins).loss + penalty)
         first = int(np.argmin(values))
         self.metric.demand_block()  # the curvature there is nearly that of the optimum
         strides = [*grid[first : len(known) - 1 : STRIDE], c]

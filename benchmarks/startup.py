@@ -1,0 +1,101 @@
+"""What each light stage costs and imports, on the results of a finished run.
+
+    envs/run permafrost run
+    envs/run python benchmarks/startup.py [--repeats 5]
+
+Runs the real command of each stage again, into a temporary folder, and prints the median CPU and wall
+seconds, the peak memory and the heavy libraries that the process imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from permafrost.plan.catalogue import read_yaml
+from permafrost.plan.plan import Plan
+from permafrost.plan.record import record_plan
+
+HEAVY = ("torch", "timm", "torchgeo", "sklearn", "scipy", "pandas", "zarr", "faiss", "matplotlib")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", type=Path, default=Path("config/config.yaml"))
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    plan = Plan(read_yaml(arguments.config), Path.cwd())
+    with tempfile.TemporaryDirectory() as folder:
+        for stage, command in commands(plan, Path(folder)).items():
+            runs = [measure(command) for _ in range(arguments.repeats + 1)][1:]
+            wall, cpu, memory = (statistics.median(column) for column in zip(*runs, strict=True))
+            heavy = ", ".join(imported(command)) or "none"
+            print(
+                f"{stage:10s} {cpu:5.2f} s CPU  {wall:5.2f} s wall  {memory:5.0f} MB  imports: {heavy}"
+            )
+
+
+def commands(plan: Plan, folder: Path) -> dict[str, list[str]]:
+    """The command of each stage for the first evaluations of the plan."""
+    results = plan.config["results"]
+    recorded = record_plan(plan, results)
+    found = {}
+    for dataset, backbone, probe, seed in plan.evaluations():
+        kind, table = plan.probes[probe]["kind"], f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"
+        stores = [
+            f"{results}/features/{dataset}/{backbone}/{s}.zarr" for s in ("train", "val", "test")
+        ]
+        output = str(folder / f"{kind}.parquet")
+        probing = ["--features", *stores, "--output", output, "--device", "cpu"]
+        scoring = ["--predictions", f"{results}/predictions/{table}", "--output", output]
+        found.setdefault(
+            kind, stage_command(kind, plan.probe(dataset, backbone, probe, seed), probing)
+        )
+        job = plan.bootstrap(dataset, backbone, probe, seed)
+        found.setdefault("bootstrap", stage_command("bootstrap", job, scoring))
+    dataset, probe = plan.compared()[0]
+    comparing = ["--results", results, "--output", str(folder / "compare.parquet")]
+    found["compare"] = stage_command("compare", plan.compare(dataset, probe), comparing)
+    gathering = ["--plan", recorded]
+    for name in ("parquet", "csv", "summary", "stamp"):
+        gathering += [f"--{name}", str(folder / f"leaderboard.{name}")]
+    found["aggregate"] = stage_command("aggregate", plan.aggregate(), gathering)
+    return found
+
+
+def stage_command(stage: str, job, options: list[str]) -> list[str]:
+    command = [sys.executable, "-X", "importtime", "-m", "permafrost.stages.cli", stage]
+    return [*command, "--spec", job.spec, "--code", job.code, *options]
+
+
+def measure(command: list[str]) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds and peak memory in MB of one run."""
+    start = time.perf_counter()
+    plain = [part for part in command if part not in ("-X", "importtime")]
+    process = subprocess.Popen(plain, stdout=subprocess.DEVNULL, env=one_thread())
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"the stage failed: {' '.join(plain)}")
+    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def imported(command: list[str]) -> list[str]:
+    """Heavy libraries among the modules that Python reports as imported."""
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=one_thread())
+    lines = (line for line in done.stderr.splitlines() if line.startswith("import time:"))
+    roots = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in lines}
+    return [name for name in HEAVY if name in roots]
+
+
+def one_thread() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The solver's optima against scikit-learn's, fitted as tightly as it can, at several C.
+
+Both objectives are evaluated here, in float64, from the coefficients on raw features.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from permafrost.probes.linear import fit_linear
+
+GRID = [1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4]
+RELATIVE = 1e-6
+
+
+def softmax_objective(coef, intercept, x, y, c):
+    logits = x.astype(np.float64) @ coef.T + intercept
+    margins = logits - logits[np.arange(len(y)), y][:, None]
+    peak = margins.max(axis=1)
+    others = np.exp(margins - peak[:, None])
+    others[np.arange(len(y)), y] = 0
+    loss = peak + np.log1p(others.sum(axis=1) + np.expm1(-peak))
+    return loss.mean() + (coef**2).sum() / (2 * len(y) * c)
+
+
+def sigmoid_objective(coef, intercept, x, y, c):
+    logits = x.astype(np.float64) @ coef.T + intercept
+    loss = np.logaddexp(0, np.where(y > 0, -logits, logits))
+    return loss.mean() + (coef**2).sum() / (2 * c * y.size)
+
+
+def problem(kind: str):
+    """(features, labels, number of classes)."""
+    rng = np.random.default_rng(5)
+    n, d, classes = 240, 20, 4
+    if kind == "d above n":
+        n, d = 60, 150
+    labels = rng.integers(0, classes, n)
+    x = 0.8 * rng.normal(size=(classes, d))[labels] + rng.normal(size=(n, d))
+    if kind == "separable":
+        x = 6.0 * rng.normal(size=(classes, d))[labels] + rng.normal(size=(n, d))
+    elif kind == "constant and duplicate columns":
+        x[:, 3], x[:, 7], x[:, 8] = 4.0, x[:, 6], x[:, 6]
+    elif kind == "duplicate rows with different labels":
+        x[120:] = x[:120]
+    elif kind == "raw digital numbers":
+        x = x * np.linspace(20, 2000, d) + 1e4
+    elif kind == "one offset column":
+        x[:, 0] += 1e4
+    elif kind == "rare class":
+        labels[labels == 3] = 0
+        labels[:2] = 3
+    elif kind == "low rank":
+        x = x[:, :3] @ rng.normal(size=(3, d))
+    elif kind == "two classes":
+        labels, classes = labels % 2, 2
+    return x.astype(np.float32), labels, classes
+
+
+KINDS = [
+    "plain",
+    "separable",
+    "d above n",
+    "constant and duplicate columns",
+    "duplicate rows with different labels",
+    "raw digital numbers",
+    "one offset column",
+    "rare class",
+    "low rank",
+    "two classes",
+]
+
+
+def tight(x, y, c):
+    """The better of two of scikit-learn's solvers at their tightest, as (coef, intercept)."""
+    from sklearn.linear_model import LogisticRegression
+
+    x = x.astype(np.float64)
+    mean, best = x.mean(axis=0), None
+    for solver, iterations in (("newton-cholesky", 200), ("lbfgs", 20_000)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            peer = LogisticRegression(C=c, solver=solver, tol=1e-10, max_iter=iterations)
+            # it converges on centred features only; the bias takes the mean back
+            peer.fit(x - mean, y)
+        coef, intercept = peer.coef_, peer.intercept_
+        if len(coef) == 1:  # its binary form is one logit; the optimal softmax halves it
+            coef, intercept = np.r_[-coef, coef] / 2, np.r_[-intercept, intercept] / 2
+        found = coef, intercept - coef @ mean
+        value = softmax_objective(*found, x, y, c)
+        if best is None or value < best[0]:
+            best = value, found
+    return best[1]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_softmax_objective_is_never_above_scikit_learns(kind, backend):
+    x, y, classes = problem(kind)
+    fit = fit_linear(
+        x, y, x, y,
+        n_classes=classes, task="classification", c_grid=GRID, keep_path=True, merge_val=False,
+        backend=backend,
+    )  # fmt: skip
+    for c, (coef, intercept) in zip(GRID, fit.path, strict=True):
+        # two classes share one logit's weights in halves, and so half its squared norm
+        peer_coef, peer_intercept = tight(x, y, 2 * c if classes == 2 else c)
+        ours = softmax_objective(coef, intercept, x, y, c)
+        theirs = softmax_objective(peer_coef, peer_intercept, x, y, c)
+        assert ours <= theirs * (1 + RELATIVE), (c, ours / theirs - 1)
+    assert fit.settings["objectives"] == pytest.approx(
+        [softmax_objective(*pair, x, y, c) for c, pair in zip(GRID, fit.path, strict=True)],
+        rel=1e-5,
+    )
+
+
+def test_refit_on_train_and_validation_reaches_scikit_learns_optimum():
+    x, y, classes = problem("plain")
+    for c in (1e-3, 1.0, 1e3):
+        fit = fit_linear(
+            x[:160], y[:160], x[160:], y[160:],
+            n_classes=classes, task="classification", c_grid=[c / 100, c],
+        )  # fmt: skip
+        chosen = fit.settings["best_c"]
+        ours = softmax_objective(fit.coef, fit.intercept, x, y, chosen)
+        theirs = softmax_objective(*tight(x, y, chosen), x, y, chosen)
+        assert ours <= theirs * (1 + RELATIVE)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_multilabel_objective_is_never_above_scikit_learns(backend):
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(200, 15)).astype(np.float32)
+    y = (x @ rng.normal(size=(15, 4)) + rng.normal(size=(200, 4)) > 0.5).astype(np.uint8)
+    fit = fit_linear(
+        x, y, x, y,
+        n_classes=4, task="multilabel", c_grid=GRID, keep_path=True, merge_val=False,
+        backend=backend,
+    )  # fmt: skip
+    for c, (coef, intercept) in zip(GRID, fit.path, strict=True):
+        peers = [
+            LogisticRegression(C=c, solver="newton-cholesky", tol=1e-10, max_iter=200).fit(
+                x.astype(np.float64), column
+            )
+            for column in y.T
+        ]
+        theirs = sigmoid_objective(
+            np.concatenate([p.coef_ for p in peers]),
+            np.concatenate([p.intercept_ for p in peers]),
+            x, y, c,
+        )  # fmt: skip
+        ours = sigmoid_objective(coef, intercept, x, y, c)
+        assert ours <= theirs * (1 + RELATIVE), (c, ours / theirs - 1)
