@@ -49,6 +49,9 @@ def problem(kind: str):
         x = x * np.linspace(20, 2000, d) + 1e4
     elif kind == "one offset column":
         x[:, 0] += 1e4
+    elif kind == "pixel statistics":  # raw numbers, nearly collinear columns: needs float64
+        pixels = (x[:, :3, None] + 3 * rng.normal(size=(n, 3, 400))) * 300 + 5000
+        x = np.concatenate([pixels.mean(2), pixels.std(2), pixels.min(2), pixels.max(2)], axis=1)
     elif kind == "rare class":
         labels[labels == 3] = 0
         labels[:2] = 3
@@ -67,6 +70,7 @@ KINDS = [
     "duplicate rows with different labels",
     "raw digital numbers",
     "one offset column",
+    "pixel statistics",
     "rare class",
     "low rank",
     "two classes",
@@ -155,3 +159,7 @@ def test_multilabel_objective_is_never_above_scikit_learns(backend):
         )  # fmt: skip
         ours = sigmoid_objective(coef, intercept, x, y, c)
         assert ours <= theirs * (1 + RELATIVE), (c, ours / theirs - 1)
+    assert fit.settings["objectives"] == pytest.approx(
+        [sigmoid_objective(*pair, x, y, c) for c, pair in zip(GRID, fit.path, strict=True)],
+        rel=1e-5,
+    )

@@ -8,18 +8,37 @@ import subprocess
 import sys
 import time
 
-import pytest
 from project import Project
 
+# Put before every Python that a run starts: `permafrost STAGE` stops for good when it calls FUNCTION,
+# and says so. The library itself stays as it is, and with it the identity of every result.
+HOLD = """
+import os, sys, time
+from pathlib import Path
 
-def outputs_of(project: Project, folder: str) -> set[str]:
-    base = project.path("results") / folder
-    return {str(p.relative_to(base)) for p in base.rglob("*") if p.is_dir() or p.is_file()}
+stage, function, arrived = os.environ["HOLD"].split(":")
+
+def hold(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == function and "permafrost" in frame.f_code.co_filename:
+        Path(arrived).touch()
+        time.sleep(600)
+
+if sys.orig_argv[2:3] == [stage]:
+    sys.setprofile(hold)
+"""
 
 
-def start(project: Project) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": str(project.path("workflow"))}
-    return subprocess.Popen(
+def kill_during(project: Project, stage: str, function: str) -> None:
+    """Run snakemake, and kill it and all its children with -9 while a `stage` job is inside `function`."""
+    hooks, arrived = project.path("hooks"), project.path(f"arrived-{stage}-{function}")
+    hooks.mkdir(exist_ok=True)
+    (hooks / "sitecustomize.py").write_text(HOLD)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (hooks, project.path("workflow")))),
+        "HOLD": f"{stage}:{function}:{arrived}",
+    }
+    process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", "--profile", "local"],
         cwd=project.folder,
         env=environment,
@@ -27,36 +46,47 @@ def start(project: Project) -> subprocess.Popen:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    try:
+        deadline = time.monotonic() + 300
+        while not arrived.exists():
+            assert process.poll() is None, f"the run ended before {function} was called"
+            assert time.monotonic() < deadline, f"{function} was never called"
+            time.sleep(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    project.snakemake("--unlock")
 
 
-def kill_when(project: Project, condition) -> None:
-    process = start(project)
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert process.poll() is None, "the run ended before the moment of the kill"
-        assert time.monotonic() < deadline, "the moment of the kill never came"
-        time.sleep(0.002)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def names_below(project: Project, folder: str) -> set[str]:
+    base = project.path("results") / folder
+    return {str(path.relative_to(base)) for path in base.rglob("*")}
 
 
-@pytest.mark.parametrize("stage", ["extract", "linear"])
-def test_a_run_killed_with_minus_9_is_continued_to_the_same_result(fresh_project, project, stage):
-    folders = {"extract": "features/tiny-landcover/tiny-network", "linear": "predictions"}
-    running = {
-        "extract": lambda: any(
-            (fresh_project.path("results") / folders["extract"]).glob(".*.partial-*")
-        ),
-        "linear": lambda: any(fresh_project.path("results/logs/probe").rglob("linear.log")),
-    }
-    kill_when(fresh_project, running[stage])
-    finished = [n for n in outputs_of(fresh_project, folders[stage]) if not n.startswith(".")]
-    assert not [n for n in finished if n.endswith("linear.parquet")] or stage == "extract"
-    fresh_project.snakemake("--unlock")
+def test_a_run_killed_with_minus_9_again_and_again_ends_with_the_same_result(
+    fresh_project, project
+):
+    # inside a store of features, whose first chunk is being written
+    kill_during(fresh_project, "extract", "_flush")
+    stores = names_below(fresh_project, "features")
+    assert any(".train.zarr.partial-" in name for name in stores)
+    assert not any(name.endswith("/train.zarr") for name in stores)
+
+    # inside the fit of a linear probe
+    kill_during(fresh_project, "linear", "minimise")
+    assert not any(name.endswith("linear.parquet") for name in names_below(fresh_project, ""))
+
+    # after the predictions were written, before they took their place
+    kill_during(fresh_project, "linear", "_sync")
+    tables = names_below(fresh_project, "predictions")
+    assert any(".linear.parquet.partial-" in name for name in tables)
+    assert not any(name.endswith("/linear.parquet") for name in tables)
+
     fresh_project.snakemake()
-    assert not [n for n in outputs_of(fresh_project, ".") if ".partial-" in n]
-    name = "results/leaderboard.csv"
-    assert fresh_project.path(name).read_bytes() == project.path(name).read_bytes()
+    assert not [name for name in names_below(fresh_project, "") if ".partial-" in name]
+    for name in ("results/leaderboard.csv", "results/leaderboard.parquet"):
+        assert fresh_project.path(name).read_bytes() == project.path(name).read_bytes()
+    assert fresh_project.pending() == {}
 
 
 def test_a_full_disk_during_extraction_is_named_and_leaves_nothing(project, small_disk):

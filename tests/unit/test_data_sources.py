@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -388,3 +389,29 @@ def test_bigearthnet_of_torchgeo_gives_several_labels(tmp_path):
     labels = out.store("test").read("labels")
     assert labels.dtype == np.uint8 and labels.sum(axis=1).tolist() == [1, 2, 2]
     assert out.store("test").read("images")[0, :, 0, 0].tolist() == [100 * b for b in range(12)]
+
+
+def test_so2sat_of_the_catalogue_reads_the_authors_files(tmp_path):
+    import h5py
+    from permafrost.core.paths import substitute
+    from permafrost.plan.catalogue import Catalogue
+
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "torchgeo" / "so2sat"
+    folder.mkdir(parents=True)
+    for file, count in (("training.h5", 34), ("validation.h5", 17), ("testing.h5", 17)):
+        with h5py.File(folder / file, "w") as stream:
+            stream["sen1"] = rng.normal(size=(count, 32, 32, 8))
+            pixels = rng.uniform(0, 0.5, size=(count, 32, 32, 10))
+            pixels[:, 0, 0] = np.arange(10) / 20
+            stream["sen2"] = pixels
+            stream["label"] = np.eye(17)[np.arange(count) % 17]
+    config = Path(__file__).parents[2] / "config"
+    entry = substitute(Catalogue("dataset", [config], {}).entry("so2sat"), str(tmp_path))
+    entry["source"]["arguments"]["checksum"] = False
+    out = Prepared(tmp_path / "out")
+    card = out.run(entry)
+    assert card["splits"]["train"]["class_counts"] == [2] * 17
+    store = out.store("test")
+    assert store.read("labels").tolist() == list(range(17))
+    np.testing.assert_allclose(store.read("images")[3, :, 0, 0], np.arange(10) / 20, rtol=1e-6)

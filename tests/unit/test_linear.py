@@ -120,8 +120,13 @@ def test_a_class_that_only_validation_has_is_learnt_in_the_refit():
     data = list(split(x, y))
     keep = data[1] != 2
     data[0], data[1] = data[0][keep], data[1][keep]
-    fit = fit_linear(*data, n_classes=4, task="classification", c_grid=[10.0])
+    options = {"n_classes": 4, "task": "classification", "c_grid": [10.0]}
+    fit = fit_linear(*data, **options)
     assert fit.scores(x)[y == 2, 2].mean() > 0.5
+    whole = np.concatenate(data[::2]), np.concatenate(data[1::2])
+    direct = fit_linear(*whole, *whole, merge_val=False, **options)
+    np.testing.assert_allclose(fit.coef, direct.coef, atol=1e-3)
+    np.testing.assert_allclose(fit.coef.sum(axis=0), 0, atol=1e-5)
 
 
 def test_one_class_in_train_is_predicted_and_flagged():
