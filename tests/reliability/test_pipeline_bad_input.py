@@ -31,7 +31,7 @@ def test_an_unknown_key_in_the_configuration_stops_before_anything_runs(project)
     project.edit("config/config.yaml", "bootstrap:\n", "bootstrp: {}\nbootstrap:\n")
     output = failed_run(project)
     assert "config.yaml" in output
-    assert "unknown key 'bootstrp'" in output and "did you mean 'bootstrap'?" in output
+    assert "bootstrp: unknown key, did you mean 'bootstrap'?" in output and "Remedy: " in output
     assert "Traceback" not in output
     assert project.path("results/leaderboard.csv").stat().st_mtime_ns == before
     project.configure()
@@ -103,12 +103,11 @@ def test_datasets_that_cannot_be_used_fail_by_name_and_leave_nothing(fresh_proje
 
     output = failed_run(project)
     cut = message_about(output, "dataset cut")
-    assert "cut.zip" in output and "town/003.jpeg" in output and "truncated" in output
-    assert "1 of 48 images cannot be used" in cut
+    assert "1 of 48 images cannot be used: town/003.jpeg" in cut and "truncated" in cut.lower()
+    assert "Remedy: repair or remove these files" in cut
     classless = message_about(output, "dataset classless")
     assert "train holds nothing of 1 class: water (water in val or test)" in classless
     assert "Remedy: " in classless and "allow_missing_classes" in classless
-    assert output.count("Remedy: ") >= 2
     left = [p for p in project.path("results/images").rglob("*") if p.suffix in (".zarr", ".json")]
     assert left == []
 

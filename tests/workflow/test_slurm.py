@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import yaml
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
+# the jobs of these tests take seconds
+SOONER = {"slurm-init-seconds-before-status-checks": 10, "latency-wait": 20}
 SCRIPT = Path(__file__).resolve().parents[1] / "slurm" / "slurm.sh"
 
 
@@ -22,11 +26,13 @@ def slurm():
         pytest.skip("starting a Slurm needs root")
     if not shutil.which("apt-get"):
         pytest.skip("starting a Slurm needs Debian's package manager")
+    ran_before = not subprocess.run(["sh", "-c", "sinfo -h"], capture_output=True).returncode
     started = subprocess.run(["bash", str(SCRIPT), "start"], capture_output=True, text=True)
     if started.returncode:
         pytest.skip(f"Slurm could not be started here: {started.stderr.strip()[-400:]}")
     yield
-    subprocess.run(["bash", str(SCRIPT), "stop"], check=True)
+    if not ran_before:
+        subprocess.run(["bash", str(SCRIPT), "stop"], check=True)
 
 
 def set_profile(project, **changes) -> None:
@@ -38,16 +44,36 @@ def set_profile(project, **changes) -> None:
     path.write_text(yaml.safe_dump(profile))
 
 
+def jobs_of(project) -> dict[str, tuple[str, int, int]]:
+    """Slurm's jobs of the project: id to folder of the log, megabytes and minutes."""
+    shown = subprocess.run(
+        ["scontrol", "show", "job", "--oneliner"], capture_output=True, text=True, check=True
+    ).stdout
+    jobs = {}
+    for line in shown.splitlines():
+        field = dict(part.split("=", 1) for part in line.split() if "=" in part)
+        if field.get("WorkDir") == str(project.folder):
+            hours, minutes, _ = field["TimeLimit"].split(":")
+            memory = int(field["MinMemoryNode"].removesuffix("M"))
+            limit = 60 * int(hours) + int(minutes)
+            jobs[field["JobId"]] = (Path(field["StdOut"]).parent.name, memory, limit)
+    return jobs
+
+
 def test_slurm_gives_the_same_leaderboard_bit_for_bit(slurm, fresh_project, project):
-    set_profile(fresh_project, **{"slurm-init-seconds-before-status-checks": 5, "latency-wait": 20})
+    set_profile(fresh_project, **SOONER)
     fresh_project.snakemake(profile="slurm")
     for name in ("results/leaderboard.csv", "results/leaderboard.parquet"):
         assert fresh_project.path(name).read_bytes() == project.path(name).read_bytes()
-    log = fresh_project.path("results/logs/slurm")
-    assert log.is_dir(), "the logs of Slurm's own are missing"
+    chains = [job for job in jobs_of(fresh_project).values() if "bootstrap" in job[0]]
+    assert sorted(chains) == [
+        # the memory of the larger part, the time of both
+        *[("group_evaluate_bootstrap_knn", 2000, 50)] * 2,
+        *[("group_evaluate_bootstrap_linear", 3000, 80)] * 2,
+    ]
 
 
-def test_a_job_out_of_time_is_retried_and_then_reported_by_name(slurm, project):
+def test_a_job_out_of_time_is_reported_by_name(slurm, project):
     project.config["extra_backbones"]["slow"] = {
         "kind": "entrypoint",
         "entrypoint": "slow.py:build",
@@ -57,47 +83,44 @@ def test_a_job_out_of_time_is_retried_and_then_reported_by_name(slurm, project):
         "import time\n\n\ndef build(*arguments, **options):\n    time.sleep(600)\n"
     )
     project.configure(backbones=["imagestats", "slow"])
-    set_profile(
-        project,
-        retries=1,
-        **{
-            "slurm-init-seconds-before-status-checks": 5,
-            "set-resources": {"extract": {"runtime": 1, "slurm_partition": "gpu", "gpu": 1}},
-        },
-    )
-    done = project.snakemake(profile="slurm", check=False)
+    set_profile(project, retries=0, **SOONER, **{"set-resources": {"extract": {"runtime": 1}}})
+    done = project.snakemake("features", profile="slurm", check=False)
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert "TIMEOUT" in output
-    assert output.count("Trying to restart job") == 1
-    assert "extract" in output and "slow" in output
-    assert not project.path("results/features/tiny-landcover/slow/train.zarr").exists()
+    assert "Error in rule extract" in output and "extract/tiny-landcover/slow.log" in output
+    assert not list(project.path("results/features/tiny-landcover/slow").glob("*"))
+    (log,) = project.path("results/logs/slurm").rglob("*.log")
+    assert "rule_extract/tiny-landcover_slow" in str(log)
 
 
-def test_a_cancelled_job_is_noticed_and_run_again(slurm, project):
-    import threading
-    import time
-
-    shutil.rmtree(project.path("results/predictions"))
-    shutil.rmtree(project.path("results/scores"))
-    set_profile(project, **{"slurm-init-seconds-before-status-checks": 5})
+def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(slurm, project):
+    project.config["probes"]["knn"] = {"kind": "knn", "k": 3}
+    project.configure()
+    set_profile(project, **SOONER)
     cancelled: list[str] = []
 
     def cancel_first_job():
         deadline = time.monotonic() + 120
         while not cancelled and time.monotonic() < deadline:
             listed = subprocess.run(
-                ["squeue", "-h", "-o", "%i", "-t", "R"], capture_output=True, text=True
-            ).stdout.split()
-            if listed:
-                subprocess.run(["scancel", listed[0]], check=True)
-                cancelled.append(listed[0])
+                ["squeue", "-h", "-t", "R", "-o", "%i %Z"], capture_output=True, text=True
+            ).stdout
+            for line in listed.splitlines():
+                job, folder = line.split()
+                if folder == str(project.folder) and not cancelled:
+                    subprocess.run(["scancel", job], check=True)
+                    cancelled.append(job)
             time.sleep(0.2)
 
     thread = threading.Thread(target=cancel_first_job)
     thread.start()
-    done = project.snakemake(profile="slurm")
+    done = project.snakemake("scores", profile="slurm")
     thread.join()
     output = done.stdout + done.stderr
-    assert cancelled and "CANCELLED" in output and "Trying to restart job" in output
-    assert project.pending() == {}
+    assert "CANCELLED" in output and "Trying to restart job" in output
+    jobs = jobs_of(project)
+    name, memory, minutes = jobs[cancelled[0]]
+    assert name == "group_evaluate_bootstrap_knn"
+    assert (name, 2 * memory, 2 * minutes) in jobs.values()
+    assert not {"knn", "bootstrap"} & set(project.pending())

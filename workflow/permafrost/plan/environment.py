@@ -16,6 +16,8 @@ def expose_commands(library: Path) -> None:
     """
     _prepend("PATH", Path(sys.executable).parent)
     _prepend("PYTHONPATH", library)
+    # threads that spin while they wait starve the other jobs where cores are fewer than threads
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def _prepend(variable: str, folder: Path) -> None:

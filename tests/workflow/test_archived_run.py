@@ -1,0 +1,38 @@
+"""A run that was packed, and unpacked beside another clone, is a finished run there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from project import Project
+from test_reruns import ONE_BACKBONE
+
+
+def permafrost(project: Project, *arguments: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(project.path("workflow"))}
+    command = [sys.executable, "-m", "permafrost.stages.cli", *arguments]
+    done = subprocess.run(
+        command, cwd=project.folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_a_restored_archive_has_nothing_left_to_do_and_reruns_one_backbone_alone(project, tmp_path):
+    project.snakemake("archive")
+    (archive,) = project.path("results/archive").glob("*.zip")
+    other = Project(tmp_path / "other")
+    permafrost(other, "restore", str(archive))
+    name = "results/leaderboard.csv"
+    assert other.path(name).read_bytes() == project.path(name).read_bytes()
+    assert not list(other.path("results").rglob("*.zarr")), "stores are left out by default"
+    assert other.pending() == {}
+    other.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
+    other.configure()
+    assert other.pending() == ONE_BACKBONE
+    kept = other.path("results/predictions/tiny-landcover/imagestats/seed0/linear.parquet")
+    before = kept.stat().st_mtime_ns
+    other.snakemake()
+    assert kept.stat().st_mtime_ns == before
+    assert other.pending() == {}
