@@ -99,7 +99,8 @@ def test_a_full_disk_during_extraction_is_named_and_leaves_nothing(project, smal
     done = project.snakemake(check=False)
     output = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "disk" in output.lower() and "tiny-network" in output
+    assert "tiny-network/" in output and "No space left on device" in output
+    assert "Remedy: free space" in output
     assert not [p for p in disk.rglob("*") if p.is_file()]
     features.unlink()
     project.snakemake()
