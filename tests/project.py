@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import shutil
@@ -54,7 +55,7 @@ class Project:
         for name in ("local", "slurm"):
             (folder / name).symlink_to(f"profiles/{name}")
         self.config = yaml.safe_load((folder / "config/config.yaml").read_text())
-        self.configure(**TINY)
+        self.configure(**copy.deepcopy(TINY))
 
     def configure(self, **changes) -> None:
         """Write config/config.yaml with `changes` over what it holds."""
