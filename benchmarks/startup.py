@@ -89,7 +89,9 @@ def imported(command: list[str]) -> list[str]:
     """Heavy libraries among the modules that Python reports as imported."""
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=one_thread())
     lines = (line for line in done.stderr.splitlines() if line.startswith("import time:"))
-    roots = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in lines}
+    names = {line.rsplit("|", 1)[-1].strip() for line in lines}
+    # an import that fails is listed too, but without any module inside the library
+    roots = {name.partition(".")[0] for name in names if "." in name}
     return [name for name in HEAVY if name in roots]
 
 

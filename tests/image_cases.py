@@ -65,14 +65,23 @@ class Dataset:
     ----------
     counts : images of train, val, test.
     ragged : sizes differ between images, which are then padded with zeros.
+    masks : the task is segmentation; `extract` then asks for maps.
     """
 
     def __init__(
-        self, folder: Path, *, bands=None, counts=(20, 5, 7), side=32, dtype=np.uint8, ragged=False
+        self,
+        folder: Path,
+        *,
+        bands=None,
+        counts=(20, 5, 7),
+        side=32,
+        dtype=np.uint8,
+        ragged=False,
+        masks=False,
     ) -> None:
         self.folder = folder
         self.bands = rgb_bands() if bands is None else bands
-        self.images, self.sizes = {}, {}
+        self.images, self.sizes, self.masks = {}, {}, {}
         generator = np.random.default_rng(0)
         for split, count in zip(SPLITS, counts, strict=True):
             pixels = generator.integers(0, 256, (count, len(self.bands), side, side)).astype(dtype)
@@ -85,14 +94,21 @@ class Dataset:
                 image[:, height:] = 0
                 image[:, :, width:] = 0
             self.images[split], self.sizes[split] = pixels, sizes
+            if masks:
+                self.masks[split] = generator.integers(0, 3, (count, side, side)).astype(np.uint8)
             self._write(split, generator.integers(0, 3, count))
-        write_card(folder / "card.json", card_of(self.bands))
+        dense = {"task": "segmentation", "ignore_index": 255, "dead_classes": [2]} if masks else {}
+        write_card(folder / "card.json", card_of(self.bands, **dense))
 
     def _write(self, split: str, labels: np.ndarray) -> None:
         pixels, sizes = self.images[split], self.sizes[split].astype(np.int32)
         with write_store(self.folder / f"{split}.zarr", fingerprint=IMAGES) as writer:
             writer.array("images", pixels.shape, pixels.dtype, rows_per_chunk=6)[:] = pixels
-            writer.array("labels", labels.shape, np.int64, rows_per_chunk=64)[:] = labels
+            if self.masks:
+                masks = self.masks[split]
+                writer.array("masks", masks.shape, masks.dtype, rows_per_chunk=6)[:] = masks
+            else:
+                writer.array("labels", labels.shape, np.int64, rows_per_chunk=64)[:] = labels
             names = [f"{split}-{i}" for i in range(len(pixels))]
             columns = {
                 "sample_id": names,
@@ -113,7 +129,7 @@ class Dataset:
             "backbone": "tried",
             "dataset": "tiny",
             "entry": entry,
-            "extraction": extraction or {},
+            "extraction": {**({"maps": True} if self.masks else {}), **(extraction or {})},
             "files": files or {},
             "inputs": {"images": IMAGES},
         }

@@ -13,7 +13,12 @@ The contract
 5. The module returns ``(B, K)``; or tokens ``(B, T, K)`` with the attribute ``num_prefix_tokens`` (class token
    first, then registers); or maps ``(B, C, H, W)``, or ``(B, H, W, C)`` with ``layout = "NHWC"``; or a mapping
    with one of these under ``norm``, ``global_pool`` or ``head.global_pool``. The entry's ``pooling`` applies.
-6. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the weights file and what the
+6. For segmentation, maps are taken from layers while they are called: from those in the attribute ``layers``,
+   names of submodules from coarse to fine, or from ``layers`` of the entry. Each returns ``(B, C)``, tokens
+   ``(B, T, C)`` or maps as in 5, once per forward pass. Tokens need the attribute ``grid``: their (rows, columns),
+   or a function of the height and width fed; they come row by row after ``num_prefix_tokens`` others.
+   ``layer_layouts`` maps names of layers to NCHW, NHWC or tokens where they differ from ``layout``.
+7. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the weights file and what the
    entry lists under ``files`` identify the backbone: a change of their content runs its jobs again.
 """
 
@@ -27,15 +32,22 @@ class PatchTokens(nn.Module):
     """Non-overlapping patches, projected, with their mean in front as a class token."""
 
     num_prefix_tokens = 1
+    layers = ("mix", "project")
 
     def __init__(self, channels: int, patch: int, width: int) -> None:
         super().__init__()
+        self.patch = patch
         self.project = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+        self.mix = nn.Linear(width, width)
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """Rows and columns of the patch tokens of an image of this size."""
+        return height // self.patch, width // self.patch
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(B, C, H, W) -> (B, 1 + patches, width)."""
         tokens = self.project(images).relu().flatten(2).transpose(1, 2)
-        return torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1)
+        return self.mix(torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1))
 
 
 def build(inputs, *, patch: int = 16, width: int = 64, weights: str | None = None) -> nn.Module:

@@ -10,6 +10,7 @@ from permafrost.metrics.classification.evaluate import evaluate
 from permafrost.statistics import rankings, totals
 from permafrost.statistics.bootstrap import bootstrap_scores, gather
 from permafrost.statistics.families import make_family
+from permafrost.statistics.labelled import LabelledSamples
 from permafrost.statistics.resamples import Resamples, draw_resamples, iter_resamples
 from prediction_cases import multi_label, naive_replicates, single_label
 
@@ -126,9 +127,10 @@ def test_micro_average_precision_equals_sklearn_on_resampled_rows():
 
 def test_the_interval_is_the_percentile_of_naive_replicates():
     arrays = single_label(n=60, classes=12)
-    rows = bootstrap_scores(
-        *arrays, task="classification", classes=list("abcdefghijkl"), resamples=80, seed=5
+    predictions = LabelledSamples.from_arrays(
+        [f"{i:02}" for i in range(60)], *arrays, task="classification", classes="abcdefghijkl"
     )
+    rows = bootstrap_scores(predictions, resamples=80, seed=5)
     resamples = draw_resamples(60, 80, 5)
     naive = naive_replicates(
         arrays, resamples.counts, np.arange(60), task="classification", classes=12

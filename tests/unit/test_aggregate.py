@@ -97,6 +97,37 @@ def test_seeds_are_averaged_before_datasets():
     assert means == pytest.approx({"a": (1.5 + 1) / 2, "b": (1.5 + 2) / 2})
 
 
+def test_the_mean_rank_is_that_of_the_mean_over_seeds():
+    # b wins two seeds by little and loses one by much
+    seeds = [{"a": 0.50, "b": 0.51}, {"a": 0.50, "b": 0.51}, {"a": 0.90, "b": 0.20}]
+    table = table_of(*(rows_of({"eurosat": found}, seed=s) for s, found in enumerate(seeds)))
+    assert {r["backbone"]: r["mean_rank"] for r in mean_rank_rows(table)} == {"a": 1, "b": 2}
+    # the ranks of single scores stay where they were
+    assert add_ranks(table).column("rank").to_pylist() == [2, 1, 2, 1, 1, 2]
+
+
+def test_the_same_scores_from_other_seeds_tie():
+    seeds = [{"a": 0.1, "b": 0.3}, {"a": 0.2, "b": 0.2}, {"a": 0.3, "b": 0.1}]
+    table = table_of(*(rows_of({"eurosat": found}, seed=s) for s, found in enumerate(seeds)))
+    assert [row["mean_rank"] for row in mean_rank_rows(table)] == [1.5, 1.5]
+
+
+def test_a_metric_of_which_less_is_better_is_ranked_the_other_way():
+    seeds = [{"a": 0.1, "b": 0.3}, {"a": 0.4, "b": 0.3}]
+    table = table_of(
+        *(rows_of({"x": found}, seed=s, metric="error") for s, found in enumerate(seeds))
+    )
+    assert {r["backbone"]: r["mean_rank"] for r in mean_rank_rows(table)} == {"a": 1, "b": 2}
+
+
+def test_a_backbone_that_lacks_a_seed_has_no_mean_rank_but_stays_in_the_field():
+    seeds = [{"a": 0.9, "b": 0.5, "c": 0.1}, {"a": 0.9, "b": np.nan, "c": 0.1}]
+    table = table_of(*(rows_of({"eurosat": found}, seed=s) for s, found in enumerate(seeds)))
+    rows = {row["backbone"]: row for row in mean_rank_rows(table)}
+    assert (rows["b"]["mean_rank"], rows["b"]["missing"]) == (None, ["eurosat, seed 1"])
+    assert (rows["a"]["mean_rank"], rows["c"]["mean_rank"]) == (1, 3)
+
+
 def test_a_missing_result_is_named_and_not_averaged_over():
     scores = {name: dict(found) for name, found in SCORES.items()}
     del scores["resisc"]["a"]
@@ -167,6 +198,26 @@ def test_seeds_are_drawn_within_their_dataset():
     ]
     row = aggregate_scores(table_of(*parts), seed=0)[0]
     assert (row["mean"], row["mean_lower"], row["mean_upper"]) == pytest.approx((0.5, 0.2, 0.8))
+
+
+def test_datasets_weigh_the_same_whatever_the_number_of_their_seeds():
+    few, many = {"x": {"a": 0.0}}, {"y": {"a": 1.0}, "z": {"a": 0.5}}
+    parts = [rows_of(few), *(rows_of(many, seed=seed) for seed in range(5))]
+    row = aggregate_scores(table_of(*parts), seed=0)[0]
+    assert (row["mean"], row["iqm"], row["n_datasets"]) == (0.5, 0.5, 3)
+    assert (row["mean_lower"], row["mean_upper"]) == pytest.approx((0, 1), abs=0.2)
+
+
+def test_the_interquartile_mean_is_over_datasets_and_not_over_single_runs():
+    # of the eight single runs it would be 0.4
+    values = {"w": (0.0, 1.0), "x": (0.1, 0.5), "y": (0.4, 0.4), "z": (0.3, 0.9)}
+    parts = [
+        rows_of({name: {"a": seeds[seed]} for name, seeds in values.items()}, seed=seed)
+        for seed in (0, 1)
+    ]
+    row = aggregate_scores(table_of(*parts), seed=0)[0]
+    assert row["mean"] == pytest.approx((0.5 + 0.3 + 0.4 + 0.6) / 4)
+    assert row["iqm"] == pytest.approx((0.4 + 0.5) / 2)
 
 
 def test_all_backbones_are_drawn_on_the_same_datasets():

@@ -103,6 +103,35 @@ def test_stores_are_left_out_unless_asked_for_but_their_records_are_kept(root, t
     assert (tmp_path / "full/results/images/demo/test.zarr/images/c/0").read_text() == "pixels"
 
 
+@pytest.mark.parametrize("name", ["zarr.json", "chip 1.tif"])
+def test_predicted_masks_are_packed_with_the_stores_only(root, tmp_path, name):
+    """They are a store, or a folder of GeoTIFFs; only the plan tells them from other folders."""
+    masks = "results/masks/demo/rcf/seed0/fpn"
+    write(root / masks / name, "mask")
+    write(root / record_path(masks), "{}")
+    plan = {
+        **PLAN,
+        "outputs": [*PLAN["outputs"], {"stage": "masks", "path": masks, "fingerprint": "m"}],
+    }
+
+    def restored(archive: str, **options):
+        write_archive(
+            plan=plan, files=[*FILES, Path(masks)], root=root, output=root / archive, **options
+        )
+        return restore_archive(root / archive, tmp_path / archive)
+
+    lean = restored("lean.zip")
+    assert lean.left_out == ["results/images/demo/test.zarr", masks]
+    assert not (tmp_path / "lean.zip" / masks).exists()
+    assert (tmp_path / "lean.zip" / record_path(masks)).is_file()
+    assert (restored("full.zip", include_stores=True)).left_out == []
+    assert (tmp_path / "full.zip" / masks / name).read_text() == "mask"
+    shutil.rmtree(root / masks)
+    assert restored("gone.zip").left_out == lean.left_out
+    with pytest.raises(PermafrostError, match="fpn: the file to archive does not exist"):
+        restored("none.zip", include_stores=True)
+
+
 def test_the_same_files_give_the_same_bytes(root):
     first = archive_of(root, "a.zip").read_bytes()
     assert archive_of(root, "b.zip").read_bytes() == first

@@ -45,6 +45,19 @@ def test_the_template_works_as_it_is(tmp_path, pooling):
     assert np.array_equal(stores["test"].read("embeddings"), again["test"].read("embeddings"))
 
 
+def test_the_template_gives_maps(tmp_path):
+    entry = {
+        "kind": "entrypoint",
+        "entrypoint": f"{TEMPLATE}:build",
+        "options": {"patch": 8, "width": 10},
+    }
+    store = Dataset(tmp_path, masks=True).extract(entry, extraction={"size": 32})["val"]
+    assert [layer["name"] for layer in store.attributes["layers"]] == ["mix", "project"]
+    assert store.shape("map0")[1:] == store.shape("map1")[1:] == (10, 4, 4)
+    pooled = store.read("map0").astype(np.float64).mean(axis=(2, 3))
+    np.testing.assert_allclose(store.read("embeddings"), pooled, rtol=1e-2, atol=1e-2)
+
+
 def test_the_template_loads_weights(tmp_path):
     model = made({"entrypoint": f"{TEMPLATE}:build"}).module
     torch.save(model.state_dict(), tmp_path / "own.pt")

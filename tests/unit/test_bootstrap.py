@@ -12,15 +12,22 @@ from permafrost.core.errors import PermafrostError
 from permafrost.statistics import gates
 from permafrost.statistics.bootstrap import binomial_accuracy_interval, bootstrap_scores
 from permafrost.statistics.intervals import bca_interval, percentile_interval
+from permafrost.statistics.labelled import LabelledSamples
 from prediction_cases import multi_label, single_label
 
 NAMES = list("abcdef")
 
 
-def scored(arrays, task="classification", classes=None, **options):
+def labelled(arrays, task="classification", classes=None, sample_ids=None, groups=None):
+    ids = [f"image {i:04}" for i in range(len(arrays[0]))] if sample_ids is None else sample_ids
+    classes = classes or [f"class {i}" for i in range(np.shape(arrays[2])[1])]
+    return LabelledSamples.from_arrays(ids, *arrays, task=task, classes=classes, groups=groups)
+
+
+def scored(arrays, task="classification", classes=None, sample_ids=None, groups=None, **options):
     options = {"resamples": 200, "seed": 0, **options}
-    classes = classes or [f"class {i}" for i in range(arrays[2].shape[1])]
-    return bootstrap_scores(*arrays, task=task, classes=classes, **options)
+    found = labelled(arrays, task, classes, sample_ids, groups)
+    return bootstrap_scores(found, **options)
 
 
 def by_metric(rows):
@@ -178,8 +185,8 @@ def test_options_that_mean_nothing_are_refused(options, message):
 def test_gates_speak_of_chance_single_predictions_and_absent_classes():
     target, _, scores = single_label(n=400, present=5)
     prediction = np.full(400, 3)
-    rows = scored((target, prediction, scores))
-    found = gates.score_gates(target, prediction, rows, task="classification", classes=6)
+    arrays = (target, prediction, scores)
+    found = gates.score_gates(labelled(arrays), scored(arrays))
     assert found[-2:] == ["one_class_predictions", "class_missing_in_test:5"]
 
 
@@ -200,9 +207,9 @@ def test_nothing_is_above_chance_in_a_test_set_of_one_class():
 
 def test_gates_of_multi_label_predictions():
     target, _, scores = multi_label(without_positives=(2,))
-    rows = scored((target, target, -scores), task="multilabel")
-    same = np.ones_like(target)
-    assert gates.score_gates(target, same, rows, task="multilabel", classes=5) == [
+    arrays = (target, np.ones_like(target), -scores)
+    rows = scored(arrays, task="multilabel")
+    assert gates.score_gates(labelled(arrays, "multilabel"), rows) == [
         "below_chance",
         "one_class_predictions",
         "class_missing_in_test:2",
@@ -212,7 +219,7 @@ def test_gates_of_multi_label_predictions():
 
 
 def test_no_gate_for_constant_predictions_of_a_constant_target():
-    assert gates.one_class_predictions(np.ones(9, int), np.ones(9, int)) == []
+    assert gates.one_class_predictions(np.ones(9, int), np.ones(9, int), "classification") == []
 
 
 def test_statistics_import_nothing_heavy():

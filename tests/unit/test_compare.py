@@ -10,8 +10,9 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.statistics.bootstrap import bootstrap_scores
 from permafrost.statistics.compare import compare
+from permafrost.statistics.labelled import LabelledSamples
 from permafrost.statistics.p_values import bootstrap_p_value, holm, mcnemar_p_value
-from permafrost.statistics.predictions import Predictions
+from permafrost.statistics.predictions import predictions_from_table
 from permafrost.statistics.resamples import draw_resamples
 from prediction_cases import multi_label, naive_replicates, single_label
 
@@ -21,7 +22,7 @@ IDS = np.array([f"image {i:04}" for i in range(200)])
 
 def predictions(arrays, task="classification", ids=IDS, **options):
     classes = NAMES[: arrays[2].shape[1]]
-    return Predictions.from_arrays(ids, *arrays, task=task, classes=classes, **options)
+    return LabelledSamples.from_arrays(ids, *arrays, task=task, classes=classes, **options)
 
 
 def backbones(skills=(0.2, 0.5, 0.9)):
@@ -62,10 +63,7 @@ def test_differences_equal_naive_differences_on_the_same_resamples(metric):
 def test_replicates_of_comparison_and_of_intervals_come_from_the_same_resamples():
     found = backbones(skills=(0.3, 50.0))
     row = compare(found, resamples=200, seed=9)[0]
-    p = found["backbone 0"]
-    score = bootstrap_scores(
-        p.target, p.prediction, p.scores, task=p.task, classes=p.classes, sample_ids=IDS, seed=9
-    )[0]
+    score = bootstrap_scores(found["backbone 0"], seed=9)[0]
     # the other backbone is always right, so the difference is the score minus 1
     assert row["difference"] == pytest.approx(score["value"] - 1)
     assert row["lower"] == pytest.approx(score["lower"] - 1, abs=1e-12)
@@ -81,9 +79,7 @@ def test_pairing_is_tighter_than_two_separate_intervals():
         "b": predictions((target, better, scores)),
     }
     row = compare(found, seed=0)[0]
-    single = bootstrap_scores(
-        target, prediction, scores, task="classification", classes=NAMES, seed=0
-    )[0]
+    single = bootstrap_scores(found["a"], seed=0)[0]
     assert row["upper"] - row["lower"] < (single["upper"] - single["lower"]) / 2
 
 
@@ -236,7 +232,7 @@ def test_predictions_read_from_a_table_are_those_that_were_written(task):
     # more than one chunk, and one that does not start at its buffer's beginning
     table = pa.concat_tables([pa.table(columns).slice(0, 90), pa.table(columns).slice(90)])
     classes = NAMES[: arrays[2].shape[1]]
-    found = Predictions.from_table(table, {"task": task, "classes": classes})
+    found = predictions_from_table(table, {"task": task, "classes": classes})
     expected = predictions(arrays, task=task, groups=groups)
     for name in ("sample_ids", "groups", "target", "prediction", "scores"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
@@ -249,7 +245,7 @@ def test_tables_with_missing_columns_or_entries_are_refused():
     )
     metadata = {"task": "classification", "classes": ["x"]}
     with pytest.raises(PermafrostError, match="lacks the columns scores"):
-        Predictions.from_table(table, metadata)
+        predictions_from_table(table, metadata)
     scores = pa.FixedSizeListArray.from_arrays(pa.array([1.0]), 1)
     with pytest.raises(PermafrostError, match="'prediction' .* empty entries"):
-        Predictions.from_table(table.append_column("scores", scores), metadata)
+        predictions_from_table(table.append_column("scores", scores), metadata)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from image_sets import photo
+from permafrost.core.splits import SPLITS
 from permafrost.data.audit import audit_splits, hamming_pairs, min_distance_km
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.hashes import difference_hash, exact_digest, hash_images, thumbnail
-from permafrost.data.records import SPLITS, Record
+from permafrost.data.records import Record
 
 
 def audit(images: dict, **columns):

@@ -9,10 +9,9 @@ from permafrost.data.decode import (
     Decoding,
     UnreadableImage,
     decode_image,
-    decode_mask,
     image_format,
     no_truncated_images,
-    tiff_lonlat,
+    tiff_place,
 )
 
 RGB = Decoding(bands=3)
@@ -26,7 +25,7 @@ def test_png_is_returned_exactly_with_bands_first():
     array = photo(1)
     decoded = decode_image(encode(array), RGB)
     np.testing.assert_array_equal(decoded.image, array.transpose(2, 0, 1))
-    assert decoded.image.dtype == np.uint8 and decoded.lon is None
+    assert decoded.image.dtype == np.uint8 and decoded.place.lon is None
 
 
 def test_jpeg_is_close_and_told_by_its_bytes_not_its_name():
@@ -54,8 +53,8 @@ def test_geotiff_with_any_number_of_bands_and_its_place(dtype):
     decoded = decode_image(data, Decoding(5))
     np.testing.assert_array_equal(decoded.image, array)
     assert decoded.image.dtype == dtype
-    assert (decoded.lon, decoded.lat) == pytest.approx((-71.5, -30.25))
-    assert tiff_lonlat(data) == pytest.approx((-71.5, -30.25))
+    assert (decoded.place.lon, decoded.place.lat) == pytest.approx((-71.5, -30.25))
+    assert tiff_place(data) == decoded.place
 
 
 def test_a_projected_geotiff_gives_degrees():
@@ -68,9 +67,9 @@ def test_a_projected_geotiff_gives_degrees():
             transform=from_origin(500_000 - 50, 5_000_000 + 50, 10, 10),
         ) as dataset:  # fmt: skip
             dataset.write(np.ones((1, 10, 10), np.uint8))
-        lon, lat = tiff_lonlat(memory.read())
-    assert lon == pytest.approx(15.0, abs=1e-6)
-    assert lat == pytest.approx(45.15, abs=0.01)
+        place = tiff_place(memory.read())
+    assert place.lon == pytest.approx(15.0, abs=1e-6)
+    assert place.lat == pytest.approx(45.15, abs=0.01)
 
 
 def test_plain_tiff_without_georeference():
@@ -83,7 +82,7 @@ def test_plain_tiff_without_georeference():
     )
     decoded = decode_image(stream.getvalue(), Decoding(4))
     np.testing.assert_array_equal(decoded.image, array)
-    assert decoded.lon is None
+    assert decoded.place.lon is None
 
 
 def test_a_tiff_of_several_pages_is_refused():
@@ -168,17 +167,3 @@ def test_marked_nodata_must_be_declared():
         decode_image(data, Decoding(1))
     assert decode_image(data, Decoding(1, nodata_declared=True)).image[0, 0, 0] == -9999
     assert decode_image(geotiff(array + 9999, nodata=-9999), Decoding(1)).image.shape == (1, 8, 8)
-
-
-def test_masks_keep_palette_indices_as_labels():
-    from PIL import Image
-
-    labels = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    image = Image.fromarray(labels, mode="P")
-    image.putpalette(list(range(256)) * 3)
-    stream = io.BytesIO()
-    image.save(stream, "png")
-    np.testing.assert_array_equal(decode_mask(stream.getvalue()), labels)
-    np.testing.assert_array_equal(decode_mask(encode(labels)), labels)
-    with pytest.raises(UnreadableImage, match="one channel"):
-        decode_mask(encode(photo(8)))

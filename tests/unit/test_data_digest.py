@@ -99,6 +99,6 @@ def test_every_catalogue_entry_follows_the_schema():
         for name, entry in yaml.safe_load(file.read_text()).items():
             assert not list(validator.iter_errors(entry)), name
             names.append(name)
-    assert len(set(names)) == len(names) >= 14
+    assert len(set(names)) == len(names) >= 21
     entry = {"task": "classification", "source": {"kind": "demo", "chip_sise": 64}}
     assert [e.message for e in validator.iter_errors(entry)]

@@ -4,18 +4,21 @@ import json
 
 import numpy as np
 import pytest
-from image_sets import RGB_ENTRY, Prepared, class_files, encode, photo, write_folder, write_zip
+from image_sets import (
+    RANDOM,
+    Prepared,
+    class_files,
+    encode,
+    folder_entry,
+    photo,
+    write_folder,
+    write_zip,
+)
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import PARTIAL
 from permafrost.data.card import KEYS, read_card
 from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
 from permafrost.data.prepare import plan_dataset
-
-RANDOM = {"method": "random", "fractions": [0.5, 0.25, 0.25]}
-
-
-def folder_entry(path, **more):
-    return {**RGB_ENTRY, "source": {"kind": "folder", "path": str(path)}, "splits": RANDOM, **more}
 
 
 @pytest.fixture

@@ -5,32 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
-from image_sets import Prepared
+from image_sets import Prepared, catalogue_entry, write_table
 from permafrost.data.image_store import ImageStore
 from permafrost.data.sources import open_source
-from permafrost.plan.validation import validate
 
 pytestmark = pytest.mark.shared
-CATALOGUE = Path(__file__).parents[2] / "config" / "datasets" / "folders.yaml"
-
-
-def catalogue_entry(name: str, data: Path) -> dict:
-    """The entry as a job gets it: validated, with the schema's defaults filled in."""
-    entry = yaml.safe_load(CATALOGUE.read_text().replace("{data}", str(data)))[name]
-    validate(entry, "dataset", where=name)
-    return entry
 
 
 def shortened(entry: dict, folder: Path, keep) -> dict:
     """The entry with only those rows of its table that `keep(number, row)` chooses."""
     with open(entry["source"]["table"], newline="") as stream:
         rows = list(csv.DictReader(stream))
-    path = folder / "index.csv"
-    with open(path, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(row for number, row in enumerate(rows) if keep(number, row))
+    kept = [row for number, row in enumerate(rows) if keep(number, row)]
+    path = write_table(folder / "index.csv", kept)
     return {**entry, "source": {**entry["source"], "table": str(path)}}
 
 
@@ -93,3 +80,25 @@ def test_dubai_labels_and_groups_are_those_of_the_table(shared_data):
         assert record.group_id == f"{row['tile']}-{row['part']}"
     homes = {s: {r.group_id for r in records if r.split == s} for s in ("train", "val", "test")}
     assert not homes["train"] & homes["test"]
+
+
+def test_dubai_masks_hold_the_shares_that_the_table_gives(shared_data, tmp_path):
+    entry = catalogue_entry("dubai-segmentation", shared_data)
+    out = Prepared(tmp_path / "out")
+    card = out.run(shortened(entry, tmp_path, lambda number, row: number % 9 == 0))
+    assert card["classes"] == ["building", "land", "road", "vegetation", "water"]
+    assert card["ignore_index"] == 255 and card["dead_classes"] == []
+    assert card["audit"]["shared_groups"] == 0
+    with open(entry["source"]["table"], newline="") as stream:
+        index = {f"images/{row['chip']}.jpg": row for row in csv.DictReader(stream)}
+    for split in ("train", "val", "test"):
+        store = ImageStore(out.outputs[split])
+        masks = store.read().masks
+        assert masks.shape[1:] == (256, 256) and masks.dtype == np.uint8
+        for name, mask in zip(store.samples["sample_id"].to_pylist(), masks, strict=True):
+            shares = np.bincount(mask.ravel(), minlength=256) / mask.size
+            expected = [float(index[name][f"f_{c}"]) for c in (*card["classes"], "unlabeled")]
+            np.testing.assert_allclose(shares[[0, 1, 2, 3, 4, 255]], expected, atol=6e-5)
+        counted = card["splits"][split]
+        assert counted["ignored_pixels"] == (masks == 255).sum() > 0
+        assert sum(counted["class_counts"]) == (masks != 255).sum()

@@ -15,6 +15,11 @@ def test_place_and_remedy_may_be_left_out():
     assert str(PermafrostError("the size is 0")) == "the size is 0"
 
 
+def test_a_question_before_the_remedy_keeps_its_mark_alone():
+    error = PermafrostError("no model 'rfc', did you mean 'rcf'?", remedy="correct the name")
+    assert str(error) == "no model 'rfc', did you mean 'rcf'? Remedy: correct the name"
+
+
 def test_an_error_crosses_process_borders_with_all_its_parts():
     error = pickle.loads(pickle.dumps(PermafrostError("a", where="b", remedy="c")))
     assert (error.problem, error.where, error.remedy) == ("a", "b", "c")

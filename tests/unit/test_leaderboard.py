@@ -114,11 +114,23 @@ def test_the_terminal_shows_rank_value_interval_and_marks_gates():
     assert lines[-2:] == ["* C on the grid's edge", "† random split of spatial data"]
 
 
-def test_seeds_get_a_column_only_where_there_are_several():
+def test_a_spread_over_seeds_gets_a_column_only_where_there_are_several():
     one = [score_table(make_score_rows(backbone="rcf", seed=0))]
     two = [*one, score_table(make_score_rows(backbone="rcf", seed=1))]
     assert "seed" not in format_leaderboard(build_leaderboard(one))
-    assert "seed" in format_leaderboard(build_leaderboard(two))
+    assert "seeds" in format_leaderboard(build_leaderboard(two))
+
+
+def test_every_seed_keeps_its_row_and_all_of_them_name_the_spread():
+    made = build_leaderboard([score_table(make_score_rows(backbone="rcf", seed=seed, value=value))
+                              for seed, value in ((0, 0.4), (7, 0.6))])  # fmt: skip
+    rows = [row for row in made.to_pylist() if row["primary"]]
+    assert [(row["seed"], row["value"], row["n_seeds"]) for row in rows] == [
+        (0, 0.4, 2),
+        (7, 0.6, 2),
+    ]
+    assert {row["seed_mean"] for row in rows} == {0.5}
+    assert [row["seed_std"] for row in rows] == pytest.approx([0.2 / 2**0.5] * 2)
 
 
 def test_the_leaderboard_starts_without_heavy_libraries():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics import classification as metrics
-from permafrost.metrics.classification.evaluate import evaluate, overall_metrics
+from permafrost.metrics.classification.evaluate import evaluate
+from permafrost.metrics.tasks import overall_metrics
 from prediction_cases import multi_label, single_label
 
 TARGET = np.array([0, 0, 0, 1, 1, 3])
@@ -109,7 +110,10 @@ def test_average_precision_is_undefined_without_positives():
         (lambda: metrics.micro_average_precision([[0, 1]], [[0.1]]), "shape"),
         (lambda: metrics.top_k_accuracy([0], [[np.nan, 1.0]], 1), "NaN"),
         (lambda: evaluate([0], [0], [[1.0]], task="classification", classes=2), "2 classes"),
-        (lambda: evaluate([0], [0], [[1.0]], task="segmentaton", classes=1), "no metrics for"),
+        (
+            lambda: evaluate([0], [0], [[1.0]], task="segmentaton", classes=1),
+            "no classification metrics for",
+        ),
     ],
 )
 def test_input_that_has_no_score_is_refused(call, message):

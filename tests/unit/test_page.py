@@ -22,8 +22,8 @@ from _tables import (
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import write_table
 from permafrost.report import content
-from permafrost.report.dataset_figures import slug
 from permafrost.report.leaderboard import write_leaderboard
+from permafrost.report.material import slug
 from permafrost.report.page import build_report
 
 HOSTILE = "<script>alert('x')</script>"
@@ -248,3 +248,12 @@ def test_the_recorded_plan_of_the_pipeline_is_understood(tmp_path):
     )
     build_report(**arguments)
     assert "&#34;k&#34;: 7" in (tmp_path / "report/index.html").read_text()
+
+
+def test_what_jobs_ran_on_is_said_where_it_is_recorded():
+    plain = {"settings": {"k": 5}}
+    assert content.compute_words([plain]) == ""
+    trained = {"settings": {"precision": "bf16"}, "device": "cuda (a card)"}
+    assert content.compute_words([plain, trained, {**plain, "device": "cpu"}]) == (
+        "Features were computed on cpu and cuda (a card). Heads were trained in bf16."
+    )

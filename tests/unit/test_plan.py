@@ -13,6 +13,9 @@ from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import current_plan, planned, read_plan
 
+#: options of extraction that matter to every task
+CONFIG_EXTRACTION = ("size", "interpolation", "antialias", "dtype", "precision", "compile")
+
 
 @pytest.fixture
 def root(tmp_path):
@@ -186,6 +189,45 @@ def test_extraction_options_change_everything_but_the_images(root, config):
     config["extraction"] = {"dtype": "float16"}
     kept = {job for job in fingerprints(before) if job[0] == "prepare"}
     assert changed(before, make_plan(root, config)) == set(fingerprints(before)) - kept
+
+
+@pytest.fixture
+def dense(config):
+    """The configuration with a segmentation dataset and two probes for it."""
+    config["datasets"].append("pixels")
+    config["extra_datasets"]["pixels"] = {"task": "segmentation", "source": {"kind": "demo"}}
+    config["probes"] |= {
+        "seg-linear": {"kind": "segmentation", "head": "linear"},
+        "seg-knn": {"kind": "dense_knn"},
+    }
+    return config
+
+
+def test_maps_are_extracted_for_segmentation_only(root, dense):
+    plan = make_plan(root, dense)
+    told = {d: json.loads(plan.extract(d, "net").spec)["extraction"] for d in plan.datasets}
+    assert told["pixels"]["maps"] is True and told["pixels"]["maps_dtype"] == "float16"
+    assert told["pictures"].keys() == told["world"].keys() == set(CONFIG_EXTRACTION)
+
+
+def test_a_backbones_layers_change_its_jobs_on_segmentation_only(root, dense):
+    before = make_plan(root, copy.deepcopy(dense))
+    dense["extra_backbones"]["net"]["layers"] = ["layer4"]
+    jobs = jobs_of_backbone(before, "net") & jobs_of_dataset(before, "pixels")
+    assert changed(before, make_plan(root, dense)) == jobs
+
+
+def test_the_type_of_maps_changes_segmentation_only(root, dense):
+    before = make_plan(root, copy.deepcopy(dense))
+    dense["extraction"] = {"maps_dtype": "float32"}
+    jobs = jobs_of_dataset(before, "pixels") - {("prepare", "pixels")}
+    assert changed(before, make_plan(root, dense)) == jobs
+
+
+def test_heads_run_once_per_seed_and_dense_neighbours_once(root, dense):
+    plan = make_plan(root, dense)
+    assert plan.probes_of("pixels") == ["seg-linear", "seg-knn"]
+    assert plan.seeds_of("seg-linear") == [0, 1] and plan.seeds_of("seg-knn") == [0]
 
 
 def test_an_added_backbone_changes_no_evaluation_of_the_others(root, config):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import yaml
+from _dense import make_dense_card, make_dense_predictions, score
 from _tables import (
     make_card,
     make_comparison_table,
@@ -23,7 +24,14 @@ from permafrost.statistics.comparison_table import compare_predictions
 from permafrost.statistics.score_table import score_predictions
 
 SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
-TABLES = ("predictions", "scores", "comparisons", "leaderboard", "summary")
+TABLES = (
+    "predictions",
+    "predictions_segmentation",
+    "scores",
+    "comparisons",
+    "leaderboard",
+    "summary",
+)
 
 
 def schema(name: str) -> dict:
@@ -33,8 +41,9 @@ def schema(name: str) -> dict:
 def check(name: str, table: pa.Table) -> None:
     """Columns in order, arrow types, and every row against the JSON schema."""
     described = schema(name)
-    assert table.column_names == list(described["properties"]) == described["required"]
-    for column, entry in described["properties"].items():
+    columns = {n: e for n, e in described["properties"].items() if n in table.column_names}
+    assert table.column_names == list(columns) and columns.keys() >= set(described["required"])
+    for column, entry in columns.items():
         allowed = entry["x-arrow"] if isinstance(entry["x-arrow"], list) else [entry["x-arrow"]]
         found = re.sub(r"<element: (\w+)>\[\d+\]|<item: (\w+)>\[\d+\]",
                        lambda m: f"<{m[1] or m[2]}>", str(table.schema.field(column).type))  # fmt: skip
@@ -58,6 +67,31 @@ def test_predictions_keep_to_their_schema(tmp_path, task):
     card = make_card(task=task, classes=5, counts=(60, 20, 30))
     made = make_predictions(tmp_path / "p.parquet", card, backbone="rcf")
     check("predictions", read_table(made["path"])[0])
+
+
+@pytest.mark.parametrize("boundary", [False, True])
+def test_predicted_masks_and_their_scores_keep_to_their_schemas(tmp_path, boundary):
+    scores = []
+    for backbone in ("a", "b"):
+        made = make_dense_predictions(tmp_path / f"{backbone}.parquet", make_dense_card(), backbone=backbone,
+                                      boundary=boundary)  # fmt: skip
+        table = read_table(made["path"])[0]
+        assert ("boundary_union" in table.column_names) == boundary
+        check("predictions_segmentation", table)
+        scores.append(score(tmp_path / "s.parquet", made))
+        check("scores", scores[-1])
+        named = schema("scores")["properties"]["metric"]["description"]
+        assert all(name in named for name in scores[-1]["metric"].to_pylist())
+    check("leaderboard", build_leaderboard(scores))
+
+
+def test_all_columns_are_required_but_those_of_boundaries():
+    for name in TABLES:
+        described = schema(name)
+        optional = set(described["properties"]) - set(described["required"])
+        assert optional == (
+            {"boundary_intersection", "boundary_union"} if "segm" in name else set()
+        )
 
 
 def test_scores_keep_to_their_schema_also_when_undefined():

@@ -15,7 +15,18 @@ import pytest
 from permafrost.plan import sources
 from permafrost.plan.sources import ROOT, module_path, stage_files, stage_modules
 
-STAGES = ("prepare", "extract", "knn", "linear", "bootstrap", "compare", "aggregate", "report")
+STAGES = (
+    "prepare",
+    "extract",
+    "knn",
+    "linear",
+    "segmentation",
+    "dense_knn",
+    "bootstrap",
+    "compare",
+    "aggregate",
+    "report",
+)
 # commands that make no result: nothing is identified by their sources
 COMMANDS = ("archive", "restore", "stale", "run", "show", "cli")
 SLOW = ("permafrost.backbones.timm", "permafrost.backbones.torchgeo")
@@ -84,6 +95,7 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
         "permafrost.core",
         "permafrost.core.errors",
         "permafrost.core.identity",
+        "permafrost.core.splits",
         "permafrost.stages",
         "permafrost.stages.arguments",
         "permafrost.stages.bootstrap",

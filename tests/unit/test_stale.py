@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from _plans import CONFIG, fill_root, make_plan
 from permafrost.core.stores import write_store
@@ -94,3 +95,36 @@ def test_deleting_removes_files_and_stores_and_nothing_else(recorded):
     assert not (results / "images/world/train.zarr").exists()
     assert (results / "images/world/val.zarr").exists()
     assert find_stale(plan, results) == []
+
+
+@pytest.mark.parametrize("form", ["zarr", "geotiff"])
+def test_masks_of_another_plan_are_found(tmp_path, monkeypatch, form):
+    root = fill_root(tmp_path / "root")
+    monkeypatch.chdir(root)
+    config = {
+        **CONFIG,
+        "datasets": ["pixels"],
+        "extra_datasets": {"pixels": {"task": "segmentation", "source": {"kind": "demo"}}},
+        "probes": {"seg-knn": {"kind": "dense_knn", "masks": form}},
+    }
+    plan = root / record_plan(make_plan(root, config), "results")
+    [row, *_] = [row for row in read_plan(plan)["outputs"] if row["stage"] == "masks"]
+    assert row["path"] == "results/masks/pixels/stats/seed0/seg-knn"
+    write_masks(root / row["path"], form, row["fingerprint"])
+    assert find_stale(plan, root / "results") == []
+    shutil.rmtree(root / row["path"])
+    write_masks(root / row["path"], form, "0" * 32)
+    [(path, reason)] = find_stale(plan, root / "results")
+    assert path == root / row["path"] and "made from another plan" in reason
+
+
+def write_masks(path, form: str, fingerprint: str) -> None:
+    if form == "zarr":
+        with write_store(path, fingerprint=fingerprint) as writer:
+            writer.array("predictions", (2, 3, 3), "uint8", rows_per_chunk=1)[:] = 1
+            writer.samples(pa.table({"sample_id": ["a", "b"]}))
+        return
+    path.mkdir(parents=True)
+    table = pa.table({"sample_id": ["a", "b"]})
+    table = table.replace_schema_metadata({b"fingerprint": fingerprint.encode()})
+    pq.write_table(table, path / "samples.parquet")

@@ -57,6 +57,41 @@ def test_an_array_may_be_stored_uncompressed(tmp_path):
     np.testing.assert_array_equal(Store(path).read("numbers"), NUMBERS)
 
 
+@pytest.mark.parametrize("compress", [True, False])
+def test_chunks_in_shards_are_read_back_by_any_rows(tmp_path, compress):
+    path = write(tmp_path / "shards.zarr", rows_per_shard=8, compress=compress)
+    opened = Store(path)
+    assert (opened.chunk_rows("numbers"), opened.shard_rows("numbers")) == (4, 8)
+    assert len(chunks(path)) == 2
+    for start, stop in [(0, 10), (0, 4), (3, 9), (8, 10), (9, 10)]:
+        np.testing.assert_array_equal(opened.read("numbers", start, stop), NUMBERS[start:stop])
+
+
+def test_chunks_of_zeros_in_shards_are_stored_like_others(tmp_path):
+    path = write(tmp_path / "zeros.zarr", np.zeros((10, 3), np.uint8), rows_per_shard=8)
+    np.testing.assert_array_equal(Store(path).read("numbers"), np.zeros((10, 3)))
+
+
+def test_a_shard_is_no_larger_than_the_samples_need(tmp_path):
+    opened = Store(write(tmp_path / "few.zarr", rows_per_shard=400))
+    assert (opened.chunk_rows("numbers"), opened.shard_rows("numbers")) == (4, 12)
+    assert len(chunks(opened.path)) == 1
+
+
+def test_without_shards_every_chunk_is_a_file(store):
+    assert Store(store).shard_rows("numbers") == Store(store).chunk_rows("numbers") == 4
+
+
+def test_shards_hold_whole_chunks(tmp_path):
+    with pytest.raises(ValueError, match="no whole chunks"):
+        write(tmp_path / "train.zarr", rows_per_shard=6)
+
+
+def test_an_empty_array_may_have_shards(tmp_path):
+    empty = np.zeros((0, 3), np.float32)
+    assert Store(write(tmp_path / "empty.zarr", empty, rows_per_shard=8)).read("numbers").size == 0
+
+
 def test_a_store_may_hold_no_samples(tmp_path):
     opened = Store(write(tmp_path / "empty.zarr", np.zeros((0, 3), np.float32)))
     assert len(opened) == 0
@@ -91,6 +126,35 @@ def test_a_flipped_byte_in_a_chunk_is_found_on_reading_it(tmp_path, position, co
     assert caught.value.where == str(store)
     assert "snakemake" in caught.value.remedy
     np.testing.assert_array_equal(opened.read("numbers", 0, 4), NUMBERS[:4])
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_flipped_byte_anywhere_in_a_shard_is_refused_by_name(tmp_path, compress):
+    """In a chunk, in its checksum, or in the index of the shard."""
+    store = write(tmp_path / "train.zarr", rows_per_shard=8, compress=compress)
+    whole = chunks(store)[0].read_bytes()
+    for position in range(len(whole)):
+        content = bytearray(whole)
+        content[position] ^= 0x10
+        chunks(store)[0].write_bytes(content)
+        with pytest.raises(PermafrostError, match=r"'numbers'|rows 0 to 8") as caught:
+            Store(store).read("numbers", 0, 8)
+        assert caught.value.where == str(store)
+
+
+@pytest.mark.parametrize("length", [0, 10, 40, -3])
+def test_a_truncated_shard_is_refused_by_name(tmp_path, length):
+    store = write(tmp_path / "train.zarr", rows_per_shard=8)
+    chunks(store)[0].write_bytes(chunks(store)[0].read_bytes()[:length])
+    with pytest.raises(PermafrostError, match="'numbers'"):
+        Store(store).read("numbers")
+
+
+def test_a_lost_shard_is_found_on_opening(tmp_path):
+    store = write(tmp_path / "train.zarr", rows_per_shard=8)
+    chunks(store)[1].unlink()
+    with pytest.raises(PermafrostError, match="'numbers' is not what was written"):
+        Store(store)
 
 
 def test_a_truncated_chunk_is_found_on_reading_it(store):
@@ -213,6 +277,17 @@ def test_an_incomplete_store_cannot_be_sealed(tmp_path):
         write_store(tmp_path / "train.zarr", fingerprint="a") as writer,
     ):
         writer.array("numbers", (10, 3), np.float32, rows_per_chunk=4)[:8] = 1
+        writer.samples(ids(10))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_store_with_an_incomplete_shard_cannot_be_sealed(tmp_path):
+    with (
+        pytest.raises(ValueError, match="rows that were never written"),
+        write_store(tmp_path / "train.zarr", fingerprint="a") as writer,
+    ):
+        options = {"rows_per_chunk": 4, "rows_per_shard": 12}
+        writer.array("numbers", (10, 3), np.float32, **options)[:8] = 1
         writer.samples(ids(10))
     assert os.listdir(tmp_path) == []
 

@@ -176,3 +176,13 @@ def test_the_schemas_are_themselves_valid():
     for path in validation.SCHEMAS.glob("*.schema.yaml"):
         validation._validator(path.name.removesuffix(".schema.yaml"))
         assert yaml.safe_load(path.read_text())["$schema"].endswith("2020-12/schema"), path.name
+
+
+def test_defaults_behind_a_reference_are_filled_in():
+    config = configuration(probes={"p": {"kind": "dense_knn"}})
+    validate(config, "config", where="file.yaml: entry")
+    assert (
+        config["probes"]["p"] | {"pictures": 4, "masks": "none", "boundary": None}
+        == config["probes"]["p"]
+    )
+    assert config["probes"]["p"]["resolution"] == "native"

@@ -5,6 +5,7 @@
 # stage. So reruns follow content; time stamps say nothing that the parameters don't say better, and
 # the profiles leave them out of the triggers.
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from permafrost.core.splits import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.environment import expose_commands
 from permafrost.plan.plan import Plan
+from permafrost.plan.probes import writes_masks
 from permafrost.plan.record import record_plan
 
 expose_commands(WORKFLOW)
@@ -67,9 +69,14 @@ def spec(stage, *names):
     return lambda wildcards: look_up(wildcards).spec
 
 
-def probes_of_kind(kind):
+def probes_of_kind(kind, masks=None):
+    """A pattern of the probes of a kind; with `masks`, of those that do or don't keep masks."""
     return one_of(
-        name for name, options in PLAN.probes.items() if options["kind"] == kind
+        [
+            name
+            for name, options in PLAN.probes.items()
+            if options["kind"] == kind and masks in (None, writes_masks(options))
+        ]
     )
 
 
@@ -80,6 +87,13 @@ def stores(folder):
 
 def evaluation_path(stage, dataset, backbone, probe, seed):
     return f"{RESULTS}/{stage}/{dataset}/{backbone}/seed{seed}/{probe}.parquet"
+
+
+MASKS = f"{RESULTS}/masks/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}"
+
+
+def masks_option(wildcards, output):
+    return f"--masks {shlex.quote(output.masks)}"
 
 
 def every_evaluation(stage):

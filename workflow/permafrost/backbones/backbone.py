@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .contract import InputPlan
+from .layers import Dense, choose_layers
 from .outputs import pool_output
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor, dtype, nn
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Backbone:
     weights_sha256 : digest of the weights file, None where there is none.
     notes : what was adapted on the way, for the record.
     packages : names of packages whose version matters.
+    dense : describes the layers of the module; called only when maps are wanted.
+    layers : layers whose maps are made, coarse to fine; none until `make_maps`.
     """
 
     module: nn.Module
@@ -55,6 +58,8 @@ class Backbone:
     weights_sha256: str | None = None
     notes: dict = field(default_factory=dict)
     packages: tuple[str, ...] = ("torch",)
+    dense: Callable[[], Dense] | None = None
+    layers: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> int:
@@ -62,12 +67,26 @@ class Backbone:
         held = {id(tensor): tensor for tensor in self.module.parameters()}
         return sum(tensor.numel() for tensor in held.values())
 
+    def make_maps(self, wanted: Sequence[str] | None, kind: dtype) -> None:
+        """From now on the forward pass also gives the maps, of type `kind`, of the layers `wanted` or default."""
+        from .hooks import WithMaps
+
+        dense = Dense(self.module) if self.dense is None else self.dense()
+        self.layers = choose_layers(dense, wanted, where=self.where)
+        self.module = WithMaps(self.module, dense, self.layers, kind, where=self.where)
+
     def features(self, batch: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, K)."""
-        return pool_output(
-            self.module(batch),
+        return self.features_and_maps(batch)[0]
+
+    def features_and_maps(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """(B, C, H, W) -> (B, K), and one map (B, C', H', W') for each of `layers`."""
+        output, maps = self.module(batch) if self.layers else (self.module(batch), [])
+        pooled = pool_output(
+            output,
             pooling=self.pooling,
             prefix_tokens=self.prefix_tokens,
             layout=self.layout,
             where=self.where,
         )
+        return pooled, maps

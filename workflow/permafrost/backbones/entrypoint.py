@@ -17,6 +17,7 @@ from ..core.identity import file_digest
 from .backbone import Backbone, Resources
 from .checkpoint import check_finite
 from .contract import InputPlan
+from .declared import declared_dense
 from .outputs import LAYOUTS
 from .randomness import isolated_seed
 
@@ -66,6 +67,7 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
         prefix_tokens=int(getattr(module, "num_prefix_tokens", 0)),
         layout=layout,
         weights_sha256=file_digest(weights) if weights is not None else None,
+        dense=lambda: declared_dense(module, layout, where),
     )
 
 

@@ -7,15 +7,23 @@ from torch import nn
 
 from .backbone import Backbone, Resources
 from .contract import InputPlan
+from .windows import WindowStatistics, window_dense
 
 OPTIONS = frozenset()
+# windows of the dense maps, in pixels
+_STRIDES = (32, 16, 8, 4)
 
 
 class ImageStatistics(nn.Module):
-    """Mean, standard deviation (n - 1), maximum and minimum of each channel, in this order."""
+    """Mean, standard deviation (n - 1), maximum and minimum of each channel, in this order.
+
+    Layers that make the same of windows are added when maps are wanted.
+    """
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(B, C, H, W) -> (B, 4C)."""
+        for windows in self.children():
+            windows(images)
         spread = images.std(dim=(2, 3), correction=int(images.shape[2] * images.shape[3] > 1))
         return torch.cat(
             [images.mean(dim=(2, 3)), spread, images.amax(dim=(2, 3)), images.amin(dim=(2, 3))],
@@ -29,4 +37,10 @@ def wants(entry: dict, where: str) -> dict:
 
 
 def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
-    return Backbone(ImageStatistics(), plan, resources.where)
+    module, where = ImageStatistics(), resources.where
+    return Backbone(
+        module,
+        plan,
+        where,
+        dense=lambda: window_dense(module, _STRIDES, WindowStatistics, where),
+    )

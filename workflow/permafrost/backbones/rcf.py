@@ -6,6 +6,8 @@ The same numbers as ``torchgeo.models.RCF`` with the same seed, but the seed is 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -14,11 +16,14 @@ from torch import nn
 from ..core.errors import PermafrostError
 from .backbone import Backbone, Resources
 from .contract import InputPlan
+from .windows import WindowMeans, window_counts, window_dense, window_sums
 
 OPTIONS = frozenset({"features", "kernel_size", "bias", "mode", "seed"})
 
 # images, and places in them, filtered at a time: what fits in a core's cache, or fills a GPU
 _AT_ONCE = {"cpu": (1, 4096), "cuda": (16, 65536)}
+# windows of the dense maps, in pixels: finer ones would make maps of 512 features many times as large as images
+_STRIDES = (64, 32, 16, 8)
 
 
 class RandomConvolutions(nn.Module):
@@ -27,6 +32,9 @@ class RandomConvolutions(nn.Module):
     No map of responses is ever whole in memory: they are made and averaged strip by strip. The second
     half follows from ``relu(-y) = relu(y) - y`` and the mean of y, which is the filters' response to the
     mean patch.
+
+    Layers that average the responses over windows are added when maps are wanted. There, the pixels at the
+    edge, round which no patch is whole, have the response of the nearest pixel round which one is.
 
     Parameters
     ----------
@@ -43,6 +51,13 @@ class RandomConvolutions(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(B, C, H, W) -> (B, F)."""
         together, places = _AT_ONCE[images.device.type]
+        windows = list(self.children())
+        if windows:
+            cell = math.gcd(*(one.size for one in windows))
+            sums = torch.cat([self._cells(part, cell, places) for part in images.split(together)])
+            counts = window_counts(*images.shape[2:], cell, images)
+            for one in windows:
+                one(sums, counts, cell)
         return torch.cat([self._means(part, places) for part in images.split(together)])
 
     def _means(self, images: torch.Tensor, places: int) -> torch.Tensor:
@@ -56,6 +71,34 @@ class RandomConvolutions(nn.Module):
         # rounding may leave a mean of nothing just below zero
         negative = (positive - mean).clamp_min(0)
         return torch.cat([positive, negative], dim=1).float()
+
+    def _cells(self, images: torch.Tensor, cell: int, places: int) -> torch.Tensor:
+        """Sums of both halves of the responses over windows of `cell` pixels: (b, F, rows, columns)."""
+        height, width = images.shape[2:]
+        before, after = (self.kernel_size - 1) // 2, self.kernel_size // 2
+        filters = self.filters.unflatten(
+            1, (images.shape[1], self.kernel_size, self.kernel_size)
+        ).contiguous()
+        step = cell * max(1, places // (cell * width))
+        strips = []
+        for top in range(0, height, step):
+            # responses exist for rows from `before` to `height - after`, exclusive
+            bottom = min(top + step, height)
+            first = min(max(top, before), height - after - 1)
+            last = max(min(bottom, height - after), first + 1)
+            strip = images[:, :, first - before : last + after]
+            responses = F.conv2d(strip, filters, self.biases[:, 0])
+            responses = F.pad(
+                responses,
+                (before, after, max(0, first - top), max(0, bottom - last)),
+                mode="replicate",
+            )[:, :, max(0, top - first) : max(0, top - first) + bottom - top]
+            strips.append(
+                torch.cat(
+                    [window_sums(responses.relu(), cell), window_sums((-responses).relu(), cell)], 1
+                )
+            )
+        return torch.cat(strips, dim=2)
 
 
 def wants(entry: dict, where: str) -> dict:
@@ -84,7 +127,10 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
         raise PermafrostError(
             f"unknown mode {mode!r}, known: gaussian, empirical", where=resources.where
         )
-    return Backbone(RandomConvolutions(filters, entry.get("bias", -1.0)), plan, resources.where)
+    module, where = RandomConvolutions(filters, entry.get("bias", -1.0)), resources.where
+    return Backbone(
+        module, plan, where, dense=lambda: window_dense(module, _STRIDES, WindowMeans, where)
+    )
 
 
 def train_patches(

@@ -20,7 +20,18 @@ KINDS = {
 
 #: keys that entries of every kind may have
 COMMON = frozenset(
-    {"kind", "title", "description", "licence", "citation", "url", "runtime", "input", "files"}
+    {
+        "kind",
+        "title",
+        "description",
+        "licence",
+        "citation",
+        "url",
+        "runtime",
+        "input",
+        "files",
+        "layers",
+    }
 )
 
 

@@ -11,6 +11,7 @@ from .backbone import Backbone, Resources
 from .checkpoint import check_finite, load_into, read_state_dict
 from .contract import InputPlan
 from .randomness import isolated_seed
+from .timm_layers import timm_dense
 
 OPTIONS = frozenset({"model", "weights", "pooling", "seed", "options"})
 SOURCES = ("random", "pretrained", "file")
@@ -73,14 +74,19 @@ def pooled(model: nn.Module, pooling: str | None) -> dict:
 
     What the tokens are is the model's own description: ``num_prefix_tokens`` and ``output_fmt``.
     """
+
+    def dense():
+        return timm_dense(model)
+
     if pooling is None:
-        return {"module": model}
+        return {"module": model, "dense": dense}
     layout = getattr(model, "output_fmt", "NCHW")
     return {
         "module": Features(model),
         "pooling": pooling,
         "prefix_tokens": int(getattr(model, "num_prefix_tokens", 0)),
         "layout": str(getattr(layout, "value", layout)),
+        "dense": dense,
     }
 
 

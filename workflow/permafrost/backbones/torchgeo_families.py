@@ -11,6 +11,7 @@ from torch import nn
 from ..core.errors import PermafrostError
 from .contract import InputPlan
 from .timm_models import pooled
+from .torchgeo_layers import croma_dense, plain_dense, swin_dense, transformer_dense
 
 # centre and width in nm of Sentinel-2's bands as Copernicus-FM was trained with them
 # (Wang et al. 2025, arXiv:2503.11849); widths of other sensors are given in the entry
@@ -32,6 +33,8 @@ _SENTINEL2_WIDTHS = {
 _CROMA_BANDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
 # channel numbers of radar in Panopticon, orbit direction not told
 _PANOPTICON_RADAR = {"vv": -1.0, "vh": -2.0, "hh": -3.0, "hv": -4.0}
+# side in pixels of Copernicus-FM's patches for images of 10 to 30 m
+_COPERNICUSFM_PATCH = 16
 # stands for the wavelength of C-band radar in DOFA's training, in micrometres
 _DOFA_RADAR = 3.75
 
@@ -121,7 +124,7 @@ def _swin_wrap(model, plan, entry, where) -> dict:
         model.features[0][0] = nn.Conv2d(
             len(plan), first.out_channels, first.kernel_size, first.stride
         )
-    return {"module": model}
+    return {"module": model, "dense": lambda: swin_dense(model, "features", last=7)}
 
 
 def _dofa_wrap(model, plan, entry, where) -> dict:
@@ -132,6 +135,7 @@ def _dofa_wrap(model, plan, entry, where) -> dict:
     return {
         "module": Called(model, lambda m, images: m(images, micrometres)),
         "notes": {"wavelengths_um": micrometres},
+        "dense": lambda: transformer_dense(model, model.patch_embed.kernel_size),
     }
 
 
@@ -164,11 +168,14 @@ def _copernicusfm_wrap(model, plan, entry, where) -> dict:
 
     def call(module, images):
         unknown = torch.full((len(images), 4), float("nan"), device=images.device)
-        return module(images, unknown, wavelengths=centres, bandwidths=widths, kernel_size=16)
+        return module(
+            images, unknown, wavelengths=centres, bandwidths=widths, kernel_size=_COPERNICUSFM_PATCH
+        )
 
     return {
         "module": Called(model, call),
         "notes": {"wavelengths_nm": centres, "bandwidths_nm": [float(width) for width in widths]},
+        "dense": lambda: transformer_dense(model, _COPERNICUSFM_PATCH),
     }
 
 
@@ -180,16 +187,27 @@ def _croma_wrap(model, plan, entry, where) -> dict:
             remedy="leave input.bands out, with input.missing: zero where the dataset lacks some",
         )
     key = {None: "optical_GAP", "mean": "optical_encodings"}[_pooling(entry, (None, "mean"), where)]
-    return {"module": Called(model, lambda m, images: m(x_optical=images)[key])}
+    return {
+        "module": Called(model, lambda m, images: m(x_optical=images)[key]),
+        "dense": lambda: croma_dense(model),
+    }
 
 
-def _plain_wrap(model, plan, entry, where) -> dict:
-    _pooling(entry, (None, "mean"), where)
-    return {"module": model}
+def _plain_wrap(*layers: str):
+    """A network that takes an image and nothing else, and whose `layers` return maps."""
+
+    def wrap(model, plan, entry, where) -> dict:
+        _pooling(entry, (None, "mean"), where)
+        return {"module": model, "dense": lambda: plain_dense(model, layers)}
+
+    return wrap
 
 
 def _deo_wrap(model, plan, entry, where) -> dict:
-    return {**_plain_wrap(model, plan, entry, where), "layout": "NHWC"}
+    _pooling(entry, (None, "mean"), where)
+    # torchgeo takes the first stages' own convolution away, so that all is one place further on
+    dense = {"dense": lambda: swin_dense(model, "feat_extr.features", last=6)}
+    return {"module": model, "layout": "NHWC", **dense}
 
 
 _TIMM = Family(_timm_arguments, _timm_wrap)
@@ -245,12 +263,14 @@ FAMILIES = {
             if weights
             else {"in_channels": len(plan), **({"image_size": plan.side} if plan.side else {})}
         ),
-        _plain_wrap,
+        # a ResNet-50 without its last stage; the fourth map is that of its stem
+        _plain_wrap("backbone.layer3", "backbone.layer2", "backbone.layer1", "backbone.maxpool"),
         {"size": 320},
     ),
     "deo_base": Family(lambda plan, _: {}, _deo_wrap),
     "tilenet": Family(
-        lambda plan, weights: {} if weights else {"in_channels": len(plan)}, _plain_wrap
+        lambda plan, weights: {} if weights else {"in_channels": len(plan)},
+        _plain_wrap("layer5", "layer4", "layer3", "layer2"),
     ),
 }
 

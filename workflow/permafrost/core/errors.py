@@ -21,7 +21,9 @@ class PermafrostError(Exception):
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
-        remedy = f". Remedy: {self.remedy}" if self.remedy else ""
+        # a problem may end in a question: did you mean …?
+        stop = "" if self.problem.endswith("?") else "."
+        remedy = f"{stop} Remedy: {self.remedy}" if self.remedy else ""
         return f"{place}{self.problem}{remedy}"
 
     def __reduce__(self):

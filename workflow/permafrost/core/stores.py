@@ -3,7 +3,8 @@
 Layout of a store directory::
 
     zarr.json          the group; its attributes hold the seal (below) and what the writer recorded
-    <array>/…          zarr arrays, each chunk compressed and followed by its CRC-32C
+    <array>/…          zarr arrays, each chunk followed by its CRC-32C, most of them compressed; many small
+                       chunks lie one after the other in one file, a shard, with a checked index at its end
     samples.parquet    one row per sample, in the order of the arrays' first axis
 
 The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, the shape and
@@ -13,6 +14,7 @@ type of every array and the SHA-256 of ``samples.parquet``. A store without a se
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +29,8 @@ from .tables import check_fingerprint
 
 SAMPLES = "samples.parquet"
 _SEAL = frozenset({"fingerprint", "count", "arrays", "samples_sha256", "complete"})
+# what a shard's index says of a chunk that was never written
+_NOWHERE = np.uint64(2**64 - 1)
 _REMEDY = "delete the store and run snakemake again"
 
 
@@ -44,20 +48,46 @@ class StoreWriter:
         self.attributes: dict = {}
         self._arrays: dict = {}
 
-    def array(self, name: str, shape, dtype, *, rows_per_chunk: int, compress: bool = True):
-        """A new array, chunked along its first axis; assign to slices of it. Returns a zarr array."""
+    def array(
+        self,
+        name: str,
+        shape,
+        dtype,
+        *,
+        rows_per_chunk: int,
+        rows_per_shard: int | None = None,
+        compress: bool = True,
+    ):
+        """A new array, chunked along its first axis; assign to slices of it. Returns a zarr array.
+
+        Parameters
+        ----------
+        rows_per_chunk : samples that are read and checked together.
+        rows_per_shard : samples per file, a multiple of `rows_per_chunk`; None: every chunk is a file.
+            Assign whole shards: one that is filled bit by bit is written anew each time.
+        compress : with zstd, level 1.
+        """
         from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
         filters = [ZstdCodec(level=1)] if compress else []
         shape = tuple(int(size) for size in shape)
+        rest = tuple(max(1, size) for size in shape[1:])
+        rows = max(1, min(int(rows_per_chunk), max(shape[0], 1)))
+        shards = None
+        if rows_per_shard is not None:
+            if rows_per_shard % rows_per_chunk:
+                raise ValueError(f"{rows_per_shard} rows are no whole chunks of {rows_per_chunk}")
+            # no more than hold all samples
+            shards = (
+                rows * min(rows_per_shard // rows_per_chunk, max(1, -(-shape[0] // rows))),
+                *rest,
+            )
         self._arrays[name] = self.group.create_array(
             name,
             shape=shape,
             dtype=np.dtype(dtype),
-            chunks=(
-                max(1, min(int(rows_per_chunk), max(shape[0], 1))),
-                *(max(1, s) for s in shape[1:]),
-            ),
+            chunks=(rows, *rest),
+            shards=shards,
             serializer=BytesCodec(),
             compressors=[*filters, Crc32cCodec()],
             fill_value=0,
@@ -77,7 +107,7 @@ class StoreWriter:
         for name, (shape, _) in arrays.items():
             if shape[0] != count:
                 raise ValueError(f"array {name} has {shape[0]} rows, samples.parquet {count}")
-            if _stored_chunks(self.folder / name) != self._arrays[name].nchunks:
+            if _stored_chunks(self.folder / name, self._arrays[name]) != self._arrays[name].nchunks:
                 raise ValueError(f"array {name} has rows that were never written")
         self.group.attrs.update(
             {
@@ -144,6 +174,11 @@ class Store:
         """Number of samples in a chunk of the array: the unit that is cheap to read."""
         return self._group[name].chunks[0]
 
+    def shard_rows(self, name: str) -> int:
+        """Number of samples in a file of the array, read in one go: `chunk_rows` where it has no shards."""
+        array = self._group[name]
+        return (array.shards or array.chunks)[0]
+
     def read(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Rows [start, stop) of an array; a damaged chunk is an error that names store and rows."""
         if name not in self:
@@ -181,8 +216,8 @@ class Store:
             try:
                 array = self._group[name]
                 same = list(array.shape) == shape and str(array.dtype) == dtype
-                # counting files is cheap and finds what a lost chunk would hide behind fill values
-                complete = _stored_chunks(self.path / name) == array.nchunks
+                # counting is cheap and finds what a lost chunk would hide behind fill values
+                complete = _stored_chunks(self.path / name, array) == array.nchunks
             except Exception as error:
                 raise self._refuse(f"array {name!r} is missing or damaged") from error
             if not (same and complete):
@@ -194,6 +229,18 @@ class Store:
         return PermafrostError(problem, where=self.path, remedy=_REMEDY)
 
 
-def _stored_chunks(folder: Path) -> int:
+def _stored_chunks(folder: Path, array) -> int:
+    """Number of chunks in the files of an array, by the indices of its shards where it has some."""
     chunks = folder / "c"
-    return sum(1 for entry in chunks.rglob("*") if entry.is_file()) if chunks.is_dir() else 0
+    files = [entry for entry in chunks.rglob("*") if entry.is_file()] if chunks.is_dir() else []
+    if array.shards is None:
+        return len(files)
+    return sum(_chunks_of_shard(file, array.shards[0] // array.chunks[0]) for file in files)
+
+
+def _chunks_of_shard(file: Path, places: int) -> int:
+    """Chunks that a shard holds: its index, (offset, length) of each place and a CRC-32C, ends the file."""
+    with open(file, "rb") as stream:
+        stream.seek(-(16 * places + 4), os.SEEK_END)
+        index = np.frombuffer(stream.read(16 * places), "<u8").reshape(places, 2)
+    return int((index[:, 1] != _NOWHERE).sum())

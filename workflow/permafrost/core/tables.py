@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,37 @@ from .identity import canonical_json
 from .outputs import whole_file
 
 KEY = b"permafrost"
+
+
+def _spare_pandas() -> None:
+    """Let pyarrow find no pandas when it looks for it, once per process.
+
+    The first time pyarrow makes an array of a list, or is asked for a table, it imports pandas if
+    that is installed, to see whether it was handed one of its objects: a second of start-up and
+    80 MB for every light stage, and this library has no such objects. It looks once, so it is made
+    to look now, while `import pandas` fails. A process that has pandas already pays nothing and is
+    left alone, and one that imports it later still can: whatever in pyarrow needs pandas (reading
+    into data frames, writing them) imports it by itself and from then on knows its objects again.
+    """
+    if "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas:
+    """An importer that hides pandas, and only pandas."""
+
+    @staticmethod
+    def find_spec(name: str, path=None, target=None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("hidden from pyarrow", name=name)
+
+
+_spare_pandas()
 
 
 def write_table(path, table: pa.Table, metadata: dict) -> None:

@@ -26,10 +26,24 @@ def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarr
 
 
 def check_classes(
-    classes: Sequence[str], counts: dict[str, np.ndarray], *, allow_missing: bool, where: object
+    classes: Sequence[str],
+    counts: dict[str, np.ndarray],
+    *,
+    dead: Sequence[int] = (),
+    allow_missing: bool,
+    where: object,
 ) -> None:
-    """Refuse a dataset with a class that train does not hold: no probe could ever name it."""
-    missing = [name for name, count in zip(classes, counts["train"], strict=True) if count == 0]
+    """Refuse a dataset with a class that train does not hold: no probe could ever name it.
+
+    Parameters
+    ----------
+    dead : ids of classes declared dead, which nobody expects a probe to name.
+    """
+    missing = [
+        name
+        for number, name in enumerate(classes)
+        if not counts["train"][number] and number not in dead
+    ]
     if missing and not allow_missing:
         elsewhere = [
             name
@@ -45,9 +59,9 @@ def check_classes(
         )
 
 
-def dead_classes(counts: dict[str, np.ndarray]) -> list[int]:
-    """Ids of classes that no split holds."""
-    return np.flatnonzero(sum(counts.values()) == 0).tolist()
+def dead_classes(counts: dict[str, np.ndarray], declared: Sequence[int] = ()) -> list[int]:
+    """Ids of classes that are not scored: declared dead, or held by no split."""
+    return sorted({*declared, *np.flatnonzero(sum(counts.values()) == 0).tolist()})
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .georeference import Georeference, georeference
 from .records import Decoded
 
 #: conversion -> what the entry permits by naming it
@@ -25,7 +26,16 @@ CONVERSIONS = {
 
 
 class UnreadableImage(Exception):
-    """One image that cannot be used, and why; collected by `prepare` into one error."""
+    """One image that cannot be used, and why; collected by `prepare` into one error.
+
+    Parameters
+    ----------
+    remedy : what would make it usable, where that is not the same for every image.
+    """
+
+    def __init__(self, problem: str, *, remedy: str | None = None) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,7 @@ def image_format(data: bytes) -> str | None:
 
 
 def decode_image(data: bytes, decoding: Decoding) -> Decoded:
-    """Pixels (C, H, W) in their native type, with lon/lat where the file is georeferenced.
+    """Pixels (C, H, W) in their native type, with the georeference of the file.
 
     Raises
     ------
@@ -82,7 +92,7 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
     try:
         if kind == "tiff":
             return read_tiff(data, decoding)
-        if kind == "png" and _is_deep_colour_png(data):
+        if kind == "png" and is_deep_colour_png(data):
             return Decoded(_fit_bands(_deep_png(data), decoding, alpha=None))
         return Decoded(_pillow(data, decoding))
     except UnreadableImage:
@@ -90,23 +100,6 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
     # decoders fail in many ways on damaged bytes; each means the same here
     except Exception as error:
         raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-
-
-def decode_mask(data: bytes) -> np.ndarray:
-    """(H, W) of a one-channel image as it is stored; palette indices are the labels."""
-    from PIL import Image
-
-    if image_format(data) == "tiff":
-        image = read_tiff(data, Decoding(bands=1, nodata_declared=True)).image
-        return image[0]
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            array = np.asarray(image)
-    except Exception as error:
-        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-    if array.ndim != 2:
-        raise UnreadableImage(f"a mask needs one channel, this has {array.shape[-1]}")
-    return array
 
 
 def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
@@ -130,7 +123,7 @@ def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
     return _fit_bands(array, decoding, alpha=alpha)
 
 
-def _is_deep_colour_png(data: bytes) -> bool:
+def is_deep_colour_png(data: bytes) -> bool:
     """16 bits per channel and more than one channel: Pillow would cut these to 8 bits in silence."""
     return data[24] == 16 and data[25] in (2, 4, 6)
 
@@ -142,14 +135,14 @@ def _deep_png(data: bytes) -> np.ndarray:
 
 
 def read_tiff(data: bytes, decoding: Decoding) -> Decoded:
-    """All bands of a TIFF with one page; lon/lat of its centre where it has a CRS."""
+    """All bands of a TIFF with one page, with its georeference where it has one."""
     from rasterio.enums import ColorInterp
 
-    with _open_tiff(data) as dataset:
+    with open_tiff(data) as dataset:
         if len(dataset.subdatasets) > 1:
             raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
         array = dataset.read()
-        lon, lat = centre_lonlat(dataset)
+        place = georeference(dataset)
         nodata, interpretation = dataset.nodata, dataset.colorinterp
     if interpretation[0] == ColorInterp.palette:
         raise UnreadableImage("has a palette; store colours or labels instead")
@@ -161,31 +154,20 @@ def read_tiff(data: bytes, decoding: Decoding) -> Decoded:
             f" nodata: {{value: {nodata:g}, fill: 0}}, or nodata: keep"
         )
     alpha = -1 if interpretation[-1] == ColorInterp.alpha else None
-    return Decoded(_fit_bands(array, decoding, alpha=alpha), lon=lon, lat=lat)
+    return Decoded(_fit_bands(array, decoding, alpha=alpha), place=place)
 
 
-def centre_lonlat(dataset) -> tuple[float | None, float | None]:
-    """lon, lat (WGS 84) of the centre of an open rasterio dataset; None without a CRS."""
-    if dataset.crs is None or dataset.transform.is_identity:
-        return None, None
-    from rasterio.warp import transform
-
-    x, y = dataset.transform @ (dataset.width / 2, dataset.height / 2)
-    (lon,), (lat,) = transform(dataset.crs, "EPSG:4326", [x], [y])
-    return float(lon), float(lat)
-
-
-def tiff_lonlat(data: bytes) -> tuple[float | None, float | None]:
-    """lon, lat from the header of a TIFF, without decoding its pixels."""
+def tiff_place(data: bytes) -> Georeference:
+    """The georeference in the header of a TIFF, without decoding its pixels."""
     try:
-        with _open_tiff(data) as dataset:
-            return centre_lonlat(dataset)
+        with open_tiff(data) as dataset:
+            return georeference(dataset)
     except Exception as error:
         raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
 
 
 @contextlib.contextmanager
-def _open_tiff(data: bytes):
+def open_tiff(data: bytes):
     import warnings
 
     import rasterio

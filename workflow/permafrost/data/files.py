@@ -23,8 +23,9 @@ _REMEDY = "repack the data without it"
 
 
 class Members(Protocol):
-    """Files by their name with forward slashes, relative to the place; sorted."""
+    """Files by their name with forward slashes, relative to their place; sorted."""
 
+    place: Path
     names: list[str]
 
     def read(self, name: str) -> bytes: ...
@@ -93,7 +94,7 @@ class DirectoryMembers:
     """Regular files below a directory. Links are refused: they may lead anywhere."""
 
     def __init__(self, path: Path, where: object) -> None:
-        self.path = path
+        self.place = path
         found: list[str] = []
         for folder, folders, files in os.walk(path):
             folders[:] = sorted(name for name in folders if not is_junk(name))
@@ -109,13 +110,14 @@ class DirectoryMembers:
         self.names = sorted(found)
 
     def read(self, name: str) -> bytes:
-        return (self.path / name).read_bytes()
+        return (self.place / name).read_bytes()
 
 
 class ZipMembers:
     """Members of a zip archive; every read is checked by the archive's CRC-32."""
 
     def __init__(self, path: Path, where: object) -> None:
+        self.place = path
         self._archive = zipfile.ZipFile(path)
         self._infos: dict[str, zipfile.ZipInfo] = {}
         names = []
@@ -140,6 +142,7 @@ class TarMembers:
     """Members of a tar archive. A compressed one is spooled once into an unnamed temporary file."""
 
     def __init__(self, path: Path, where: object) -> None:
+        self.place = path
         with tarfile.open(path) as archive:
             plain = _is_plain(path)
             self._places: dict[str, tuple[int, int]] = {}

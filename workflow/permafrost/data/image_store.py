@@ -24,6 +24,11 @@ SAMPLES_SCHEMA = pa.schema(
 )
 
 
+#: further columns where at least one image of the dataset has a georeference: ``EPSG:…`` or WKT, and
+#: (a, b, c, d, e, f) with x = a·column + b·row + c and y = d·column + e·row + f
+GEOREFERENCE = [("crs", pa.string()), ("transform", pa.list_(pa.float64(), 6))]
+
+
 @dataclass(frozen=True)
 class ImageChunk:
     """Consecutive images of a store.

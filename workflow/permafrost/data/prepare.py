@@ -10,6 +10,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
+from permafrost.core.splits import SPLITS
 from permafrost.core.stores import StoreWriter, write_store
 
 from .audit import audit_splits
@@ -17,10 +18,11 @@ from .bands import select_bands
 from .card import write_card
 from .classes import check_classes, class_counts, dead_classes
 from .decode import UnreadableImage, no_truncated_images
-from .records import SPLITS, Record, Source
+from .masks import check_options, declared_dead
+from .records import Record, Source
 from .sources import open_source
 from .splits import SplitPlan, make_splits
-from .stream import Cleaning, Reader, locate_all, read_chunks, refuse_failures
+from .stream import Cleaning, Failure, Reader, locate_all, read_chunks, refuse_failures
 from .units import check_dtype, check_range
 from .writing import Layout, SplitWriter, samples_table, write_labels
 
@@ -35,6 +37,7 @@ class Job:
     records: list[Record]
     plan: SplitPlan
     selected: list[str]
+    dead: list[int]
     workers: int
 
     @property
@@ -47,7 +50,11 @@ class Job:
     def cleaning(self) -> Cleaning:
         source = self.source
         return Cleaning(
-            len(source.bands), len(source.classes), source.ignore_index, self.entry.get("nodata")
+            len(source.bands),
+            len(source.classes),
+            source.ignore_index,
+            self.entry.get("nodata"),
+            self.entry.get("allow_empty_masks", False),
         )
 
 
@@ -92,7 +99,9 @@ def prepare(spec: dict, *, outputs: dict, card_path, fingerprint: str, workers: 
 def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
     """Everything about a dataset that is known without reading pixels, checked."""
     where = f"dataset {name}"
+    check_options(entry, where=where)
     source = open_source(entry, where=where)
+    dead = declared_dead(entry, source.classes, where=where)
     selected = select_bands(source.bands, entry.get("select", "all"))
     records = source.records()
     _check_records(records, where)
@@ -101,7 +110,7 @@ def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
         records = locate_all(source, records, workers, where=where)
     plan = make_splits(records, options, name=name, where=where)
     names = [source.bands[i].name for i in selected]
-    job = Job(name, entry, source, records, plan, names, workers)
+    job = Job(name, entry, source, records, plan, names, dead, workers)
     if source.task != "segmentation":
         _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
     return job
@@ -139,7 +148,7 @@ def _first_layout(job: Job) -> Layout:
             decoded = cleaning(job.source.decode(int(position)))
             break
         except UnreadableImage as failure:
-            failures.append((job.records[position].sample_id, str(failure)))
+            failures.append(Failure.of(job.records[position], failure))
     else:
         refuse_failures(failures, total=len(positions), where=job.where)
     for band in job.source.bands:
@@ -169,9 +178,12 @@ def _write_stores(job: Job, writers: dict, outputs: dict, fingerprint: str) -> d
             raise _Larger
         records = {split: writers[split].placed(job.of(split)) for split in SPLITS}
         card = _card(job, writers, records, fingerprint)
+        georeferenced = any(writer.georeferenced for writer in writers.values())
         for split, store in stores.items():
             write_labels(store, records[split], job.source.task)
-            store.samples(samples_table(records[split], writers[split].sizes))
+            store.samples(
+                samples_table(records[split], writers[split], georeferenced=georeferenced)
+            )
             store.attributes.update(dataset=job.name, split=split, task=job.source.task)
     return card
 
@@ -190,8 +202,11 @@ def _read_pixels(job: Job, writers: dict, stores: dict[str, StoreWriter]) -> Non
 
 def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
     source, entry, plan = job.source, job.entry, job.plan
+    ignored = dict.fromkeys(SPLITS)
     if source.task == "segmentation":
-        counts = {split: writers[split].pixel_counts for split in SPLITS}
+        pixels = {split: writers[split].pixel_counts for split in SPLITS}
+        counts = {split: pixels[split][:-1] for split in SPLITS}
+        ignored = {split: int(pixels[split][-1]) for split in SPLITS}
         _check_counts(job, counts)
     else:
         counts = {split: _label_counts(job, split) for split in SPLITS}
@@ -205,8 +220,10 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
         "selected": job.selected,
         "classes": list(source.classes),
         "ignore_index": source.ignore_index,
-        "dead_classes": dead_classes(counts),
-        "splits": {split: _split_card(records[split], counts[split]) for split in SPLITS},
+        "dead_classes": dead_classes(counts, job.dead),
+        "splits": {
+            split: _split_card(records[split], counts[split], ignored[split]) for split in SPLITS
+        },
         "split_method": plan.method,
         "split_seed": plan.seed,
         # coordinates may have turned up only in the files
@@ -237,11 +254,13 @@ def _band_cards(job: Job, statistics) -> list[dict]:
     return cards
 
 
-def _split_card(records: list[Record], counts: np.ndarray) -> dict:
+def _split_card(records: list[Record], counts: np.ndarray, ignored: int | None) -> dict:
+    """Counts are of images, for segmentation of pixels, of which `ignored` have no label."""
     groups = {record.group_id for record in records} - {None}
     return {
         "count": len(records),
         "class_counts": counts.tolist(),
+        "ignored_pixels": ignored,
         "groups": len(groups) or None,
     }
 
@@ -254,6 +273,7 @@ def _check_counts(job: Job, counts: dict[str, np.ndarray]) -> None:
     check_classes(
         job.source.classes,
         counts,
+        dead=job.dead,
         allow_missing=job.entry.get("allow_missing_classes", False),
         where=job.where,
     )

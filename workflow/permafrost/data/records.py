@@ -8,8 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from .bands import Band
-
-SPLITS = ("train", "val", "test")
+from .georeference import NOWHERE, Georeference
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Pixels (C, H, W) of one record; its mask (H, W); where the file itself says it lies."""
+    """Pixels (C, H, W) of one record; its mask (H, W) of class ids; where its file says it lies."""
 
     image: np.ndarray
     mask: np.ndarray | None = None
-    lon: float | None = None
-    lat: float | None = None
+    mask_name: str | None = None
+    """The file of the mask, for messages; None where it has none."""
+    place: Georeference = NOWHERE
     filled: np.ndarray | None = None
     """(C, H, W) bool, True where a declared nodata value was replaced; None where none was."""
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
+from permafrost.core.splits import SPLITS
 
-from .records import SPLITS, Record
+from .records import Record
 
 METHODS = ("given", "random", "group", "block")
 KM_PER_DEGREE = 111.195

@@ -21,6 +21,19 @@ BATCH = 16
 
 
 @dataclass(frozen=True)
+class Failure:
+    """An image that cannot be used: which, why, and what would make it usable, where that is known."""
+
+    sample_id: str
+    why: str
+    remedy: str | None = None
+
+    @classmethod
+    def of(cls, record: Record, error: UnreadableImage) -> Failure:
+        return cls(record.sample_id, str(error), error.remedy)
+
+
+@dataclass(frozen=True)
 class Cleaning:
     """What every image of a dataset must satisfy, and the pixels that are no data.
 
@@ -28,13 +41,14 @@ class Cleaning:
     ----------
     nodata : None, ``"keep"``, or ``{"value": number or "nan", "fill": number}``.
     dtype : type of all images; None while it is not settled.
-    mask_dtype : type of all masks; None for tasks without.
+    empty_masks : whether a mask may hold nothing but the ignore value.
     """
 
     bands: int
     classes: int
     ignore_index: int | None
     nodata: dict | str | None
+    empty_masks: bool = False
     dtype: np.dtype | None = None
 
     def __call__(self, decoded: Decoded) -> Decoded:
@@ -52,7 +66,7 @@ class Cleaning:
                 ' e.g. nodata: {value: "nan", fill: 0})'
             )
         if decoded.mask is not None:
-            self._check_mask(decoded.mask, image.shape[1:])
+            self._check_mask(decoded, image.shape[1:])
         return replace(decoded, image=image, filled=filled)
 
     def _fill(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -66,28 +80,45 @@ class Cleaning:
             raise UnreadableImage(f"cannot hold the nodata fill {fill} in {image.dtype}")
         return np.where(gone, np.array(fill, image.dtype), image), gone
 
-    def _check_mask(self, mask: np.ndarray, shape: tuple[int, ...]) -> None:
+    def _check_mask(self, decoded: Decoded, shape: tuple[int, ...]) -> None:
+        mask = decoded.mask
+        name = f"its mask {decoded.mask_name}" if decoded.mask_name else "its mask"
         if mask.shape != shape:
-            raise UnreadableImage(f"has a mask of {mask.shape} for an image of {shape}")
-        values = np.unique(mask)
-        foreign = values[(values < 0) | (values >= self.classes) & (values != self.ignore_index)]
-        if len(foreign):
+            raise UnreadableImage(f"{name} is {_size(mask.shape)} pixels, the image {_size(shape)}")
+        labelled = (mask >= 0) & (mask < self.classes)
+        ignored = (
+            np.zeros_like(labelled) if self.ignore_index is None else mask == self.ignore_index
+        )
+        if not (labelled | ignored).all():
+            values = np.unique(mask[~(labelled | ignored)])
+            more = f" and {len(values) - 5} more" if len(values) > 5 else ""
             raise UnreadableImage(
-                f"has mask values {foreign[:5].tolist()}: neither a class below {self.classes}"
-                f" nor the ignore value {self.ignore_index}"
+                f"{name} holds the values {', '.join(map(str, values[:5]))}{more}: no class id below"
+                f" {self.classes}, nor the ignore value ({self.ignore_index})",
+                remedy="declare what these values mean: classes, mask_values, ignore_index",
             )
+        if not self.empty_masks and not labelled.any():
+            raise UnreadableImage(
+                f"{name} has no labelled pixel",
+                remedy="set allow_empty_masks: true to keep images without a label",
+            )
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 @dataclass
 class Batch:
-    """Up to `BATCH` decoded images and what was learned of them; failures as (sample_id, why)."""
+    """Up to `BATCH` decoded images and what was learned of them."""
 
     positions: list[int]
     decoded: list[Decoded] = field(default_factory=list)
-    failures: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     hashes: ImageHashes | None = None
     statistics: BandStatistics | None = None
     pixel_counts: np.ndarray | int = 0
+    """(K + 1,) labelled pixels of each class, then the ignored ones."""
 
 
 class Reader:
@@ -110,7 +141,7 @@ class Reader:
             try:
                 batch.decoded.append(self.cleaning(self.source.decode(position)))
             except UnreadableImage as failure:
-                batch.failures.append((self.records[position].sample_id, str(failure)))
+                batch.failures.append(Failure.of(self.records[position], failure))
         if not batch.failures:
             batch.hashes = hash_images([decoded.image for decoded in batch.decoded])
             if self.measure:
@@ -129,11 +160,12 @@ class Reader:
         return statistics
 
     def _pixel_counts(self, decoded: list[Decoded]) -> np.ndarray:
-        counts = np.zeros(self.cleaning.classes, np.int64)
+        classes = self.cleaning.classes
+        counts = np.zeros(classes + 1, np.int64)
         for one in decoded:
             if one.mask is not None:
-                valid = one.mask[one.mask < self.cleaning.classes].astype(np.int64)
-                counts += np.bincount(valid.ravel(), minlength=len(counts))
+                slots = np.minimum(one.mask, classes).astype(np.intp, copy=False)
+                counts += np.bincount(slots.ravel(), minlength=classes + 1)
         return counts
 
 
@@ -176,30 +208,35 @@ def locate_all(
     source: Source, records: Sequence[Record], workers: int, *, where: object
 ) -> list[Record]:
     """Records with lon and lat from the image files where they have none themselves."""
-    failures: list[tuple[str, str]] = []
+    failures: list[Failure] = []
 
     def place(position: int) -> Record:
         record = records[position]
         try:
             return record if record.lon is not None else record.placed(*source.locate(position))
         except UnreadableImage as failure:
-            failures.append((record.sample_id, str(failure)))
+            failures.append(Failure.of(record, failure))
             return record
 
     with ThreadPoolExecutor(max_workers=max(1, workers)) as executor:
         placed = list(executor.map(place, range(len(records))))
-    refuse_failures(sorted(failures), total=len(records), where=where)
+    refuse_failures(
+        sorted(failures, key=lambda one: one.sample_id), total=len(records), where=where
+    )
     return placed
 
 
-def refuse_failures(failures: Sequence[tuple[str, str]], *, total: int, where: object) -> None:
+def refuse_failures(failures: Sequence[Failure], *, total: int, where: object) -> None:
     """One error that lists the unusable images, the first 20 of them by name."""
     if not failures:
         return
-    shown = "; ".join(f"{name}: {why}" for name, why in failures[:20])
+    shown = "; ".join(f"{failure.sample_id}: {failure.why}" for failure in failures[:20])
     more = f"; and {len(failures) - 20} more" if len(failures) > 20 else ""
+    special = list(dict.fromkeys(one.remedy for one in failures if one.remedy))
+    plain = any(one.remedy is None for one in failures)
+    general = ["repair or remove these files, or correct the entry"] if plain or not special else []
     raise PermafrostError(
         f"{len(failures)} of {total} images cannot be used: {shown}{more}",
         where=where,
-        remedy="repair or remove these files, or correct the entry",
+        remedy="; ".join([*general, *special]),
     )

@@ -12,10 +12,11 @@ from permafrost.core.stores import StoreWriter
 
 from .band_statistics import BandStatistics
 from .classes import label_array
+from .georeference import Georeference
 from .hashes import ImageHashes
-from .image_store import SAMPLES_SCHEMA
+from .image_store import GEOREFERENCE, SAMPLES_SCHEMA
 from .records import Record
-from .stream import Batch
+from .stream import Batch, Failure
 
 CHUNK_BYTES = 6_000_000
 
@@ -47,11 +48,12 @@ class SplitWriter:
 
     def __init__(self, layout: Layout, classes: int) -> None:
         self.layout = layout
-        self.failures: list[tuple[str, str]] = []
+        self.failures: list[Failure] = []
         self.statistics = BandStatistics(layout.bands)
-        self.pixel_counts = np.zeros(classes, np.int64)
+        # the last one counts the ignored pixels
+        self.pixel_counts = np.zeros(classes + 1, np.int64)
         self.sizes: list[tuple[int, int]] = []
-        self.places: list[tuple[float | None, float | None]] = []
+        self.places: list[Georeference] = []
         self._hashes: list[ImageHashes] = []
 
     @property
@@ -67,6 +69,11 @@ class SplitWriter:
     @property
     def hashes(self) -> ImageHashes:
         return ImageHashes.join(self._hashes)
+
+    @property
+    def georeferenced(self) -> bool:
+        """Whether at least one image says where its pixels lie."""
+        return any(place.transform is not None for place in self.places)
 
     def write(self, store: StoreWriter, chunks: Iterable[list[Batch]], count: int, tick) -> None:
         """Write `count` images; `tick(n)` reports progress."""
@@ -101,7 +108,7 @@ class SplitWriter:
     def _remember(self, batch: Batch) -> None:
         self.failures += batch.failures
         self.sizes += [one.image.shape[1:] for one in batch.decoded]
-        self.places += [(one.lon, one.lat) for one in batch.decoded]
+        self.places += [one.place for one in batch.decoded]
         if not batch.failures:
             self._hashes.append(batch.hashes)
             if batch.statistics is not None:
@@ -111,7 +118,7 @@ class SplitWriter:
     def placed(self, records: list[Record]) -> list[Record]:
         """The records with lon and lat from the files where they have none themselves."""
         return [
-            record if record.lon is not None else record.placed(*place)
+            record if record.lon is not None else record.placed(place.lon, place.lat)
             for record, place in zip(records, self.places, strict=True)
         ]
 
@@ -124,17 +131,24 @@ def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
     store.array("labels", labels.shape, labels.dtype, rows_per_chunk=65_536)[:] = labels
 
 
-def samples_table(records: list[Record], sizes: list[tuple[int, int]]) -> pa.Table:
-    """samples.parquet of a store; columns of `SAMPLES_SCHEMA`."""
+def samples_table(
+    records: list[Record], writer: SplitWriter, *, georeferenced: bool = False
+) -> pa.Table:
+    """samples.parquet of a store; columns of `SAMPLES_SCHEMA`, and of `GEOREFERENCE` if asked for."""
     columns = {
-        "height": [height for height, _ in sizes],
-        "width": [width for _, width in sizes],
+        "height": [height for height, _ in writer.sizes],
+        "width": [width for _, width in writer.sizes],
         **{
             name: [getattr(record, name) for record in records]
             for name in ("sample_id", "group_id", "lon", "lat", "date")
         },
     }
-    return pa.table({name: columns[name] for name in SAMPLES_SCHEMA.names}, schema=SAMPLES_SCHEMA)
+    schema = SAMPLES_SCHEMA
+    if georeferenced:
+        schema = pa.schema([*SAMPLES_SCHEMA, *GEOREFERENCE])
+        columns["crs"] = [place.crs for place in writer.places]
+        columns["transform"] = [place.transform for place in writer.places]
+    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
 def _padded(arrays: list[np.ndarray], shape: tuple[int, int], dtype, fill) -> np.ndarray:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from ..backbones.backbone import Backbone, Resources
@@ -16,10 +14,13 @@ from ..core.progress import progress
 from ..data.card import read_card
 from ..data.image_store import ImageStore
 from .devices import choose_device, device_name
+from .fetching import fetch
 from .fingerprint import FedImages, tensor_fingerprint
+from .maps import MapWriter, dense_attributes, whole_image
 from .numerics import exact_numerics
 from .prepare import Preparer
-from .reading import Batch, read_batches
+from .reading import read_batches
+from .running import PRECISIONS, Run, batch_outputs, set_up
 from .writing import FeatureWriter, feature_store
 
 #: result-affecting options of extraction and their defaults
@@ -30,50 +31,10 @@ EXTRACTION = {
     "dtype": "float32",
     "precision": "fp32",
     "compile": False,
+    # the maps of layers, which the plan asks for where the task needs them
+    "maps": False,
+    "maps_dtype": "float16",
 }
-PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-@dataclass(frozen=True)
-class Run:
-    """A backbone on a device, and how it is run there."""
-
-    backbone: Backbone
-    prepare: Preparer
-    device: torch.device
-    precision: torch.dtype | None
-    channels_last: bool
-    pad_to: int | None
-
-    def features(self, images: torch.Tensor) -> torch.Tensor:
-        """Prepared (B, C, H, W) -> (B, K) float32, on the device."""
-        count = len(images)
-        if self.pad_to is not None and count < self.pad_to:
-            # a compiled model would be compiled again for the last, smaller batch
-            images = torch.cat([images, images[-1:].expand(self.pad_to - count, -1, -1, -1)])
-        enabled = self.precision is not None
-        with torch.autocast(
-            self.device.type, dtype=self.precision or torch.bfloat16, enabled=enabled
-        ):
-            output = self._forward(images)
-        return output[:count].float()
-
-    def _forward(self, images: torch.Tensor) -> torch.Tensor:
-        try:
-            return self.backbone.features(images)
-        except torch.OutOfMemoryError as error:
-            raise PermafrostError(
-                f"the GPU has not enough memory for a batch of shape {tuple(images.shape)}",
-                where=self.backbone.where,
-                remedy="set runtime.batch_size lower, in the configuration or in the backbone's entry",
-            ) from error
-        except (RuntimeError, AssertionError, ValueError, TypeError, IndexError) as error:
-            reason = " ".join(str(error).split())[:400] or type(error).__name__
-            raise PermafrostError(
-                f"the forward pass failed on a batch of shape {tuple(images.shape)}: {reason}",
-                where=self.backbone.where,
-                remedy="check that input.size and input.bands are what the model can take",
-            ) from error
 
 
 def extract(
@@ -114,6 +75,10 @@ def extract(
     target = choose_device(device)
     if not len(stores["train"]):
         raise PermafrostError("the train split is empty", where=images["train"])
+    dense = {}
+    if extraction["maps"]:
+        plan, note = whole_image(plan)
+        dense = dense_attributes(plan, stores, card_content, where=f"{where} on {spec['dataset']}")
     with exact_numerics(threads):
         resources = Resources(
             where=where,
@@ -123,30 +88,49 @@ def extract(
         )
         backbone = build(entry, plan, resources)
         _check_files(backbone, spec, where)
-        run = _set_up(backbone, extraction, target, batch_size)
+        if extraction["maps"]:
+            backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
+            backbone.notes.update({"crop": note} if note else {})
+        run = set_up(backbone, extraction, target, batch_size)
         attributes = _attributes(spec, extraction, card_content, run, stores["train"])
-        dimension = 0
+        attributes.update(dense)
+        dimension, shapes = 0, ()
         for split, path in outputs.items():
-            dimension = _extract_split(
+            dimension, shapes = _extract_split(
                 run,
                 stores[split],
                 path,
                 fingerprint=fingerprint,
                 attributes={**attributes, "split": split},
-                dtype=extraction["dtype"],
+                extraction=extraction,
                 batch_size=batch_size,
                 workers=workers,
                 dimension=dimension,
+                shapes=shapes,
             )
 
 
 def _extract_split(
-    run, store, path, *, fingerprint, attributes, dtype, batch_size, workers, dimension
-) -> int:
-    """Write the feature store of one split; returns the number of features."""
+    run,
+    store,
+    path,
+    *,
+    fingerprint,
+    attributes,
+    extraction,
+    batch_size,
+    workers,
+    dimension,
+    shapes,
+) -> tuple[int, tuple]:
+    """Write the feature store of one split; returns the number of features, and the shapes of the maps."""
     where = f"{run.backbone.where} on {attributes['dataset']} ({attributes['split']})"
+    count, names, maps = len(store), store.samples["sample_id"], None
     with feature_store(path, fingerprint=fingerprint) as writer:
-        sink = FeatureWriter(writer, len(store), dtype, store.samples["sample_id"], where)
+        if extraction["maps"]:
+            layers, dtype = run.backbone.layers, extraction["maps_dtype"]
+            maps = MapWriter(writer, count, layers, shapes, dtype, names, where)
+        sink = FeatureWriter(writer, count, extraction["dtype"], names, where, maps)
         label = f"{attributes['backbone']} on {attributes['dataset']}/{attributes['split']}"
         with progress(total=len(store), label=label, unit="image") as bar:
             try:
@@ -157,7 +141,7 @@ def _extract_split(
                     workers=workers,
                     pin=run.device.type == "cuda",
                 ):
-                    sink.put(_fetch(batch_features(run, batch)))
+                    sink.put(fetch(*batch_outputs(run, batch)))
                     bar.update(len(batch))
                 gates = sink.finish(dimension)
             finally:
@@ -169,58 +153,10 @@ def _extract_split(
             ] = labels
         writer.samples(store.samples)
         writer.attributes.update({**attributes, "feature_dim": sink.dimension, "gates": gates})
-    return sink.dimension
-
-
-@torch.inference_mode()
-def batch_features(run: Run, batch: Batch) -> torch.Tensor:
-    """(n, K) float32 on the device, in the order of the batch, whatever the images' sizes."""
-    groups = [(where, run.prepare(pixels)) for where, pixels in batch.same_sizes()]
-    if len(groups) == 1:
-        return run.features(groups[0][1])
-    order = torch.from_numpy(np.argsort(np.concatenate([where for where, _ in groups])))
-    order = order.to(run.device)
-    if run.prepare.plan.size is not None:
-        return run.features(torch.cat([images for _, images in groups])[order])
-    return torch.cat([run.features(images) for _, images in groups])[order]
-
-
-def _fetch(features: torch.Tensor):
-    """A function that returns the features as an array; on a GPU the copy runs meanwhile."""
-    if features.device.type != "cuda":
-        return lambda: features.numpy()
-    host = torch.empty(features.shape, dtype=features.dtype, pin_memory=True)
-    host.copy_(features, non_blocking=True)
-    done = torch.cuda.Event()
-    done.record()
-
-    def wait() -> np.ndarray:
-        done.synchronize()
-        return host.numpy()
-
-    return wait
-
-
-def _set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_size: int) -> Run:
-    precision = PRECISIONS[extraction["precision"]]
-    if precision is torch.float16 and device.type == "cpu":
-        raise PermafrostError(
-            "precision: fp16 needs a GPU", where=backbone.where, remedy="use bf16 or fp32 on a CPU"
-        )
-    # up to twice as fast for convolutions on a CPU and with half precision, no slower for the rest
-    channels_last = device.type == "cpu" or precision is not None
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    backbone.module.to(device, memory_format=layout)
-    if extraction["compile"]:
-        backbone.module = torch.compile(backbone.module)
-    return Run(
-        backbone,
-        Preparer(backbone.plan, device, channels_last=channels_last),
-        device,
-        precision,
-        channels_last,
-        pad_to=batch_size if extraction["compile"] else None,
-    )
+        if maps is not None:
+            maps.copy_masks(store)
+            writer.attributes["layers"] = maps.described()
+    return sink.dimension, maps.shapes if maps is not None else ()
 
 
 def _attributes(spec: dict, extraction: dict, card: dict, run: Run, train: ImageStore) -> dict:
@@ -256,6 +192,11 @@ def _extraction(given: dict, where: str) -> dict:
                 f"unknown key {key!r}, {near_names(key, EXTRACTION)}", where=f"{where}: extraction"
             )
     extraction = {**EXTRACTION, **given}
+    if extraction["maps_dtype"] not in ("float16", "float32"):
+        raise PermafrostError(
+            f"unknown maps_dtype {extraction['maps_dtype']!r}, known: float16, float32",
+            where=f"{where}: extraction",
+        )
     if extraction["precision"] not in PRECISIONS:
         raise PermafrostError(
             f"unknown precision {extraction['precision']!r}, known: {', '.join(PRECISIONS)}",

@@ -12,6 +12,8 @@ import numpy as np
 from ..core.errors import PermafrostError
 from ..core.stores import StoreWriter, write_store
 from .health import CollapseGate, check_finite
+from .maps import MapWriter
+from .rows import Rows
 
 ROWS_PER_CHUNK = 1024
 
@@ -26,19 +28,29 @@ class FeatureWriter:
     dtype : ``float32`` or ``float16``, on disk.
     sample_ids : names of the samples, for errors.
     where : how errors name the backbone.
+    maps : takes the maps that come with the features; None where none come.
     """
 
-    def __init__(self, writer: StoreWriter, count: int, dtype: str, sample_ids, where: str) -> None:
+    def __init__(
+        self,
+        writer: StoreWriter,
+        count: int,
+        dtype: str,
+        sample_ids,
+        where: str,
+        maps: MapWriter | None = None,
+    ) -> None:
         self._writer, self._count, self._dtype = writer, count, np.dtype(dtype)
-        self._sample_ids, self._where = sample_ids, where
-        self._array, self._buffer, self._held, self._written = None, None, 0, 0
+        self._sample_ids, self._where, self._maps = sample_ids, where, maps
+        self._rows: Rows | None = None
+        self._taken = 0
         self._gate = CollapseGate()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._pending: Future | None = None
         self.dimension = 0
 
     def put(self, fetch) -> None:
-        """Queue one batch; `fetch` returns its (n, K) float32 array and may wait for a device.
+        """Queue one batch; `fetch` returns it, see `fetching.Outputs`, and may wait for a device.
 
         Waits for the batch before, so that two are in flight at most.
         """
@@ -48,11 +60,13 @@ class FeatureWriter:
     def finish(self, dimension: int = 0) -> list[str]:
         """Write what is left; returns the gates. `dimension` is the width of a split without samples."""
         self._wait()
-        if self._array is None:
+        if self._rows is None:
             self._begin(dimension)
-        self._flush()
-        if self._written != self._count:
-            raise RuntimeError(f"{self._written} of {self._count} feature rows came")
+        written = self._rows.finish()
+        if written != self._count:
+            raise RuntimeError(f"{written} of {self._count} feature rows came")
+        if self._maps is not None:
+            self._maps.finish()
         return self._gate.gates()
 
     def close(self) -> None:
@@ -64,32 +78,24 @@ class FeatureWriter:
             pending.result()
 
     def _take(self, fetch) -> None:
-        rows = fetch()
-        first = self._written + self._held
+        outputs = fetch()
+        rows, first = outputs.features, self._taken
         self._check(rows, first)
         self._gate.update(rows)
-        if self._array is None:
+        if self._rows is None:
             self._begin(rows.shape[1])
-        while len(rows):
-            part = rows[: len(self._buffer) - self._held]
-            self._buffer[self._held : self._held + len(part)] = part
-            self._held += len(part)
-            rows = rows[len(part) :]
-            if self._held == len(self._buffer):
-                self._flush()
+        self._rows.put(rows)
+        if self._maps is not None:
+            self._maps.put(first, outputs.maps, outputs.finite)
+        self._taken += len(rows)
 
     def _begin(self, dimension: int) -> None:
         self.dimension = dimension
         rows = max(1, min(ROWS_PER_CHUNK, self._count))
-        self._buffer = np.empty((rows, dimension), self._dtype)
-        self._array = self._writer.array(
+        array = self._writer.array(
             "embeddings", (self._count, dimension), self._dtype, rows_per_chunk=rows
         )
-
-    def _flush(self) -> None:
-        if self._held:
-            self._array[self._written : self._written + self._held] = self._buffer[: self._held]
-            self._written, self._held = self._written + self._held, 0
+        self._rows = Rows(array, rows)
 
     def _check(self, rows: np.ndarray, first: int) -> None:
         remedy = (

@@ -63,15 +63,23 @@ def _constants(branches: list[list]) -> dict[str, list]:
     """Key to the constants asked for, of keys by which every one of `branches` fails."""
     found: dict[str, list] = {}
     for causes in branches:
-        for cause in causes:
-            if cause.validator == "const" and len(cause.relative_path) == 1:
-                found.setdefault(cause.relative_path[0], []).append(cause.validator_value)
-            elif cause.validator == "required" and not cause.relative_path:
-                properties = cause.schema.get("properties", {})
-                for key in set(cause.validator_value) - set(cause.instance):
-                    if "const" in properties.get(key, {}):
-                        found.setdefault(key, []).append(properties[key]["const"])
+        for key, value in _constants_missed(causes).items():
+            found.setdefault(key, []).append(value)
     return {key: values for key, values in found.items() if len(values) == len(branches)}
+
+
+def _constants_missed(causes: list) -> dict:
+    """Key to the constant that one alternative asks for, where the value has another, or none."""
+    missed = {}
+    for cause in causes:
+        if cause.validator == "const" and len(cause.relative_path) == 1:
+            missed[cause.relative_path[0]] = cause.validator_value
+        elif cause.validator == "required" and not cause.relative_path:
+            properties = cause.schema.get("properties", {})
+            for key in set(cause.validator_value) - set(cause.instance):
+                if "const" in properties.get(key, {}):
+                    missed[key] = properties[key]["const"]
+    return missed
 
 
 def _is_wrong_type(cause) -> bool:

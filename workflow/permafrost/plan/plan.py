@@ -13,6 +13,7 @@ from permafrost.core.paths import substitute
 
 from .catalogue import Catalogue, result_fields
 from .digests import DigestCache
+from .extraction import extraction_of
 from .probes import KINDS, is_seeded
 from .sources import code_hash
 from .validation import validate
@@ -93,12 +94,17 @@ class Plan:
 
     @functools.cache  # noqa: B019
     def extract(self, dataset: str, backbone: str) -> Job:
+        entry, extraction = extraction_of(
+            self.datasets[dataset]["task"],
+            result_fields(self.backbones[backbone]),
+            self.config["extraction"],
+        )
         return self._job(
             "extract",
             dataset=dataset,
             backbone=backbone,
-            entry=result_fields(self.backbones[backbone]),
-            extraction=self.config["extraction"],
+            entry=entry,
+            extraction=extraction,
             files=self._backbone_files[backbone],
             inputs={"images": self.prepare(dataset).fingerprint},
         )

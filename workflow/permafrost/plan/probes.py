@@ -24,7 +24,14 @@ class ProbeKind:
 KINDS = {
     "knn": ProbeKind("knn", frozenset({"classification", "multilabel"})),
     "linear": ProbeKind("linear", frozenset({"classification", "multilabel"})),
+    "segmentation": ProbeKind("segmentation", frozenset({"segmentation"}), seeded=True),
+    "dense_knn": ProbeKind("dense_knn", frozenset({"segmentation"})),
 }
+
+
+def writes_masks(options: dict) -> bool:
+    """Whether a probe with these options also leaves predicted masks."""
+    return options.get("masks", "none") != "none"
 
 
 def is_seeded(options: dict) -> bool:

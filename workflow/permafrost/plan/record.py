@@ -10,6 +10,7 @@ from permafrost.core.outputs import whole_file
 from permafrost.core.splits import SPLITS
 
 from .plan import Plan
+from .probes import writes_masks
 from .recorded import CURRENT
 
 
@@ -36,7 +37,11 @@ def outputs(plan: Plan, results: str) -> list[dict]:
         dataset, backbone, probe, seed = names
         path = f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"
         labels = {"dataset": dataset, "backbone": backbone, "probe": probe, "seed": seed}
-        add("probe", f"predictions/{path}", plan.probe(*names).fingerprint, **labels)
+        made = plan.probe(*names).fingerprint
+        add("probe", f"predictions/{path}", made, **labels)
+        if writes_masks(plan.probes[probe]):
+            masks = f"masks/{dataset}/{backbone}/seed{seed}/{probe}"
+            add("masks", masks, made, **labels)
         add("bootstrap", f"scores/{path}", plan.bootstrap(*names).fingerprint, **labels)
     for dataset, probe in plan.compared():
         made = plan.compare(dataset, probe).fingerprint

@@ -6,8 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from permafrost.core.errors import PermafrostError
-from permafrost.core.stores import Store
+from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
 
 from .recorded import read_plan
@@ -38,7 +40,10 @@ def delete(paths) -> None:
 
 def _reason(path: Path, expected: str) -> str | None:
     try:
-        if path.suffix == ".zarr":
+        if path.is_dir() and (path / SAMPLES).exists() and not (path / "zarr.json").exists():
+            if pq.read_metadata(path / SAMPLES).metadata[b"fingerprint"] != expected.encode():
+                return "made from another plan"
+        elif path.is_dir():
             Store(path, expect=expected)
         elif path.suffix == ".parquet":
             read_metadata(path, expect=expected)
@@ -46,6 +51,6 @@ def _reason(path: Path, expected: str) -> str | None:
             return "made from another plan"
     except PermafrostError as error:
         return error.problem
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OSError):
         return "not a file of this pipeline"
     return None

@@ -48,7 +48,7 @@ def _validator(schema_name: str):
     schema = load_schema(schema_name)
     check_properties = Draft202012Validator.VALIDATORS["properties"]
     own = {
-        "properties": functools.partial(_fill_and_check, check_properties),
+        "properties": functools.partial(_fill_and_check, schema, check_properties),
         "anyOf": functools.partial(_check_alternatives, schema, False),
         "oneOf": functools.partial(_check_alternatives, schema, True),
     }
@@ -57,10 +57,14 @@ def _validator(schema_name: str):
     return kind(schema)
 
 
-def _fill_and_check(check, validator, properties, instance, schema):
+def _fill_and_check(root, check, validator, properties, instance, schema):
     if isinstance(instance, dict):
         for key, subschema in properties.items():
-            if isinstance(subschema, dict) and "default" in subschema:
+            if not isinstance(subschema, dict):
+                continue
+            if "default" not in subschema:
+                subschema = _resolved(root, subschema)
+            if "default" in subschema:
                 instance.setdefault(key, _copy(subschema["default"]))
     yield from check(validator, properties, instance, schema)
 
@@ -88,10 +92,7 @@ def _check_alternatives(root, exclusive, validator, alternatives, instance, sche
 
 def _bears_constants(root: dict, branch: dict, instance) -> bool:
     """Whether `branch` asks for constant values of some keys, and `instance` has just those."""
-    while "$ref" in branch:
-        branch = functools.reduce(
-            dict.__getitem__, branch["$ref"].removeprefix("#/").split("/"), root
-        )
+    branch = _resolved(root, branch)
     constants = {
         key: subschema["const"]
         for key, subschema in branch.get("properties", {}).items()
@@ -100,6 +101,14 @@ def _bears_constants(root: dict, branch: dict, instance) -> bool:
     if not constants or not isinstance(instance, dict):
         return False
     return all(instance.get(key) == value for key, value in constants.items())
+
+
+def _resolved(root: dict, subschema: dict) -> dict:
+    """The schema behind a reference within `root`, or `subschema` itself."""
+    while "$ref" in subschema:
+        place = subschema["$ref"].removeprefix("#/").split("/")
+        subschema = functools.reduce(dict.__getitem__, place, root)
+    return subschema
 
 
 def _copy(value):

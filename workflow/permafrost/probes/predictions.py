@@ -20,6 +20,7 @@ _INHERITED = (
     "spatially_random",
     "versions",
     "parameters",
+    "device",
 )
 
 

@@ -29,14 +29,9 @@ from .manifest import (
 from .records import find_records
 
 STORE = ".zarr"
-_PACKED = {
-    ".parquet",
-    ".png",
-    ".zip",
-    ".gz",
-    ".zst",
-    "",
-}  # already compressed (zarr chunks: no suffix)
+MASKS = "masks"  # stage of the outputs that hold predicted masks: stores, or folders of GeoTIFFs
+# already compressed (zarr chunks: no suffix)
+_PACKED = {".parquet", ".png", ".tif", ".zip", ".gz", ".zst", ""}
 _CHUNK = 1 << 20
 
 
@@ -47,7 +42,7 @@ class ArchiveSummary:
     Attributes
     ----------
     files : number of files in the archive.
-    left_out : stores that were not included.
+    left_out : stores and predicted masks that were not included.
     without_record : outputs that Snakemake has no record of; restored, they count as up to date by
         their time stamps only.
     """
@@ -60,7 +55,7 @@ class ArchiveSummary:
         lines = [f"{self.files} files archived"]
         if self.left_out:
             lines.append(
-                f"{len(self.left_out)} stores left out (snakemake makes them again when needed)"
+                f"{len(self.left_out)} stores or masks left out (snakemake makes them again when needed)"
             )
         if self.without_record:
             shown = ", ".join(self.without_record[:8]) + (
@@ -88,8 +83,9 @@ def write_archive(
     ----------
     plan : the recorded plan; its ``outputs`` (rows with ``path``) are the outputs whose records
         are kept, also of stores that are left out.
-    files : results, relative to `root`; a directory stands for all files in it. Stores
-        (``*.zarr``) are taken only with `include_stores`.
+    files : results, relative to `root`; a directory stands for all files in it. Stores (``*.zarr``)
+        and predicted masks (the plan's outputs of the stage ``masks``, stores or folders of
+        GeoTIFFs) are taken only with `include_stores`.
     root : Snakemake's working directory.
     output : the zip.
     source : folder with the Snakefile; default `root`.
@@ -101,7 +97,8 @@ def write_archive(
     """
     root, output = Path(root), Path(output)
     source = root if source is None else Path(source)
-    results, stores, left_out = _expand(root, [Path(path) for path in files], include_stores)
+    large = {Path(row["path"]) for row in plan.get("outputs", []) if row["stage"] == MASKS}
+    results, stores, left_out = _expand(root, [Path(p) for p in files], large, include_stores)
     if output.resolve() in {(root / path).resolve() for path in results}:
         raise PermafrostError(
             "the archive cannot hold itself", where=output, remedy="leave it out of files"
@@ -137,19 +134,21 @@ def write_archive(
     return ArchiveSummary(len(digests) + 1, left_out, lacking)
 
 
-def _expand(root: Path, paths: list[Path], include_stores: bool):
-    """Files to pack, stores that are packed, and stores that are left out; all relative, sorted."""
+def _expand(root: Path, paths: list[Path], large: set[Path], include_stores: bool):
+    """Files to pack, stores that are packed, and stores that are left out; all relative, sorted.
+
+    What is in `large` counts as a store.
+    """
     files, stores, left_out = set(), set(), set()
     for path in paths:
         if path.is_absolute() or ".." in path.parts:
             raise PermafrostError("not a path inside the working directory", where=path,
                                   remedy="give paths relative to the root")  # fmt: skip
-        if not (root / path).exists():
-            is_store = path.suffix == STORE and not include_stores
-            if not is_store:
-                raise PermafrostError("the file to archive does not exist", where=root / path,
-                                      remedy="run snakemake first")  # fmt: skip
-        if path.suffix == STORE:
+        is_store = path.suffix == STORE or path in large
+        if not (root / path).exists() and (include_stores or not is_store):
+            raise PermafrostError("the file to archive does not exist", where=root / path,
+                                  remedy="run snakemake first")  # fmt: skip
+        if is_store:
             (stores if include_stores else left_out).add(path.as_posix())
             if not include_stores:
                 continue

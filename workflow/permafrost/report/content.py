@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 
 from .gates import explain, explain_at_length
-from .rows import better_first, distinct, finite, gates_of, metric_name, overall
+from .rows import better_first, brief_count, distinct, finite, gates_of, metric_name, overall
+from .seeds import merge_seeds
 
 _SPATIAL = "spatially_random"
 
@@ -17,18 +18,20 @@ def flags_of(row: dict) -> list[str]:
 
 
 def leaderboard_lines(rows: list[dict]) -> list[dict]:
-    """One line per score of the primary metric, with the bar's geometry in per cent.
+    """One line per backbone and probe with the primary metric, and the bar's geometry in per cent.
 
-    Bars of one dataset share a scale, from its lowest lower limit to its highest upper one.
+    Several seeds are one line (`seeds.merge_seeds`). Bars of one dataset share a scale, from its
+    lowest lower limit to its highest upper one.
     """
     lines = []
     for dataset in distinct(rows, "dataset"):
-        own = overall(rows, dataset=dataset)
+        own = merge_seeds(overall(rows, dataset=dataset))
         low, high = _range(own)
-        for row in sorted(own, key=lambda r: (r["probe"], r["seed"], *better_first(r))):
+        for row in sorted(own, key=lambda r: (r["probe"], *better_first(r))):
             lines.append(
                 {
                     **row,
+                    "seed_words": ", ".join(map(str, row["seeds"])),
                     "metric_name": metric_name(row["metric"]),
                     "flags": [
                         {"short": explain(g), "long": explain_at_length(g)} for g in flags_of(row)
@@ -66,21 +69,24 @@ def _bar(row: dict, low: float, high: float) -> dict | None:
 def summary(rows: list[dict]) -> dict:
     """Backbones in rows, dataset and probe in columns, the primary value in cells; best mean rank first.
 
-    Values of several seeds are averaged.
+    A cell of several seeds holds their mean, and their standard deviation in ``spreads``.
     """
-    chosen = overall(rows)
+    chosen = merge_seeds(overall(rows))
     columns = sorted({(row["dataset"], row["probe"]) for row in chosen})
     lines = []
     for backbone in distinct(chosen, "backbone"):
         own = [row for row in chosen if row["backbone"] == backbone]
         ranks = {row["probe"]: row["mean_rank"] for row in own}
-        cells = [
-            _mean([r["value"] for r in own if (r["dataset"], r["probe"]) == column])
-            for column in columns
-        ]
+        found = {(row["dataset"], row["probe"]): row for row in own if finite(row["value"])}
         known = [rank for rank in ranks.values() if finite(rank)]
         lines.append(
-            {"backbone": backbone, "ranks": ranks, "cells": cells, "order": _mean(known)},
+            {
+                "backbone": backbone,
+                "ranks": ranks,
+                "cells": [found[c]["value"] if c in found else None for c in columns],
+                "spreads": [found[c]["seed_std"] if c in found else None for c in columns],
+                "order": _mean(known),
+            }
         )
     lines.sort(key=lambda line: (line["order"] is None, line["order"] or 0.0, line["backbone"]))
     best = [
@@ -97,12 +103,17 @@ def _mean(values: list) -> float | None:
 
 def gates_met(rows: list[dict]) -> list[dict]:
     """Every gate that was met, in words, with the evaluations that met it."""
+    several = {
+        (line["dataset"], line["backbone"], line["probe"])
+        for line in merge_seeds(overall(rows))
+        if len(line["seeds"]) > 1
+    }
     met: dict[str, list[str]] = {}
     for row in overall(rows):
+        names = (row["dataset"], row["backbone"], row["probe"])
+        seed = (f"seed {row['seed']}",) if names in several else ()
         for gate in flags_of(row):
-            met.setdefault(gate, []).append(
-                f"{row['dataset']} / {row['backbone']} / {row['probe']}"
-            )
+            met.setdefault(gate, []).append(" / ".join([*names, *seed]))
     return [
         {"short": explain(gate), "long": explain_at_length(gate), "where": sorted(set(where))}
         for gate, where in sorted(met.items())
@@ -111,10 +122,12 @@ def gates_met(rows: list[dict]) -> list[dict]:
 
 def card_facts(card: dict) -> list[tuple[str, str]]:
     """A dataset's card as (what, value) lines."""
-    sizes = card["image_size"]
+    sizes, masks = card["image_size"], card["task"] == "segmentation"
     facts = [
         ("task", card["task"]),
         ("classes", str(len(card["classes"]))),
+        ("ignored mask value", _or_none(card.get("ignore_index")) if masks else ""),
+        ("dead classes", _dead(card) if masks else ""),
         ("bands", ", ".join(band["name"] for band in card["bands"])),
         ("offered to backbones", ", ".join(card["selected"])),
         ("image size", _size(sizes["min"], sizes["max"])),
@@ -124,6 +137,15 @@ def card_facts(card: dict) -> list[tuple[str, str]]:
         ("citation", card.get("citation") or "not given"),
     ]
     return [fact for fact in facts if fact[1]]
+
+
+def _or_none(value) -> str:
+    return "none" if value is None else str(value)
+
+
+def _dead(card: dict) -> str:
+    names = [card["classes"][index] for index in card.get("dead_classes") or []]
+    return f"{', '.join(names)} (in no mean)" if names else "none"
 
 
 def _size(smallest: list[int], largest: list[int]) -> str:
@@ -140,6 +162,21 @@ def _split(card: dict) -> str:
         "block": "made by spatial block",
     }.get(card["split_method"], card["split_method"])
     return made if card["split_method"] == "given" else f"{made}, seed {card['split_seed']}"
+
+
+def split_line(name: str, card: dict) -> dict:
+    """One split of a card as a line of a table; of masks, classes are counted in pixels."""
+    split = card["splits"][name]
+    counts = split["class_counts"] or [0]
+    groups = split.get("groups")
+    words = brief_count if card["task"] == "segmentation" else str
+    return {
+        "name": name,
+        "count": split["count"],
+        "groups": "not known" if groups is None else groups,
+        "smallest": words(min(counts)),
+        "largest": words(max(counts)),
+    }
 
 
 def audit_facts(card: dict) -> list[dict]:
@@ -205,3 +242,13 @@ def versions_met(metadata: list[dict]) -> dict[str, str]:
         for package, version in (one.get("versions") or {}).items():
             met.setdefault(package, set()).add(str(version))
     return {package: ", ".join(sorted(versions)) for package, versions in sorted(met.items())}
+
+
+def compute_words(metadata: list[dict]) -> str:
+    """On what features were computed and in which precision heads were trained, where it is recorded."""
+    devices = sorted({one["device"] for one in metadata if one.get("device")})
+    found = [f"Features were computed on {' and '.join(devices)}."] if devices else []
+    settings = [one["settings"] for one in metadata]
+    precisions = sorted({one["precision"] for one in settings if one.get("precision")})
+    found += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
+    return " ".join(found)

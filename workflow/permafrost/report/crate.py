@@ -65,7 +65,7 @@ def crate_json(
     for store in stores:
         properties = {
             "name": store,
-            "description": "zarr store; its files are in run/manifest.json",
+            "description": "store (zarr) or folder; its files are in run/manifest.json",
         }
         results.append(crate.add_dataset(dest_path=f"{store}/", properties=properties))
     workflow = _workflow(crate, code, versions)

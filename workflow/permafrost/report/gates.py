@@ -9,10 +9,15 @@ WORDS = {
         "The regularisation strength that was best on validation is the smallest or largest one tried, "
         "so a better one may lie beyond. Widen the range of C of this probe.",
     ),
+    "best_learning_rate_on_edge": (
+        "learning rate on the list's edge",
+        "The learning rate that was best on validation is the smallest or largest one tried, so a better one "
+        "may lie beyond. Lengthen the list of this probe.",
+    ),
     "one_class_predictions": (
         "one class only",
-        "Every test sample was given the same class: the features hold nothing that the probe could use, "
-        "or the probe failed.",
+        "Every test sample (every pixel, where masks are predicted) was given the same class: the features hold "
+        "nothing that the probe could use, or the probe failed.",
     ),
     "collapsed_features": (
         "collapsed features",
@@ -24,7 +29,8 @@ WORDS = {
     ),
     "below_chance": (
         "not above chance",
-        "The interval reaches the share of the largest class: always answering that class does as well.",
+        "The interval lies at or below what is reached without looking at the images, such as by always answering "
+        "the largest class.",
     ),
     "not_converged": (
         "not converged",
@@ -39,7 +45,8 @@ WORDS = {
 _WITH_CLASS = {
     "class_missing_in_train": (
         "class {} missing in train",
-        "Class {} has no training sample, so it cannot be predicted; its test samples count as errors.",
+        "Class {} has no training sample (or pixel), so it cannot be predicted; what is of it in test counts as "
+        "errors.",
     ),
     "label_always_present_in_train": (
         "label {} always present in train",
@@ -47,11 +54,11 @@ _WITH_CLASS = {
     ),
     "class_missing_in_val": (
         "class {} missing in val",
-        "Class {} has no validation sample: settings were chosen without it.",
+        "Class {} has no validation sample (or pixel): settings were chosen without it.",
     ),
     "class_missing_in_test": (
         "class {} missing in test",
-        "Class {} has no test sample: it plays no part in averages over classes.",
+        "Class {} has no test sample (or pixel): how well it is recognised cannot be said.",
     ),
 }
 

@@ -13,6 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.core.tables import read_table, write_table
 from permafrost.statistics.ranks import add_mean_ranks, add_ranks
+from permafrost.statistics.seeds import add_seed_spread
 
 from .rows import METRIC_NAMES
 
@@ -28,7 +29,7 @@ def read_scores(
 
 
 def build_leaderboard(tables: list[pa.Table]) -> pa.Table:
-    """All score rows with their ranks, in the leaderboard's order.
+    """All score rows with their ranks and the spread over seeds, in the leaderboard's order.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def build_leaderboard(tables: list[pa.Table]) -> pa.Table:
             )
     scores = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
     _refuse_repeats(scores)
-    return sort_leaderboard(add_mean_ranks(add_ranks(scores)))
+    return sort_leaderboard(add_seed_spread(add_mean_ranks(add_ranks(scores))))
 
 
 def sort_leaderboard(table: pa.Table) -> pa.Table:

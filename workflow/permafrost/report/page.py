@@ -13,14 +13,16 @@ from permafrost.core.tables import read_metadata, read_table
 from permafrost.statistics.ranks import missing_results
 
 from . import content
-from .dataset_figures import Drawn, Material, draw_dataset
+from .dataset_figures import draw_dataset
 from .gates import explain_at_length
+from .material import Drawn, Material
 from .rows import better_first, distinct, overall
+from .seeds import merge_seeds
 
 _TEMPLATE = Path(__file__).parent / "template"
 _IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 # pictures hold pixels, so PNG is smaller; charts stay sharp as SVG
-_PNG_KINDS = ("strip",)
+_PNG_KINDS = ("strip__", "pictures__", "backbones__")
 _PIXELS_PER_INCH = 110  # on the page: text in figures is then about as large as text around them
 
 
@@ -93,6 +95,7 @@ def build_report(
                 "settings": _settings(plan["config"]),
                 "summary": content.summary(rows),
                 "lines": content.leaderboard_lines(rows),
+                "several_seeds": any(len(line["seeds"]) > 1 for line in merge_seeds(overall(rows))),
                 "confidence": _confidence(rows),
                 "datasets": datasets,
                 "gates": content.gates_met(rows),
@@ -101,6 +104,7 @@ def build_report(
                 "hardware": [
                     (str(name), _words(value)) for name, value in (hardware or {}).items()
                 ],
+                "compute": content.compute_words(metadata),
             }
         )
         (folder / "index.html").write_text(page, encoding="utf-8")
@@ -139,7 +143,8 @@ def _dataset(material: Material, comparisons: Mapping[str, Path], folder: Path) 
         "spatially_random": card["spatially_random"],
         "spatial_words": explain_at_length("spatially_random"),
         "facts": content.card_facts(card),
-        "splits": [_split(name, split) for name, split in card["splits"].items()],
+        "splits": [content.split_line(name, card) for name in card["splits"]],
+        "counted": "pixels" if card["task"] == "segmentation" else "samples",
         "audit": content.audit_facts(card),
         "figures": [_embed(figure) for figure in figures],
         "notes": notes,
@@ -147,23 +152,11 @@ def _dataset(material: Material, comparisons: Mapping[str, Path], folder: Path) 
     }
 
 
-def _split(name: str, split: dict) -> dict:
-    counts = split["class_counts"] or [0]
-    groups = split.get("groups")
-    return {
-        "name": name,
-        "count": split["count"],
-        "groups": "not known" if groups is None else groups,
-        "smallest": min(counts),
-        "largest": max(counts),
-    }
-
-
 def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
     lines = []
     for probe, path in sorted(paths.items()):
         table, _ = read_table(path, expect=material.expect.get(str(path)))
-        own = sorted(overall(material.rows, probe=probe), key=better_first)
+        own = sorted(merge_seeds(overall(material.rows, probe=probe)), key=better_first)
         if own:
             best = own[0]["backbone"]
             lines += [
@@ -187,7 +180,7 @@ def _embed(figure: Drawn) -> dict:
 
 def _words(value) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
+        return ", ".join(map(str, value)) or "none found"
     return "not known" if value is None else str(value)
 
 

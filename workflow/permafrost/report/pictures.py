@@ -58,6 +58,22 @@ def to_picture(image: np.ndarray, limits: np.ndarray) -> np.ndarray:
     return stretched[0] if len(stretched) == 1 else np.moveaxis(stretched, 0, -1)
 
 
+def places_of(store) -> dict[str, int]:
+    """Sample id -> its place in a store."""
+    names = store.samples(columns=["sample_id"])["sample_id"].to_pylist()
+    return {name: place for place, name in enumerate(names)}
+
+
+def read_masks(store, indices: list[int]) -> dict[int, np.ndarray]:
+    """True masks (h, w) of a few images of an image store, without padding."""
+    samples = store.samples(columns=["height", "width"])
+    heights, widths = samples["height"].to_pylist(), samples["width"].to_pylist()
+    return {
+        index: store.read("masks", index, index + 1)[0, : heights[index], : widths[index]]
+        for index in indices
+    }
+
+
 def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.ndarray]:
     """Read and stretch a few images of an image store.
 

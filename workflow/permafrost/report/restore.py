@@ -43,7 +43,7 @@ class Restored:
     written : files written; same : files that were there already with the same content.
     other_code : workflow files of the folder that differ from the archived ones. They are left as
         they are; Snakemake will run again what depends on them.
-    left_out : stores that the archive does not hold.
+    left_out : stores and predicted masks that the archive does not hold.
     """
 
     plan: str
@@ -58,7 +58,7 @@ class Restored:
         ]
         if self.left_out:
             lines.append(
-                f"{len(self.left_out)} stores are not in the archive (made again when needed)"
+                f"{len(self.left_out)} stores or masks are not in the archive (made again when needed)"
             )
         if self.other_code:
             shown = ", ".join(self.other_code[:8]) + (", …" if len(self.other_code) > 8 else "")

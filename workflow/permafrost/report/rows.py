@@ -17,6 +17,12 @@ METRIC_NAMES = {
     "micro_ap": "micro-AP",
     "macro_ap": "macro-AP",
     "average_precision": "average precision",
+    "mean_iou": "mean IoU",
+    "frequency_weighted_iou": "frequency-weighted IoU",
+    "pixel_accuracy": "pixel accuracy",
+    "mean_boundary_iou": "mean boundary IoU",
+    "iou": "IoU",
+    "boundary_iou": "boundary IoU",
 }
 
 
@@ -70,3 +76,12 @@ def interval_words(row: dict) -> str:
         f"{100 * row['confidence']:g} % interval, {row['resamples']} resamples of "
         f"{row['n_units']} {row['unit']}s"
     )
+
+
+def brief_count(count: int) -> str:
+    """A count in at most six characters: ``9876``, ``98.8 k``, ``1.2 M``."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if count >= size:
+            shown = count / (1000 if letter == "k" else size)
+            return f"{shown:.0f} {letter}" if shown >= 100 else f"{shown:.3g} {letter}"
+    return str(count)

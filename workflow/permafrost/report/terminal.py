@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from .rows import distinct, finite, gates_of, metric_name, overall
+from .seeds import merge_seeds
 
 _MARKS = "*†‡§¶#"
 _SPATIAL = "spatially_random"
@@ -16,7 +17,7 @@ def format_leaderboard(table: pa.Table, *, digits: int = 3) -> str:
     Parameters
     ----------
     table : the leaderboard (`leaderboard.build_leaderboard`). Only rows of the primary metric are
-        shown; the parquet and CSV files hold the rest.
+        shown, several seeds as one (`seeds.merge_seeds`); the parquet and CSV files hold the rest.
     digits : decimals of the values.
     """
     rows = overall(table.to_pylist())
@@ -48,13 +49,15 @@ def _flags(row: dict) -> list[str]:
 def _block(rows: list[dict], marks: dict[str, str], digits: int) -> str:
     from .gates import explain
 
-    rows = sorted(rows, key=lambda row: (row["seed"], row["rank"] or float("inf"), row["backbone"]))
-    first, seeds = rows[0], distinct(rows, "seed")
+    rows = sorted(merge_seeds(rows), key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
+    first = rows[0]
+    most = max(len(row["seeds"]) for row in rows)
+    over = f"; mean of up to {most} seeds ± standard deviation" if most > 1 else ""
     head = (
         f"{first['dataset']} · {first['probe']} · {metric_name(first['metric'])} "
-        f"({100 * first['confidence']:g} % interval over {first['n_units']} {first['unit']}s)"
+        f"({100 * first['confidence']:g} % interval over {first['n_units']} {first['unit']}s{over})"
     )
-    header = ["rank", "backbone", *(["seed"] if len(seeds) > 1 else []), "value", "interval", ""]
+    header = ["rank", "backbone", "value", *(["seeds"] if most > 1 else []), "interval", ""]
     lines = []
     for row in rows:
         flags = "".join(sorted({marks[explain(gate)] for gate in _flags(row)}))
@@ -62,21 +65,25 @@ def _block(rows: list[dict], marks: dict[str, str], digits: int) -> str:
             [
                 _rank(row["rank"]),
                 row["backbone"],
-                *([str(row["seed"])] if len(seeds) > 1 else []),
                 _number(row["value"], digits),
+                *([_spread(row["seed_std"], digits)] if most > 1 else []),
                 f"[{_number(row['lower'], digits)}, {_number(row['upper'], digits)}]",
                 flags,
             ]
         )
-    return head + "\n" + _columns([header, *lines], right={"rank", "seed", "value"})
+    return head + "\n" + _columns([header, *lines], right={"rank", "value"})
 
 
 def _rank(rank) -> str:
-    return f"{rank:g}" if finite(rank) else "–"
+    return f"{rank:.3g}" if finite(rank) else "–"
 
 
 def _number(value, digits: int) -> str:
     return f"{value:.{digits}f}" if finite(value) else "–"
+
+
+def _spread(value, digits: int) -> str:
+    return f"± {_number(value, digits)}" if finite(value) else ""
 
 
 def _columns(lines: list[list[str]], right: set[str]) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
-
-SPLITS = ("train", "val", "test")
+from permafrost.core.splits import SPLITS
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:

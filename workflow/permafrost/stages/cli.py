@@ -13,6 +13,8 @@ COMMANDS = {
     "extract": "run a frozen backbone over a dataset's image stores",
     "knn": "classify test embeddings by their nearest neighbours",
     "linear": "fit a sweep of linear probes and predict the test split",
+    "segmentation": "train a segmentation head on maps of layers and predict the test split",
+    "dense_knn": "label patches of test images by their nearest neighbours",
     "bootstrap": "score predictions, with an interval for every metric",
     "compare": "paired differences between backbones",
     "aggregate": "gather all scores into the leaderboard",
@@ -42,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
             f"permafrost: no command {command!r}, {near_names(command, COMMANDS)}", file=sys.stderr
         )
         return 2
-    stage = importlib.import_module(f".{command}", __package__)
+    stage = importlib.import_module(f".{command.replace('-', '_')}", __package__)
     parser = argparse.ArgumentParser(f"permafrost {command}", description=COMMANDS[command])
     stage.add_arguments(parser)
     try:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-
-from .arguments import SPLITS
+from permafrost.core.splits import SPLITS
 
 
 def ensure_images(card: Path, *, spec: str, code: str, data: str, workers: int) -> dict[str, Path]:

@@ -1,5 +1,8 @@
 """One number per backbone and probe over many datasets: mean, interquartile mean, mean rank.
 
+A backbone's value on a dataset is its mean over seeds; all three are taken over these values, so
+that a dataset weighs the same whatever the number of its seeds.
+
 Which scale
 -----------
 Scores of different datasets are averaged raw by default: their differences keep their meaning, and
@@ -12,8 +15,8 @@ Where datasets have different primary metrics, raw means mix them: prefer the me
 
 Intervals
 ---------
-Datasets are drawn with replacement, and within each drawn dataset its seeds (a stratified
-bootstrap): they say how much the aggregate hangs on which datasets and seeds were chosen. They do
+Datasets are drawn with replacement, and for each drawn dataset its seeds (a bootstrap of two
+levels): they say how much the aggregate hangs on which datasets and seeds were chosen. They do
 not contain the uncertainty of finite test sets, which each score row has for itself. With one
 dataset there is none. All backbones are drawn on the same datasets.
 """
@@ -26,7 +29,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 
 from .intervals import check_method, percentile_interval
-from .ranks import add_ranks, mean_rank_rows, per_backbone, primary_results
+from .ranks import mean_rank_rows, per_backbone, primary_results
 
 
 def aggregate_scores(
@@ -41,7 +44,7 @@ def aggregate_scores(
 
     Parameters
     ----------
-    table : score rows (``rank`` is added where it is not there).
+    table : score rows.
     bounds : dataset to (low, high) for normalising; None for raw scores.
 
     Returns
@@ -52,8 +55,6 @@ def aggregate_scores(
     since an average over other datasets is not comparable. Intervals are None with one dataset.
     """
     check_method("percentile", confidence)
-    if "rank" not in table.column_names:
-        table = add_ranks(table)
     results = primary_results(table, "value")
     scores = {
         (probe, backbone): by_dataset
@@ -117,25 +118,26 @@ def interquartile_mean(values, axis: int = -1) -> np.ndarray:
 
 
 def _aggregate(by_dataset: dict[str, np.ndarray], resamples, confidence, seed) -> dict:
-    """Mean and IQM of one backbone's scores over datasets and seeds."""
-    n_seeds = {len(scores) for scores in by_dataset.values()}
-    if len(n_seeds) > 1:
-        # with unequal seeds a flat mean would weigh datasets by their number of seeds
-        by_dataset = {name: scores.mean(keepdims=True) for name, scores in by_dataset.items()}
-    scores = np.stack(list(by_dataset.values()))
-    row = {"mean": float(scores.mean()), "iqm": float(interquartile_mean(scores.ravel()))}
-    if len(scores) < 2:
+    """Mean and IQM over datasets of one backbone's values, with intervals."""
+    scores = list(by_dataset.values())
+    values = np.array([seeds.mean() for seeds in scores])
+    row = {"mean": float(values.mean()), "iqm": float(interquartile_mean(values))}
+    if len(values) < 2:
         return row
     drawn = _draw(scores, resamples, seed)
-    for name, values in (("mean", drawn.mean(axis=1)), ("iqm", interquartile_mean(drawn))):
-        row[f"{name}_lower"], row[f"{name}_upper"] = percentile_interval(values, confidence)
+    for name, over in (("mean", drawn.mean(axis=1)), ("iqm", interquartile_mean(drawn))):
+        row[f"{name}_lower"], row[f"{name}_upper"] = percentile_interval(over, confidence)
     return row
 
 
-def _draw(scores: np.ndarray, resamples: int, seed) -> np.ndarray:
-    """(B, D * S) scores of datasets drawn with replacement, and of seeds within each of them."""
-    datasets, seeds = scores.shape
+def _draw(scores: list[np.ndarray], resamples: int, seed) -> np.ndarray:
+    """(B, D) values of datasets drawn with replacement, each the mean of its seeds drawn anew."""
+    datasets = len(scores)
     generator = np.random.Generator(np.random.PCG64(seed))
-    which = generator.integers(0, datasets, size=(resamples, datasets, 1))
-    run = generator.integers(0, seeds, size=(resamples, datasets, seeds))
-    return scores[which, run].reshape(resamples, -1)
+    which = generator.integers(0, datasets, size=(resamples, datasets))
+    values = np.empty(which.shape)
+    for dataset, seeds in enumerate(scores):
+        runs = generator.integers(0, len(seeds), size=(*which.shape, len(seeds)))
+        chosen = which == dataset
+        values[chosen] = seeds[runs[chosen]].mean(axis=1)
+    return values

@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.metrics.classification.evaluate import LOWER_IS_BETTER, PRIMARY, evaluate
+from permafrost.metrics.tasks import LOWER_IS_BETTER, PRIMARY
 
-from .families import make_family
 from .intervals import bca_interval, check_method, percentile_interval
+from .predictions import Predictions
 from .resamples import iter_jackknife, iter_resamples
 from .units import find_units
 
 
 def bootstrap_scores(
-    target,
-    prediction,
-    scores,
+    predictions: Predictions,
     *,
-    task: str,
-    classes: list[str],
-    groups=None,
-    sample_ids=None,
     resamples: int = 200,
     confidence: float = 0.95,
     seed: int,
     method: str = "percentile",
 ) -> list[dict]:
-    """Value and interval of every metric of `task`.
+    """Value and interval of every metric of a task.
 
     Parameters
     ----------
-    target, prediction : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
-    scores : (N, K) or (N, L), column c belongs to class c.
-    classes : names of the K or L classes.
-    groups : (N,) names of groups, None where unknown; units are groups where known, else images.
-    sample_ids : (N,) unique names. Give them: without, the resamples depend on the row order.
+    predictions : of one backbone on a test set; units are its groups where known, else its images.
     seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
     method : ``percentile``, or ``bca`` (an interval per metric that has none falls back to
         percentile, and its row's ``method`` says so).
@@ -49,11 +39,11 @@ def bootstrap_scores(
     """
     check_method(method, confidence)
     # evaluating comes first: it checks the arrays
-    values = evaluate(target, prediction, scores, task=task, classes=len(classes))
-    units = find_units(len(target), sample_ids=sample_ids, groups=groups)
-    family = make_family(
-        target, prediction, scores, task=task, classes=len(classes), units=units.index
+    values = predictions.evaluate()
+    units = find_units(
+        len(predictions), sample_ids=predictions.sample_ids, groups=predictions.groups
     )
+    family = predictions.family(units.index)
     replicates = gather(family, iter_resamples(units.count, resamples, seed))
     left_out = gather(family, iter_jackknife(units.count)) if method == "bca" else None
     common = {
@@ -61,12 +51,12 @@ def bootstrap_scores(
         "resamples": resamples,
         "unit": units.kind,
         "n_units": units.count,
-        "n_test": len(target),
+        "n_test": len(predictions),
         "bootstrap_seed": seed,
     }
     rows = []
     for metric, value in values.items():
-        for column, name in _columns(value, classes):
+        for column, name in _columns(value, predictions.classes):
             pick = ... if column is None else column
             row = _interval(
                 float(np.asarray(value)[pick]),
@@ -75,7 +65,7 @@ def bootstrap_scores(
                 confidence,
             )
             row = {"metric": metric, "class": name, **row, **common}
-            row["primary"] = metric == PRIMARY[task]
+            row["primary"] = metric == PRIMARY[predictions.task]
             row["higher_is_better"] = metric not in LOWER_IS_BETTER
             rows.append(row)
     return rows

@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.metrics.classification.evaluate import PRIMARY, evaluate, overall_metrics
+from permafrost.metrics.tasks import PRIMARY, overall_metrics
 
-from .families import make_family
 from .intervals import check_method, percentile_interval
 from .p_values import bootstrap_p_value, holm, mcnemar_p_value
 from .predictions import Predictions
@@ -87,12 +86,8 @@ def _evaluate_all(
     predictions: list[Predictions], metric: str, units: Units, resamples: int, seed
 ) -> tuple[list[float], list[np.ndarray]]:
     """Value and (B,) replicates of `metric` for each; every block of resamples serves all."""
-    arguments = [
-        ((p.target, p.prediction, p.scores), {"task": p.task, "classes": len(p.classes)})
-        for p in predictions
-    ]
-    values = [evaluate(*arrays, **options)[metric] for arrays, options in arguments]
-    families = [make_family(*arrays, **options, units=units.index) for arrays, options in arguments]
+    values = [float(one.evaluate()[metric]) for one in predictions]
+    families = [one.family(units.index) for one in predictions]
     blocks = [
         [family.replicates(block, [metric])[metric] for family in families]
         for block in iter_resamples(units.count, resamples, seed)
@@ -114,14 +109,16 @@ def _difference(difference: float, replicates: np.ndarray, confidence: float) ->
 def _mcnemar(metric: str, units: Units, a: Predictions, b: Predictions) -> float | None:
     if metric != "accuracy" or units.kind != "image":
         return None
-    right_a, right_b = a.prediction == a.target, b.prediction == b.target
+    right_a, right_b = a.answers == a.truth, b.answers == b.truth
     return mcnemar_p_value(
         int(np.count_nonzero(right_a & ~right_b)), int(np.count_nonzero(right_b & ~right_a))
     )
 
 
 def _known_metric(metric: str | None, predictions: Predictions) -> str:
-    known = overall_metrics(predictions.task, len(predictions.classes))
+    known = overall_metrics(
+        predictions.task, len(predictions.classes), boundary=predictions.boundary
+    )
     if metric is None:
         return PRIMARY[predictions.task]
     if metric not in known:
@@ -140,8 +137,10 @@ def _check_same_test_set(name_a: str, a: Predictions, name_b: str, b: Prediction
     elif not np.array_equal(a.sample_ids, b.sample_ids):
         different = np.setxor1d(a.sample_ids, b.sample_ids)
         problem = f"test samples ({len(different)} are in one only, the first is {different[0]})"
-    elif not np.array_equal(a.target, b.target):
-        differs = (a.target != b.target).reshape(len(a), -1).any(axis=1)
+    elif a.dead_classes != b.dead_classes:
+        problem = "dead classes"
+    elif not np.array_equal(a.truth, b.truth):
+        differs = (a.truth != b.truth).reshape(len(a), -1).any(axis=1)
         problem = f"targets (first for the sample {a.sample_ids[differs][0]})"
     elif not np.array_equal(_names(a.groups), _names(b.groups)):
         problem = "groups"

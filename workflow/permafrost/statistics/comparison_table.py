@@ -9,7 +9,7 @@ import pyarrow as pa
 from permafrost.core.tables import read_table, write_table
 
 from .compare import compare
-from .predictions import Predictions
+from .predictions import Predictions, predictions_from_table
 from .score_table import bootstrap_seed
 
 _TYPES = {
@@ -47,7 +47,7 @@ def compare_predictions(folder: Path, output: Path, *, spec: dict, fingerprint: 
     for name, expected in spec["inputs"]["predictions"].items():
         backbone, seed = name.rsplit("/seed", 1)
         path = folder / spec["dataset"] / backbone / f"seed{seed}" / f"{spec['probe']}.parquet"
-        found = Predictions.from_table(*read_table(path, expect=expected))
+        found = predictions_from_table(*read_table(path, expect=expected))
         by_seed.setdefault(int(seed), {})[backbone] = found
     rows = [
         {**row, "dataset": spec["dataset"], "probe": spec["probe"], "seed": seed}

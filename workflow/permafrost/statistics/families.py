@@ -10,15 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.metrics.classification.evaluate import (
-    PER_CLASS,
-    TOP_K,
-    check_task,
-    check_width,
-    overall_metrics,
-)
-from permafrost.metrics.classification.per_class import divide, macro_means, mean_of_defined
+from permafrost.metrics.classification.evaluate import check_task, check_width
 from permafrost.metrics.classification.topk import top_k_hits
+from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
+from permafrost.metrics.tasks import TOP_K, class_metrics, overall_metrics
 
 from .rankings import Ranking
 from .resamples import Resamples
@@ -152,4 +147,4 @@ def make_family(target, prediction, scores, *, task: str, classes: int, units):
 
 
 def _names(task: str, classes: int) -> tuple[str, ...]:
-    return overall_metrics(task, classes) + PER_CLASS[task]
+    return overall_metrics(task, classes) + class_metrics(task)

@@ -1,30 +1,45 @@
-"""Sanity gates: signs that a score should not be believed. They are recorded, never acted upon."""
+"""Sanity gates: signs that a score should not be believed. They are recorded, never acted upon.
+
+What is true of a test set, ``truth`` below, is (N,) class ids, (N, L) of 0 and 1 for
+``multilabel``, or (N, K) pixels of each class and image for ``segmentation``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from permafrost.metrics.classification.evaluate import PRIMARY, check_task
+from permafrost.metrics.tasks import PRIMARY, check_task
+
+from .predictions import Predictions
 
 BELOW_CHANCE = "below_chance"
 ONE_CLASS = "one_class_predictions"
 MISSING_IN_TEST = "class_missing_in_test"
 
 
-def chance_level(target, task: str) -> float:
+def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     """What the primary metric gives without looking at the images.
 
     For accuracy, the share of the most frequent class of the test set (always answering it). For
     micro-AP, the share of positives among all entries (the expected precision of a random order).
+    For mean IoU, that of giving every pixel the most frequent class: its share of the pixels,
+    divided by the number of classes of the test set. NaN if the test set holds dead classes only.
     """
     check_task(task)
-    target = np.asarray(target)
+    truth = np.asarray(truth)
+    if task == "segmentation":
+        pixels = truth.sum(axis=0)
+        alive = np.delete(pixels, list(dead_classes))
+        present = np.count_nonzero(alive)
+        return float(alive.max() / pixels.sum() / present) if present else float("nan")
     if task == "multilabel":
-        return float(np.count_nonzero(target)) / target.size
-    return int(np.bincount(target).max()) / len(target)
+        return float(np.count_nonzero(truth)) / truth.size
+    return int(np.bincount(truth).max()) / len(truth)
 
 
-def below_chance(target, rows: list[dict], task: str) -> list[str]:
+def below_chance(truth, rows: list[dict], task: str, dead_classes: Iterable[int] = ()) -> list[str]:
     """``below_chance`` if the interval of the primary metric ends at or below `chance_level`.
 
     It takes the upper end, so a backbone that may still be better than chance is not accused. On
@@ -32,42 +47,52 @@ def below_chance(target, rows: list[dict], task: str) -> list[str]:
 
     Parameters
     ----------
-    target : (N,) or (N, L) of the test set.
-    rows : of `bootstrap_scores` for it.
+    rows : of `bootstrap_scores` for this test set.
     """
-    chance = chance_level(target, task)
+    chance = chance_level(truth, task, dead_classes)
     upper = [row["upper"] for row in rows if row["metric"] == PRIMARY[task]]
     return [BELOW_CHANCE] if any(end <= chance for end in upper) else []
 
 
-def one_class_predictions(target, prediction) -> list[str]:
-    """``one_class_predictions`` if all predictions are the same though the targets are not.
+def one_class_predictions(truth, answers, task: str) -> list[str]:
+    """``one_class_predictions`` if all predictions are the same though the truth is not.
 
-    For multi-label arrays, if every image is given the same set of labels.
+    For multi-label arrays, if every image is given the same set of labels; for masks, if every
+    pixel of every image is given the same class.
     """
-    return [ONE_CLASS] if _constant(prediction) and not _constant(target) else []
+    same = [_one_class(values, task) for values in (answers, truth)]
+    return [ONE_CLASS] if same == [True, False] else []
 
 
-def class_missing_in_test(target, task: str, classes: int) -> list[str]:
-    """``class_missing_in_test:c`` for every class id c without a (positive) test sample."""
+def class_missing_in_test(
+    truth, task: str, classes: int, dead_classes: Iterable[int] = ()
+) -> list[str]:
+    """``class_missing_in_test:c`` for every class id c without a (positive) test sample or pixel.
+
+    Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
+    """
     check_task(task)
-    target = np.asarray(target)
-    if task == "multilabel":
-        present = np.count_nonzero(target, axis=0)
+    truth = np.asarray(truth)
+    if task == "classification":
+        present = np.bincount(truth, minlength=classes)
     else:
-        present = np.bincount(target, minlength=classes)
-    return [f"{MISSING_IN_TEST}:{label}" for label in np.flatnonzero(present == 0)]
+        present = np.count_nonzero(truth, axis=0)
+    missing = sorted(set(np.flatnonzero(present == 0).tolist()) - set(dead_classes))
+    return [f"{MISSING_IN_TEST}:{label}" for label in missing]
 
 
-def score_gates(target, prediction, rows: list[dict], *, task: str, classes: int) -> list[str]:
-    """All gates of this module, in a fixed order; arguments as above."""
+def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
+    """All gates of this module, in a fixed order; `rows` of `bootstrap_scores` for them."""
+    truth, task, dead = predictions.truth, predictions.task, predictions.dead_classes
     return [
-        *below_chance(target, rows, task),
-        *one_class_predictions(target, prediction),
-        *class_missing_in_test(target, task, classes),
+        *below_chance(truth, rows, task, dead),
+        *one_class_predictions(truth, predictions.answers, task),
+        *class_missing_in_test(truth, task, len(predictions.classes), dead),
     ]
 
 
-def _constant(values) -> bool:
+def _one_class(values, task: str) -> bool:
     values = np.asarray(values)
+    if task == "segmentation":
+        return np.count_nonzero(values.sum(axis=0)) <= 1
     return bool((values == values[:1]).all())

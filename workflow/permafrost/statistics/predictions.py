@@ -1,89 +1,61 @@
-"""The predictions of one backbone on one test set, as arrays in the order of their sample ids."""
+"""The predictions of one backbone on one test set, whatever their task."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError
+from .confusions import Confusions
+from .labelled import LabelledSamples
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """What statistics need of a prediction table.
+class Predictions(Protocol):
+    """What statistics ask of predictions; rows are in the ascending order of their sample ids.
 
     Attributes
     ----------
     sample_ids : (N,) unique strings, ascending.
     groups : (N,) strings or None, or None as a whole where no group is known.
-    target, prediction : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
-    scores : (N, K) or (N, L) float.
-    task : ``classification`` or ``multilabel``.
-    classes : names of the K or L classes.
+    task : a name of `metrics.tasks`.
+    classes : names of the K classes.
+    truth : (N, …) what is true of each sample, so that two test sets can be told apart: class ids
+        (N,), labels (N, L) of 0 and 1, or pixels of each class (N, K).
+    answers : (N, …) what was predicted, in the form of `truth`.
+    dead_classes : ids of classes that are scored nowhere.
+    boundary : whether boundaries were counted.
     """
 
     sample_ids: np.ndarray
     groups: np.ndarray | None
-    target: np.ndarray
-    prediction: np.ndarray
-    scores: np.ndarray
     task: str
     classes: list[str]
+    dead_classes: tuple[int, ...]
 
-    def __len__(self) -> int:
-        return len(self.sample_ids)
+    def __len__(self) -> int: ...
 
-    @classmethod
-    def from_arrays(
-        cls, sample_ids, target, prediction, scores, *, task, classes, groups=None
-    ) -> Predictions:
-        """Sort the rows by sample id, so that nothing later depends on their order."""
-        ids = np.array(list(map(str, sample_ids)))
-        order = np.argsort(ids, kind="stable")
-        if groups is not None:
-            groups = np.asarray(groups, dtype=object)[order]
-            groups = None if all(group is None for group in groups) else groups
-        rows = [np.asarray(array)[order] for array in (target, prediction, scores)]
-        return cls(ids[order], groups, *rows, task=task, classes=list(classes))
+    @property
+    def truth(self) -> np.ndarray: ...
 
-    @classmethod
-    def from_table(cls, table, metadata: dict) -> Predictions:
-        """From a prediction table and its metadata, as `core.tables.read_table` returns them.
+    @property
+    def answers(self) -> np.ndarray: ...
 
-        Raises
-        ------
-        PermafrostError : a column is missing, a value is null.
-        """
-        needed = ("sample_id", "target", "prediction", "scores")
-        missing = [name for name in needed if name not in table.column_names]
-        if missing:
-            raise PermafrostError(
-                f"the prediction table lacks the columns {', '.join(missing)}",
-                remedy="run the evaluation that made it again",
-            )
-        groups = None
-        if "group_id" in table.column_names:
-            column = table.column("group_id")
-            groups = None if column.null_count == len(column) else column.to_pylist()
-        return cls.from_arrays(
-            table.column("sample_id").to_pylist(),
-            *(_array(table, name) for name in needed[1:]),
-            task=metadata["task"],
-            classes=metadata["classes"],
-            groups=groups,
-        )
+    @property
+    def boundary(self) -> bool: ...
+
+    def evaluate(self) -> dict:
+        """Every metric on the whole test set: name to a float, or to (K,) per class."""
+
+    def family(self, units: np.ndarray):
+        """What evaluates every metric on resamples of the units; `units` is (N,), see `units`."""
 
 
-def _array(table, name: str) -> np.ndarray:
-    """A column as an array: (N,), or (N, width) for lists of a fixed size."""
-    column = table.column(name).combine_chunks()
-    width = getattr(column.type, "list_size", None)
-    values = column if width is None else column.flatten()
-    if column.null_count or values.null_count:
-        raise PermafrostError(
-            f"the column {name!r} of the prediction table has empty entries",
-            remedy="run the evaluation that made it again",
-        )
-    flat = values.to_numpy(zero_copy_only=False)
-    return flat if width is None else flat.reshape(len(column), width)
+def predictions_from_table(table, metadata: dict) -> Predictions:
+    """From a prediction table and its metadata, as `core.tables.read_table` returns them.
+
+    Raises
+    ------
+    PermafrostError : a column is missing, has the wrong width, or holds a null.
+    """
+    kind = Confusions if metadata["task"] == "segmentation" else LabelledSamples
+    return kind.from_table(table, metadata)

@@ -1,4 +1,9 @@
-"""Ranks of backbones within each dataset, probe, metric and seed, and their means over datasets.
+"""Ranks of backbones: of every score, and of each dataset's mean over seeds, averaged over datasets.
+
+A score is ranked within its dataset, probe, metric and seed (column ``rank``). The mean rank is
+over datasets: a backbone's value on a dataset is its mean over seeds, and that is what is ranked
+there. Ranking each seed and averaging the ranks would tell a backbone that wins narrowly twice and
+loses clearly once from its opposite by what the seeds do, not by how good it is.
 
 A rank says who is ahead, not by how much; but unlike scores it can be averaged over datasets of
 different difficulty and metric without choosing a scale. It depends on who takes part: adding a
@@ -6,6 +11,8 @@ backbone can move the ranks of others, so ranks are comparable within one leader
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -42,17 +49,17 @@ def add_ranks(table: pa.Table) -> pa.Table:
         part = table.take(overall)
         values = part.column("value").to_numpy()
         higher = part.column("higher_is_better").to_numpy(zero_copy_only=False)
-        for rows in _same(part, FIELD):
+        for rows in same_rows(part, FIELD):
             _refuse_twice(part, rows)
             ranks[overall[rows]] = mean_tied_ranks(values[rows], bool(higher[rows[0]]))
     return table.append_column("rank", pa.array(ranks, pa.float64(), mask=np.isnan(ranks)))
 
 
 def add_mean_ranks(table: pa.Table) -> pa.Table:
-    """`table` (with ``rank``) with a column ``mean_rank``: per probe and backbone, primary metric.
+    """`table` with a column ``mean_rank``: per probe and backbone, of the primary metric.
 
-    The mean over seeds within each dataset, then over datasets. It is null for a backbone that
-    lacks a result that another backbone has under this probe; `missing_results` names those.
+    It is null for a backbone that lacks a result that another backbone has under this probe;
+    `missing_results` names those.
     """
     means = {(row["probe"], row["backbone"]): row["mean_rank"] for row in mean_rank_rows(table)}
     probes, backbones = (table.column(name).to_pylist() for name in ("probe", "backbone"))
@@ -63,22 +70,30 @@ def add_mean_ranks(table: pa.Table) -> pa.Table:
 def mean_rank_rows(table: pa.Table) -> list[dict]:
     """Rows ``probe, backbone, mean_rank, n_datasets, missing``, best first within each probe.
 
-    Where a backbone's ``missing`` names a dataset, the others were ranked there in a smaller
-    field.
+    The mean over datasets of the rank of a backbone's mean over seeds. Where a backbone's
+    ``missing`` names a dataset without any of its seeds, the others were ranked there in a smaller
+    field; where it names some of the seeds, the backbone was ranked by the others.
     """
-    results = primary_results(table, "rank")
+    results = primary_results(table, "value")
+    higher = _directions(table)
     rows = []
     for probe in sorted({key[0] for key in results}):
-        for backbone, by_dataset, missing in per_backbone(results, probe):
+        found = per_backbone(results, probe)
+        places: dict[str, list[float]] = {backbone: [] for backbone, _, _ in found}
+        for dataset in sorted({name for _, by_dataset, _ in found for name in by_dataset}):
+            field = [backbone for backbone, by_dataset, _ in found if dataset in by_dataset]
+            # fsum does not depend on the order, so that the same scores from other seeds tie
+            means = [math.fsum(s[dataset]) / len(s[dataset]) for _, s, _ in found if dataset in s]
+            ranks = mean_tied_ranks(means, higher[probe, dataset])
+            for backbone, rank in zip(field, ranks.tolist(), strict=True):
+                places[backbone].append(rank)
+        for backbone, by_dataset, missing in found:
             complete = not missing and by_dataset
-            rank = (
-                np.mean([np.mean(values) for values in by_dataset.values()]) if complete else None
-            )
             rows.append(
                 {
                     "probe": probe,
                     "backbone": backbone,
-                    "mean_rank": rank,
+                    "mean_rank": float(np.mean(places[backbone])) if complete else None,
                     "n_datasets": len(by_dataset),
                     "missing": missing,
                 }
@@ -133,11 +148,22 @@ def per_backbone(results: dict, probe: str) -> list[tuple[str, dict[str, list[fl
     return rows
 
 
-def _same(table: pa.Table, columns) -> list[np.ndarray]:
-    """Row numbers of each combination of values of `columns`."""
+def _directions(table: pa.Table) -> dict[tuple, bool]:
+    """(probe, dataset) to whether more is better there, of the primary metric."""
+    names = ("probe", "dataset", "primary", "higher_is_better")
+    lists = (table.column(name).to_pylist() for name in names)
+    return {
+        (probe, dataset): higher
+        for probe, dataset, primary, higher in zip(*lists, strict=True)
+        if primary
+    }
+
+
+def same_rows(table: pa.Table, columns) -> list[np.ndarray]:
+    """Row numbers of each combination of values of `columns`; null is a value like others."""
     codes = np.zeros(len(table), np.int64)
     for name in columns:
-        column = table.column(name).combine_chunks().dictionary_encode()
+        column = table.column(name).combine_chunks().dictionary_encode("encode")
         own = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         # renumbered at every step, so that the product of many columns cannot overflow
         codes = np.unique(codes * len(column.dictionary) + own, return_inverse=True)[1]

@@ -11,7 +11,7 @@ from permafrost.core.tables import read_table, write_table
 
 from .bootstrap import bootstrap_scores
 from .gates import score_gates
-from .predictions import Predictions
+from .predictions import predictions_from_table
 
 # columns that a score repeats from its predictions, so that every row says what it is
 _STRINGS = ("dataset", "backbone", "probe", "kind", "task", "split_method", "backbone_fingerprint")
@@ -25,24 +25,16 @@ def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprin
     probes of a dataset are scored on the same ones.
     """
     table, metadata = read_table(predictions, expect=spec["inputs"]["predictions"])
-    found = Predictions.from_table(table, metadata)
+    found = predictions_from_table(table, metadata)
     options = spec["options"]
     rows = bootstrap_scores(
-        found.target,
-        found.prediction,
-        found.scores,
-        task=found.task,
-        classes=found.classes,
-        groups=found.groups,
-        sample_ids=found.sample_ids,
+        found,
         resamples=options["resamples"],
         confidence=options["confidence"],
         method=options["method"],
         seed=bootstrap_seed(spec),
     )
-    gates = score_gates(
-        found.target, found.prediction, rows, task=found.task, classes=len(found.classes)
-    )
+    gates = score_gates(found, rows)
     table = _table(rows, metadata, sorted({*metadata["gates"], *gates}), options["seed"])
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
     return _summary(rows, metadata)

@@ -1,7 +1,7 @@
 """Kinds of data: one file each, found by name here.
 
 A new kind is a file with a class that follows `permafrost.data.records.Source` and is built by
-``cls(entry, where=...)``, plus one line in `KINDS` and its options in the schema of dataset entries.
+``cls(entry, where=...)`` (or a function that builds one), plus one line in `KINDS` and its options in the schema of dataset entries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..records import Source
 #: kind -> module of this package and class; the plan follows such names to find what a stage uses
 KINDS: dict[str, str] = {
     "demo": ".demo:DemoSource",
-    "folder": ".folder:FolderSource",
+    "folder": ".folder:open_folder",
     "table": ".table:TableSource",
     "torchgeo": ".torchgeo:TorchgeoSource",
 }

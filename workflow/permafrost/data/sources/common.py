@@ -64,6 +64,17 @@ def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: ob
     return classes, {name: number for number, name in enumerate(classes)}
 
 
+def required_classes(entry: dict, *, where: object) -> list[str]:
+    """The classes of masks, in the order of their ids: the entry has to list them."""
+    if not entry.get("classes"):
+        raise PermafrostError(
+            "masks need the list of classes",
+            where=where,
+            remedy="add classes to the entry, in the order of their ids",
+        )
+    return list(entry["classes"])
+
+
 def require_task(entry: dict, tasks: Sequence[str], *, where: object) -> str:
     """The task of the entry, where this kind of source can serve it."""
     task = entry["task"]

@@ -8,9 +8,10 @@ from collections import OrderedDict
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.splits import SPLITS
 
 from ..bands import SENSORS, Band, known_band, select_bands
-from ..records import SPLITS, Decoded, Record
+from ..records import Decoded, Record
 from ..units import resolve_unit
 from ..world import cuts, spectra
 from ..world import scene as scenes

@@ -1,19 +1,25 @@
 """Kind ``folder``: one sub-folder per class, in a directory or an archive.
 
-``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``.
+``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``. For the task
+segmentation: files of images and files of masks, see `permafrost.data.sources.pairs`.
 """
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-
 from permafrost.core.errors import PermafrostError
 
-from ..decode import UnreadableImage, decode_image, image_format, tiff_lonlat
+from ..decode import decode_image
 from ..files import open_members
-from ..records import Decoded, Record
+from ..records import Decoded, Record, Source
 from .common import class_ids, declared_bands, decoding_of, require_task
+from .pairs import PairSource
+from .reading import grouped, locate_member, read_member
+
+
+def open_folder(entry: dict, *, where: object) -> Source:
+    """Folders of classes, or pairs of images and masks, as the task asks for."""
+    task = require_task(entry, ["classification", "segmentation"], where=where)
+    return (PairSource if task == "segmentation" else FolderSource)(entry, where=where)
 
 
 class FolderSource:
@@ -21,17 +27,20 @@ class FolderSource:
 
     Options: ``path``; ``root`` (folder inside it, default its top); ``split_folders`` (true when the
     first level names splits); ``extensions`` (files that are images; others are an error unless
-    ``other_files: ignore``).
+    ``other_files: ignore``); ``group`` (a regular expression whose group in parentheses is the
+    sample's group, found in its name).
     """
+
+    task = "classification"
 
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
-        self.task = require_task(entry, ["classification"], where=where)
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = None
         self._decoding = decoding_of(entry, self.bands)
         self._members = open_members(options["path"], where=where)
         self._root = options.get("root", "").strip("/")
+        _refuse_patterns(options, where)
         depth = 2 if options.get("split_folders") else 1
         names = self._images(options, depth, where)
         levels = [name.removeprefix(f"{self._root}/").split("/") for name in names]
@@ -39,13 +48,16 @@ class FolderSource:
             [parts[depth - 1] for parts in levels], entry.get("classes"), where=where
         )
         self._names = names
+        sample_ids = ["/".join(parts) for parts in levels]
+        groups = grouped(sample_ids, options.get("group"), where=where)
         self._records = [
             Record(
-                sample_id="/".join(parts),
+                sample_id=sample_id,
                 label=ids[parts[depth - 1]],
                 split=parts[0] if depth == 2 else None,
+                group_id=group,
             )
-            for parts in levels
+            for sample_id, parts, group in zip(sample_ids, levels, groups, strict=True)
         ]
 
     def records(self) -> list[Record]:
@@ -84,15 +96,11 @@ class FolderSource:
         return images
 
 
-def read_member(members, name: str) -> bytes:
-    """Bytes of a member; damage of the archive at this place counts as an unreadable image."""
-    try:
-        return members.read(name)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise UnreadableImage(f"cannot be read ({error})") from error
-
-
-def locate_member(members, name: str) -> tuple[float | None, float | None]:
-    """lon, lat of a member that is a georeferenced TIFF; None for others."""
-    data = read_member(members, name)
-    return tiff_lonlat(data) if image_format(data) == "tiff" else (None, None)
+def _refuse_patterns(options: dict, where) -> None:
+    given = [key for key in ("images", "masks") if key in options]
+    if given:
+        raise PermafrostError(
+            f"{' and '.join(given)} in source are for the task segmentation",
+            where=where,
+            remedy="use root for the folder of the classes, or correct the task",
+        )

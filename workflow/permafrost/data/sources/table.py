@@ -9,11 +9,12 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
 
-from ..decode import decode_image, decode_mask
+from ..decode import decode_image
 from ..files import check_name, open_members
+from ..masks import mask_coding
 from ..records import Decoded, Record
-from .common import class_ids, declared_bands, decoding_of, require_task
-from .folder import locate_member, read_member
+from .common import class_ids, declared_bands, decoding_of, require_task, required_classes
+from .reading import locate_member, read_member, read_pair
 
 _PLACEHOLDER = re.compile(r"<([^<>]+)>")
 _YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
@@ -40,11 +41,15 @@ class TableSource:
         self._members = open_members(options["images"], where=where)
         place = Path(options["images"])
         self._names = [check_name(n, place, where) for n in self._table.text(options["path"])]
+        self._check_files(self._names, "files", options, where)
         self._masks = None
         if self.task == "segmentation":
-            self._masks = self._table.text(_required(options, "masks", self.task, where))
-        self._check_files([*self._names, *(self._masks or [])], options, where)
+            masks = self._table.text(_required(options, "masks", self.task, where))
+            self._masks = [check_name(name, place, where) for name in masks]
+            self._check_files(self._masks, "masks", options, where)
         self.classes, labels = self._labels(entry, options, where)
+        if self._masks is not None:
+            self._coding = mask_coding(entry, self.classes, where=where)
         columns = {
             "split": self._table.optional(options.get("split")),
             "group_id": self._table.optional(options.get("group")),
@@ -65,11 +70,10 @@ class TableSource:
         return self._records
 
     def decode(self, index: int) -> Decoded:
-        decoded = decode_image(read_member(self._members, self._names[index]), self._decoding)
+        image = self._names[index]
         if self._masks is None:
-            return decoded
-        mask = decode_mask(read_member(self._members, self._masks[index]))
-        return Decoded(decoded.image, mask, decoded.lon, decoded.lat)
+            return decode_image(read_member(self._members, image), self._decoding)
+        return read_pair(self._members, image, self._masks[index], self._decoding, self._coding)
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         return locate_member(self._members, self._names[index])
@@ -77,11 +81,7 @@ class TableSource:
     def _labels(self, entry: dict, options: dict, where):
         declared = entry.get("classes")
         if self.task == "segmentation":
-            if not declared:
-                raise PermafrostError(
-                    "masks need the list of classes", where=where, remedy="add classes to the entry"
-                )
-            return list(declared), [None] * len(self._names)
+            return required_classes(entry, where=where), [None] * len(self._names)
         if self.task == "classification":
             names = self._table.text(_required(options, "label", self.task, where))
             classes, ids = class_ids(names, declared, where=where)
@@ -112,15 +112,15 @@ class TableSource:
             vectors.append(tuple(int(number in present) for number in range(len(classes))))
         return classes, vectors
 
-    def _check_files(self, wanted: Sequence[str], options: dict, where) -> None:
+    def _check_files(self, wanted: Sequence[str], what: str, options: dict, where) -> None:
         known = set(self._members.names)
         missing = [name for name in wanted if name not in known]
         if missing:
             raise PermafrostError(
-                f"{len(missing)} of {len(wanted)} files listed in {options['table']} are not in "
+                f"{len(missing)} of {len(wanted)} {what} listed in {options['table']} are not in "
                 f"{options['images']}: {', '.join(missing[:20])}",
                 where=where,
-                remedy="correct path in the entry, or complete the images",
+                remedy=f"correct {'path' if what == 'files' else what} in the entry, or complete the {what}",
             )
 
 

@@ -1,19 +1,27 @@
-"""Kind ``torchgeo``: any torchgeo dataset that returns an image and a label, by its class name."""
+"""Kind ``torchgeo``: a torchgeo dataset that returns an image and a label or mask, by class name."""
 
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.splits import SPLITS
 
 from ..bands import Band, normal_name
-from ..decode import UnreadableImage, tiff_lonlat
-from ..records import SPLITS, Decoded, Record
-from .common import declared_bands, require_task
+from ..decode import UnreadableImage
+from ..georeference import NOWHERE
+from ..masks import mask_coding
+from ..records import Decoded, Record
+from .common import declared_bands, require_task, required_classes
+from .reading import grouped
+from .torchgeo_samples import sample_name, sample_place
+
+#: classes whose list of classes does not stand in the order of the numbers in their masks
+NOT_IN_ORDER = frozenset({"LoveDA"})
 
 
 class TorchgeoSource:
@@ -21,20 +29,22 @@ class TorchgeoSource:
 
     Options: ``name`` (the class); ``arguments`` (of its constructor, such as root, bands, download);
     ``split_arguments`` (our split -> its further arguments; default ``split: train|val|test``);
-    ``image_key``, ``label_key`` (default image and label); ``dtype`` (type to store: torchgeo returns
-    floats; a value that does not fit is an error).
+    ``image_key``, ``label_key`` (default image and label, for segmentation mask); ``dtype`` (type to
+    store: torchgeo returns floats; a value that does not fit is an error); ``group`` (a regular
+    expression whose group in parentheses is the sample's group, found in its name).
     """
 
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
         self._where, self._entry = where, entry
-        self.task = require_task(entry, ["classification", "multilabel"], where=where)
-        self.bands = declared_bands(entry, where=where)
-        self.ignore_index = None
-        self._image, self._label = (
-            options.get("image_key", "image"),
-            options.get("label_key", "label"),
+        self.task = require_task(
+            entry, ["classification", "multilabel", "segmentation"], where=where
         )
+        self.bands = declared_bands(entry, where=where)
+        self.ignore_index = entry.get("ignore_index")
+        self._image = options.get("image_key", "image")
+        masked = self.task == "segmentation"
+        self._label = options.get("label_key", "mask" if masked else "label")
         self._dtype = np.dtype(options["dtype"]) if "dtype" in options else None
         per_split = options.get("split_arguments", {split: {"split": split} for split in SPLITS})
         self._parts = {split: self._build(options, extra) for split, extra in per_split.items()}
@@ -42,34 +52,48 @@ class TorchgeoSource:
         first = next(iter(self._parts.values()))
         self.classes = self._classes(first, entry.get("classes"))
         self._check_bands(first, options.get("arguments", {}))
+        if masked:
+            self._coding = self._mask_coding()
+            self._check_masks()
 
     def records(self) -> list[Record]:
-        if self.task == "multilabel" or not self._image_folder():
-            labels = [self._labels_of(split, i) for split, i in self._index]
-        else:
-            labels = [int(self._parts[split].imgs[i][1]) for split, i in self._index]
+        names = [sample_name(self._parts[split], split, i) for split, i in self._index]
+        groups = grouped(names, self._entry["source"].get("group"), where=self._where)
         return [
-            Record(sample_id=self._name(split, i), label=label, split=split)
-            for (split, i), label in zip(self._index, labels, strict=True)
+            Record(sample_id=name, label=label, split=split, group_id=group)
+            for name, label, group, (split, _) in zip(
+                names, self._labels(), groups, self._index, strict=True
+            )
         ]
+
+    def _labels(self) -> list:
+        if self.task == "segmentation":
+            return [None] * len(self._index)
+        if self.task == "multilabel" or not self._image_folder():
+            return [self._labels_of(split, i) for split, i in self._index]
+        return [int(self._parts[split].imgs[i][1]) for split, i in self._index]
 
     def decode(self, index: int) -> Decoded:
         split, number = self._index[index]
         try:
-            image = self._parts[split][number][self._image].numpy()
+            sample = self._parts[split][number]
+            image = np.asarray(sample[self._image])
         # readers of many libraries hide behind a torchgeo dataset
         except Exception as error:
             raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-        lon, lat = self.locate(index)
-        return Decoded(self._native(image), lon=lon, lat=lat)
+        place = sample_place(self._parts[split], number)
+        if place is not NOWHERE and place.size != image.shape[-2:]:
+            # a class that resizes leaves the file's transform behind
+            place = replace(place, crs=None, transform=None)
+        decoded = Decoded(self._native(image), place=place)
+        if self.task != "segmentation":
+            return decoded
+        return replace(decoded, mask=self._mask(sample))
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         split, number = self._index[index]
-        path = self._path(split, number)
-        if path is None or not path.lower().endswith((".tif", ".tiff")):
-            return None, None
-        with open(path, "rb") as stream:
-            return tiff_lonlat(stream.read())
+        place = sample_place(self._parts[split], number)
+        return place.lon, place.lat
 
     def _build(self, options: dict, extra: dict):
         cls = dataset_class(options["name"], self._where)
@@ -94,7 +118,57 @@ class TorchgeoSource:
                 remedy="correct root, or set download: true on a machine with a network",
             ) from error
 
+    def _mask(self, sample: dict) -> np.ndarray:
+        if self._label not in sample:
+            raise UnreadableImage(f"has no {self._label!r}, only {', '.join(sample)}")
+        mask = np.asarray(sample[self._label])
+        if mask.ndim == 3 and len(mask) == 1:
+            mask = mask[0]
+        if mask.ndim != 2:
+            raise UnreadableImage(f"its mask has shape {mask.shape}, not (height, width)")
+        try:
+            return self._coding(mask)
+        except UnreadableImage as failure:
+            raise UnreadableImage(f"its mask: {failure}", remedy=failure.remedy) from failure
+
+    def _mask_coding(self):
+        name = self._entry["source"]["name"]
+        if name in NOT_IN_ORDER and "mask_values" not in self._entry:
+            raise PermafrostError(
+                f"the masks of torchgeo's {name} do not number the classes in the order of its list",
+                where=self._where,
+                remedy="say what each number means with mask_values, as the catalogue's entry does",
+            )
+        coding = mask_coding(self._entry, self.classes, where=self._where)
+        if coding.colours:
+            raise PermafrostError(
+                "torchgeo turns the colours of masks into numbers, but mask_values names colours",
+                where=self._where,
+                remedy="name the numbers that the class returns, or read the files with kind: folder",
+            )
+        return coding
+
+    def _check_masks(self) -> None:
+        """Refuse a split without masks before all of it is decoded, by its first sample."""
+        for split, part in self._parts.items():
+            try:
+                keys = list(part[0]) if len(part) else [self._label]
+            # a damaged sample is reported with all others, later
+            except Exception:
+                continue
+            if self._label not in keys:
+                raise PermafrostError(
+                    f"torchgeo's {type(part).__name__} returns no {self._label!r} for {split},"
+                    f" only {', '.join(keys)}",
+                    where=self._where,
+                    remedy="list the splits that have masks under split_arguments (with"
+                    " val_from_train where one is missing), or correct label_key",
+                )
+
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
+        if self.task == "segmentation" and "mask_values" in self._entry:
+            # masks are translated, so that the dataset's own order of classes has no say
+            return required_classes(self._entry, where=self._where)
         sets = getattr(dataset, "class_sets", None)
         offered = getattr(dataset, "classes", None)
         if offered is None and isinstance(sets, dict):
@@ -169,16 +243,6 @@ class TorchgeoSource:
 
     def _image_folder(self) -> bool:
         return all(hasattr(part, "imgs") for part in self._parts.values())
-
-    def _path(self, split: str, number: int) -> str | None:
-        part = self._parts[split]
-        return str(part.imgs[number][0]) if hasattr(part, "imgs") else None
-
-    def _name(self, split: str, number: int) -> str:
-        path = self._path(split, number)
-        if path is None:
-            return f"{split}/{number:07d}"
-        return "/".join(path.split(os.sep)[-2:])
 
 
 def dataset_class(name: str, where: object):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.metrics.ratios import divide, mean_of_defined
+
 from ._checks import pair_of_ids
-from .per_class import divide, mean_of_defined
 
 
 def accuracy(target, prediction) -> float:

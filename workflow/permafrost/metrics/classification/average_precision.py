@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.metrics.ratios import mean_of_defined
+
 from ._checks import label_scores
-from .per_class import mean_of_defined
 
 
 def average_precision(target, scores) -> float:

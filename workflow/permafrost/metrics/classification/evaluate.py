@@ -1,39 +1,19 @@
-"""Every metric of a task at once, by the name it has in the score tables."""
+"""Every metric of a classification task at once, by the name it has in the score tables."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
+from permafrost.metrics.tasks import TOP_K, overall_metrics
 
 from .accuracy import accuracy, balanced_accuracy
 from .average_precision import micro_average_precision, per_class_average_precision
 from .confusion import class_counts
-from .per_class import divide, macro_means, mean_of_defined
 from .topk import top_k_accuracy
 
-# with k classes or fewer, top-k accuracy is 1 whatever is predicted: no row is made of it
-TOP_K = 5
-OVERALL = {
-    "classification": (
-        "accuracy",
-        "balanced_accuracy",
-        "macro_precision",
-        "macro_recall",
-        "macro_f1",
-        "top5_accuracy",
-    ),
-    "multilabel": ("micro_ap", "macro_ap"),
-}
-PER_CLASS = {"classification": ("recall", "precision"), "multilabel": ("average_precision",)}
-PRIMARY = {"classification": "accuracy", "multilabel": "micro_ap"}
-LOWER_IS_BETTER: frozenset[str] = frozenset()
-
-
-def overall_metrics(task: str, classes: int) -> tuple[str, ...]:
-    """Names of the metrics that give one number for a test set of `classes` classes."""
-    check_task(task)
-    return tuple(name for name in OVERALL[task] if name != "top5_accuracy" or classes > TOP_K)
+TASKS = ("classification", "multilabel")
 
 
 def evaluate(target, prediction, scores, *, task: str, classes: int) -> dict:
@@ -74,8 +54,10 @@ def evaluate(target, prediction, scores, *, task: str, classes: int) -> dict:
 
 def check_task(task: str) -> None:
     """Refuse a task without classification metrics."""
-    if task not in OVERALL:
-        raise PermafrostError(f"no metrics for the task {task!r}", remedy=near_names(task, OVERALL))
+    if task not in TASKS:
+        raise PermafrostError(
+            f"no classification metrics for the task {task!r}", remedy=near_names(task, TASKS)
+        )
 
 
 def check_width(scores, classes: int) -> None:

@@ -1,9 +1,10 @@
-"""Confusion matrix of a single-label evaluation: rows are normalised, counts are written."""
+"""Confusion matrix of samples or of pixels: rows are normalised, counts or shares are written."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..rows import brief_count
 from .style import FAINT, INK, PAGE_WIDTH, drawing, plain, put_title, shorten
 
 _COUNTS_UP_TO = 25  # more classes than this leave no room for numbers in the cells
@@ -19,7 +20,7 @@ def confusion_counts(target: np.ndarray, prediction: np.ndarray, classes: int) -
     return flat.reshape(classes, classes)
 
 
-def draw_confusion(counts: np.ndarray, classes: list[str], *, title: str):
+def draw_confusion(counts: np.ndarray, classes: list[str], *, title: str, unit: str = "samples"):
     """Share of each true class (row) that was predicted as each class (column).
 
     Parameters
@@ -27,6 +28,8 @@ def draw_confusion(counts: np.ndarray, classes: list[str], *, title: str):
     counts : (K, K) integer counts, rows true, columns predicted. A class without a sample has an
         empty (grey) row.
     classes : K names.
+    unit : what is counted, ``samples`` or ``pixels``. Cells hold counts of samples, but per cent of
+        pixels, of which there are too many to be read.
     """
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -44,14 +47,14 @@ def draw_confusion(counts: np.ndarray, classes: list[str], *, title: str):
         blues = LinearSegmentedColormap.from_list("share", ["#ffffff", "#56B4E9", "#00375c"])
         colours = blues.with_extremes(bad="#eeeeee")
         image = axes.imshow(share, cmap=colours, vmin=0, vmax=1, aspect="equal")
-        _cells(axes, counts, share, font)
+        _cells(axes, counts, share, font, unit)
         axes.set_xticks(range(count), names, rotation=90 if count > 5 else 0, fontsize=font)
-        axes.set_yticks(range(count), [_with_total(n, t) for n, t in zip(names, totals, strict=True)],
+        axes.set_yticks(range(count), [f"{n} ({brief_count(int(t[0]))})" for n, t in zip(names, totals, strict=True)],
                         fontsize=font)  # fmt: skip
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         axes.set_xlabel("predicted")
-        axes.set_ylabel("true (number of samples)")
+        axes.set_ylabel(f"true (number of {unit})")
         put_title(figure, title)
         bar = figure.colorbar(image, ax=axes, fraction=0.035, pad=0.02, ticks=[0, 0.5, 1])
         bar.ax.set_yticklabels(["0", "50 %", "100 %"], fontsize=7.5)
@@ -60,11 +63,7 @@ def draw_confusion(counts: np.ndarray, classes: list[str], *, title: str):
     return figure
 
 
-def _with_total(name: str, total: np.ndarray) -> str:
-    return f"{name} ({int(total[0])})"
-
-
-def _cells(axes, counts: np.ndarray, share: np.ndarray, font: float) -> None:
+def _cells(axes, counts: np.ndarray, share: np.ndarray, font: float, unit: str) -> None:
     edges = np.arange(len(counts) + 1) - 0.5
     width = 0.8 if len(counts) <= _COUNTS_UP_TO else 0.3
     axes.vlines(edges, edges[0], edges[-1], color="#e8e8e8", lw=width)
@@ -73,5 +72,11 @@ def _cells(axes, counts: np.ndarray, share: np.ndarray, font: float) -> None:
         return
     for row, column in zip(*np.nonzero(counts), strict=True):
         dark = share[row, column] > 0.45
-        axes.text(column, row, str(counts[row, column]), ha="center", va="center",
+        text = str(counts[row, column]) if unit == "samples" else _percent(share[row, column])
+        axes.text(column, row, text, ha="center", va="center",
                   fontsize=font, color="white" if dark else INK)  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    """A share in whole per cent; one that rounds to none but is some is ``<1``."""
+    return f"{100 * share:.0f}" if share >= 0.005 else "<1"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from .style import COLOURS, INK, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.core.splits import SPLITS
 
-_SPLITS = ("train", "val", "test")
+from .style import COLOURS, INK, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
 
 def draw_balance(card: dict):
     """Share of each class in each split (a dot per split); a class missing from a split is marked.
 
-    Shares are of the split's samples, so in a multi-label dataset they add up to more than one.
+    Shares are of the split's samples, so in a multi-label dataset they add up to more than one;
+    of masks they are of the split's pixels that have a class.
     """
-    classes = card["classes"]
-    splits = [split for split in _SPLITS if split in card["splits"]]
+    classes, masks = card["classes"], card["task"] == "segmentation"
+    splits = [split for split in SPLITS if split in card["splits"]]
     font = 8.5 if len(classes) <= 25 else 7
     step = 0.24 if len(classes) <= 25 else 0.17
     with drawing() as Figure:
@@ -22,7 +23,8 @@ def draw_balance(card: dict):
         largest = 0.0
         for number, split in enumerate(splits):
             entry = card["splits"][split]
-            shares = [count / max(entry["count"], 1) for count in entry["class_counts"]]
+            total = sum(entry["class_counts"]) if masks else entry["count"]
+            shares = [count / max(total, 1) for count in entry["class_counts"]]
             largest = max([largest, *shares])
             offset = (number - (len(splits) - 1) / 2) * 0.2
             axes.plot(shares, [y + offset for y in range(len(classes))], lw=0, ms=4.6,
@@ -41,7 +43,7 @@ def draw_balance(card: dict):
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="both", lw=0.5)
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        axes.set_xlabel("share of the split's samples")
+        axes.set_xlabel(f"share of the split's {'pixels' if masks else 'samples'}")
         axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, borderaxespad=0.2,
                     handletextpad=0.2)  # fmt: skip
         put_title(figure, f"{card['dataset']}: classes")

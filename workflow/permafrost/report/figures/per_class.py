@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 from ..rows import finite, metric_name
-from .style import COLOURS, FAINT, PAGE_WIDTH, drawing, plain, put_title, shorten
+from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_title, shorten
+
+MOST = len(COLOURS)  # backbones in one figure
 
 
-def draw_per_class(rows: list[dict], *, title: str, support: dict[str, int] | None = None):
-    """One dot per class, worst at the bottom.
+def draw_per_class(rows: list[dict], *, title: str, support: dict[str, str] | None = None):
+    """One line per class, worst at the bottom, and in it one dot per backbone.
 
     Parameters
     ----------
-    rows : score rows of one evaluation and one per-class metric (column ``class`` filled).
-    support : class -> number of test samples (shown beside the name).
+    rows : score rows of one per-class metric (column ``class`` filled), of one evaluation of each of
+        up to `MOST` backbones. The first row's backbone has the first colour and orders the classes.
+    support : class -> how much of the test set it makes up, in words (shown beside the name).
     """
     if not rows:
         raise ValueError("no per-class rows to draw")
-    rows = sorted(
-        rows, key=lambda row: (-(row["value"] if finite(row["value"]) else -1.0), row["class"])
-    )
-    font = 8.5 if len(rows) <= 25 else 7
+    backbones = list(dict.fromkeys(row["backbone"] for row in rows))
+    classes = [
+        row["class"] for row in sorted(rows, key=_best_first) if row["backbone"] == backbones[0]
+    ]
+    font, step = (8.5, 0.22) if len(classes) <= 25 else (7, 0.16)
+    step = max(step, 0.1 * len(backbones) + 0.08)
     with drawing() as Figure:
-        figure = Figure(
-            figsize=(PAGE_WIDTH * 0.85, 1.0 + len(rows) * (0.22 if len(rows) <= 25 else 0.16))
-        )
+        figure = Figure(figsize=(PAGE_WIDTH * 0.85, 1.0 + len(classes) * step))
         axes = figure.add_subplot()
-        for y, row in enumerate(rows):
-            if not finite(row["value"]):
-                axes.annotate("no value", (0.0, y), va="center", color=FAINT, fontsize=font)
-                continue
-            if finite(row["lower"]) and finite(row["upper"]):
-                axes.plot([row["lower"], row["upper"]], [y, y], color=COLOURS[0], lw=2, alpha=0.45,
-                          solid_capstyle="butt")  # fmt: skip
-            axes.plot([row["value"]], [y], "o", ms=4.6, color=COLOURS[0])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
+        for row in rows:
+            lane = backbones.index(row["backbone"])
+            height = 0.74 / len(backbones)
+            y = classes.index(row["class"]) + (lane - (len(backbones) - 1) / 2) * height
+            _dot(axes, row, y, lane, font)
+        if len(backbones) > 1:
+            for index in range(1, len(classes), 2):
+                axes.axhspan(index - 0.5, index + 0.5, color="#f5f5f5", lw=0, zorder=0)
+            _legend(axes, backbones)
+        axes.set_ylim(len(classes) - 0.4, -0.6)
         axes.set_yticks(
-            range(len(rows)), [_name(row["class"], support) for row in rows], fontsize=font
+            range(len(classes)), [_name(name, support) for name in classes], fontsize=font
         )
         axes.set_xlim(-0.01, 1.01)
         axes.tick_params(axis="y", length=0)
@@ -47,6 +51,31 @@ def draw_per_class(rows: list[dict], *, title: str, support: dict[str, int] | No
     return figure
 
 
-def _name(name: str, support: dict[str, int] | None) -> str:
+def _best_first(row: dict) -> tuple:
+    return (-(row["value"] if finite(row["value"]) else -1.0), row["class"])
+
+
+def _dot(axes, row: dict, y: float, lane: int, font: float) -> None:
+    if not finite(row["value"]):
+        axes.annotate("no value", (0.0, y), va="center", color=FAINT, fontsize=font)
+        return
+    if finite(row["lower"]) and finite(row["upper"]):
+        axes.plot([row["lower"], row["upper"]], [y, y], color=COLOURS[lane], lw=2, alpha=0.45,
+                  solid_capstyle="butt")  # fmt: skip
+    axes.plot([row["value"]], [y], MARKERS[lane], ms=4.6, color=COLOURS[lane])
+
+
+def _legend(axes, backbones: list[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=COLOURS[i], marker=MARKERS[i], lw=1.6, ms=4.6)
+        for i in range(len(backbones))
+    ]
+    axes.legend(handles, [plain(shorten(name, 30)) for name in backbones], loc="lower left",
+                bbox_to_anchor=(-0.01, 1.0), ncols=min(3, len(backbones)), borderaxespad=0.2)  # fmt: skip
+
+
+def _name(name: str, support: dict[str, str] | None) -> str:
     shown = plain(shorten(name, 30))
     return f"{shown} ({support[name]})" if support and name in support else shown

@@ -1,0 +1,131 @@
+"""What the light stages import while they do their work: the whole command, not only its modules."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.core.stores import write_store
+from segmentation_cases import predictions, write_predictions
+
+NEVER = {"torch", "torchvision", "timm", "torchgeo", "sklearn", "scipy", "pandas", "matplotlib"}
+SCORING = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
+PROGRAM = """
+import sys
+from permafrost.stages.cli import main
+status = main(sys.argv[1:])
+loaded = {name.partition(".")[0] for name in sys.modules}
+print("|".join(sorted(loaded)), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def imported(stage: str, spec: dict, *options) -> set[str]:
+    """Top-level names that were imported by the command when it was done."""
+    command = [stage, "--spec", canonical_json(spec), "--code", "code", *map(str, options)]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split("|"))
+
+
+def print_of(spec: dict) -> str:
+    """The fingerprint of what a stage makes of `spec`."""
+    return fingerprint(canonical_json(spec), "code")
+
+
+def write_features(folder: Path) -> list[Path]:
+    """Feature stores of the three splits of a dataset of two groups of points."""
+    paths = []
+    for number, split in enumerate(("train", "val", "test")):
+        rng = np.random.default_rng(number)
+        labels = np.arange(30) % 2
+        embeddings = rng.normal(size=(30, 4)).astype(np.float32) + 2 * labels[:, None]
+        paths.append(folder / f"{split}.zarr")
+        with write_store(paths[-1], fingerprint="features") as writer:
+            array = writer.array("embeddings", (30, 4), "float32", rows_per_chunk=16)
+            array[:] = embeddings
+            writer.array("labels", (30,), "int64", rows_per_chunk=16)[:] = labels
+            names = [f"{split} {i:02}" for i in range(30)]
+            groups = [f"scene {i // 5}" for i in range(30)]
+            writer.samples(pa.table({"sample_id": names, "group_id": groups}))
+            writer.attributes.update(
+                task="classification", classes=["a", "b"], dataset="demo", gates=[],
+                split_method="random", spatially_random=True,
+            )  # fmt: skip
+    return paths
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> dict[str, set[str]]:
+    """Every light stage run once, one after the other: what each has imported."""
+    folder = tmp_path_factory.mktemp("light")
+    found, rows, segmented = {}, [], {}
+    classified = folder / "knn.parquet"
+    spec = {"stage": "knn", "dataset": "demo", "backbone": "one", "probe": "knn", "seed": 0,
+            "options": {"kind": "knn", "k": 3, "metric": "l2"},
+            "inputs": {"features": "features"}}  # fmt: skip
+    found["knn"] = imported(
+        "knn", spec, "--features", *write_features(folder), "--output", classified
+    )
+    for backbone in ("one", "two"):
+        path = folder / "predictions/demo" / backbone / "seed0/fpn.parquet"
+        write_predictions(path, predictions(boundary=True), backbone=backbone, dataset="demo")
+        segmented[f"{backbone}/seed0"] = "made"
+    for probe, table, made in (("knn", classified, print_of(spec)), ("fpn", path, "made")):
+        spec = {"stage": "bootstrap", "dataset": "demo", "options": SCORING,
+                "inputs": {"predictions": made}}  # fmt: skip
+        output = folder / f"{probe}-scores.parquet"
+        found[f"bootstrap of {probe}"] = imported(
+            "bootstrap", spec, "--predictions", table, "--output", output
+        )
+        rows.append({"stage": "bootstrap", "path": str(output), "fingerprint": print_of(spec)})
+    spec = {"stage": "compare", "dataset": "demo", "probe": "fpn", "options": SCORING,
+            "inputs": {"predictions": segmented}}  # fmt: skip
+    found["compare"] = imported(
+        "compare", spec, "--results", folder, "--output", folder / "compared.parquet"
+    )
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps({"outputs": rows}))
+    options = {"resamples": 20, "confidence": 0.95, "seed": 0}
+    outputs = [
+        argument
+        for name in ("parquet", "csv", "summary", "stamp")
+        for argument in (f"--{name}", folder / f"leaderboard.{name}")
+    ]
+    found["aggregate"] = imported(
+        "aggregate", {"stage": "aggregate", "options": options}, "--plan", plan, *outputs
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    "stage", ["knn", "bootstrap of knn", "bootstrap of fpn", "compare", "aggregate"]
+)
+def test_a_light_stage_imports_nothing_heavy(done, stage):
+    assert "pyarrow" in done[stage], "the stage did no work"
+    assert done[stage] & NEVER == set()
+    if stage != "knn":
+        assert done[stage] & {"zarr", "faiss"} == set()
+
+
+def test_pandas_can_still_be_used_after_pyarrow_was_spared_it():
+    pytest.importorskip("pandas")
+    program = (
+        "import sys, io, permafrost.core.tables as tables, pyarrow as pa\n"
+        "assert 'pandas' not in sys.modules\n"
+        "import pandas as pd\n"
+        "frame = pd.DataFrame({'name': ['a', None], 'value': [1.0, float('nan')]})\n"
+        "stream = io.BytesIO(); frame.to_parquet(stream)\n"
+        "assert pd.read_parquet(stream).equals(frame)\n"
+        "assert pa.array(frame['value']).null_count == 1\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,196 @@
+"""Which layers of a backbone give dense maps, and how what they return becomes (B, C, H, W).
+
+============================ =====================================================================
+a layer returns              its map
+============================ =====================================================================
+``(B, C)``                   ``(B, C, 1, 1)``
+``(B, L, C)`` tokens         without the prefix tokens, laid out on the model's own grid, row by row
+``(B, C, H, W)``             as it is; ``(B, H, W, C)`` is turned where the model declares NHWC
+anything else                an error
+============================ =====================================================================
+
+The number of prefix tokens, the grid and the layout are what the model declares. Sizes are used only
+to refuse what does not fit, never to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..core.errors import PermafrostError, near_names
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+LAYER_LAYOUTS = ("NCHW", "NHWC", "tokens")
+_HAND = "name layers under `layers:` of the entry, coarse to fine"
+
+
+@dataclass(frozen=True)
+class Dense:
+    """How the layers of a model give maps.
+
+    Attributes
+    ----------
+    model : the module whose submodules are the layers, by their names in it.
+    layers : the default layers, coarse to fine.
+    layout : ``NCHW`` or ``NHWC``, of what layers with four dimensions return.
+    layouts : layout by layer, where it was declared for that layer alone.
+    prefix_tokens : class and register tokens in front of the patch tokens.
+    grid : (height, width) fed -> (rows, columns) of the patch tokens; None where the model tells none.
+    channels : channels by layer, where the model declares them.
+    given_to : layer -> module that is given what this layer makes, for layers that are no module's output.
+    make : makes the named layers, for models that have none until they are asked for.
+    missing : why there are no default layers.
+    """
+
+    model: nn.Module
+    layers: tuple[str, ...] = ()
+    layout: str = "NCHW"
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    prefix_tokens: int = 0
+    grid: Callable[[int, int], tuple[int, int]] | None = None
+    channels: Mapping[str, int] = field(default_factory=dict)
+    given_to: Mapping[str, str] = field(default_factory=dict)
+    make: Callable[[Sequence[str]], None] | None = None
+    missing: str = "nothing is known about its layers"
+
+
+def choose_layers(dense: Dense, wanted: Sequence[str] | None, *, where: str) -> tuple[str, ...]:
+    """The layers to hook, coarse to fine: those wanted, else the model's default ones.
+
+    Raises
+    ------
+    PermafrostError : there are no default layers, or a name is unknown (near names are listed) or repeated.
+    """
+    names = tuple(wanted or dense.layers)
+    if not names:
+        raise PermafrostError(
+            f"the backbone has no default layers for dense maps ({dense.missing})",
+            where=where,
+            remedy=f"{_HAND}; it has {_some_layers(dense.model)}",
+        )
+    if len(set(names)) < len(names):
+        raise PermafrostError(f"layers: {', '.join(names)} names a layer twice", where=where)
+    if dense.make is not None:
+        dense.make(names)
+    known = {name for name, _ in dense.model.named_modules() if name} | set(dense.given_to)
+    for name in names:
+        if name not in known:
+            raise PermafrostError(
+                f"the backbone has no layer {name!r}, {near_names(name, known)}",
+                where=f"{where}: layers",
+            )
+    return names
+
+
+def to_map(output, name: str, dense: Dense, fed: Sequence[int], *, where: str) -> Tensor:
+    """What layer `name` returned, as (B, C, H, W); a view where possible.
+
+    Parameters
+    ----------
+    fed : (B, height, width) of the batch that the backbone was fed.
+    """
+    place = f"{where}: layer {name}"
+    if not hasattr(output, "ndim"):
+        raise PermafrostError(
+            f"the layer returned a {_told(output)}, not a tensor",
+            where=place,
+            remedy="name a layer inside or after it that returns one tensor",
+        )
+    shape, layout = tuple(output.shape), dense.layouts.get(name)
+    if output.ndim not in (2, 3, 4) or shape[0] != fed[0] or not output.is_floating_point():
+        raise PermafrostError(
+            f"the layer returned {output.dtype} of shape {shape}, not features of {fed[0]} images",
+            where=place,
+            remedy="name a layer that returns (B, C), tokens (B, L, C) or maps (B, C, H, W)",
+        )
+    if layout is not None and output.ndim != 2 and (layout == "tokens") != (output.ndim == 3):
+        raise PermafrostError(
+            f"the layer is declared {layout}, but returned a tensor of shape {shape}",
+            where=place,
+            remedy="correct layer_layouts of the module",
+        )
+    if output.ndim == 2:
+        found = output[:, :, None, None]
+    elif output.ndim == 3:
+        found = _on_grid(output, dense, fed, place)
+    else:
+        found = output.permute(0, 3, 1, 2) if (layout or dense.layout) == "NHWC" else output
+        if layout is None:
+            _check_proportions(found, shape, dense, fed, place)
+    declared = dense.channels.get(name)
+    if declared is not None and found.shape[1] != declared:
+        raise PermafrostError(
+            f"the layer returned a tensor of shape {shape}, and the model declares {declared} channels",
+            where=place,
+            remedy="name a layer with another kind of output",
+        )
+    return found
+
+
+def evenly_spaced(count: int, wanted: int = 4) -> list[int]:
+    """The last block of each of `wanted` equal parts of `count` blocks, last first; all if there are fewer."""
+    parts = min(count, wanted)
+    return [-(-count * part // parts) - 1 for part in range(parts, 0, -1)]
+
+
+def blocks_of(depth: int, prefix: str = "blocks") -> tuple[str, ...]:
+    """Names of four evenly spaced blocks of a plain transformer, last first."""
+    return tuple(f"{prefix}.{index}" for index in evenly_spaced(depth))
+
+
+def patch_grid(size: Sequence[int], padding: int = 0) -> Callable[[int, int], tuple[int, int]]:
+    """Grid of a convolution whose stride is its kernel `size` (rows, columns)."""
+
+    def grid(height: int, width: int) -> tuple[int, int]:
+        return (height + 2 * padding) // size[0], (width + 2 * padding) // size[1]
+
+    return grid
+
+
+def _on_grid(tokens: Tensor, dense: Dense, fed: Sequence[int], place: str) -> Tensor:
+    if dense.grid is None:
+        raise PermafrostError(
+            f"the layer returned tokens of shape {tuple(tokens.shape)}, and the model does not tell on"
+            " what grid they lie",
+            where=place,
+            remedy="name layers that return maps, or wrap the model in an entry point that declares"
+            " num_prefix_tokens and grid (config/backbones/template.py)",
+        )
+    rows, columns = dense.grid(*fed[1:])
+    if tokens.shape[1] != dense.prefix_tokens + rows * columns:
+        raise PermafrostError(
+            f"the layer returned {tokens.shape[1]} tokens for images of {fed[1]} x {fed[2]} pixels; the"
+            f" model declares {dense.prefix_tokens} prefix tokens and a grid of {rows} x {columns}",
+            where=place,
+            remedy="name layers whose tokens are the model's patches",
+        )
+    patches = tokens[:, dense.prefix_tokens :]
+    return patches.transpose(1, 2).unflatten(2, (rows, columns))
+
+
+def _check_proportions(found: Tensor, shape, dense: Dense, fed: Sequence[int], place: str) -> None:
+    """A map has the proportions of the image, to within a cell; in the wrong layout it rarely has."""
+    (rows, columns), (height, width) = found.shape[2:], fed[1:]
+    slack = 0 if height == width else height + width
+    if abs(rows * width - columns * height) > slack:
+        raise PermafrostError(
+            f"the layer returned a tensor of shape {shape}, which is no map of images of {height} x {width}"
+            f" pixels in the layout of the model, {dense.layout}",
+            where=place,
+            remedy="name a layer whose output has this layout (of the defaults: "
+            f"{', '.join(dense.layers) or 'none'}), or declare layer_layouts in an entry point",
+        )
+
+
+def _told(output) -> str:
+    inner = f" of {len(output)}" if isinstance(output, list | tuple | dict) else ""
+    return f"{type(output).__name__}{inner}"
+
+
+def _some_layers(model: nn.Module) -> str:
+    names = [name for name, _ in model.named_modules() if name.count(".") < 2 and name]
+    return ", ".join(names[:40]) + (", …" if len(names) > 40 else "") if names else "no layers"

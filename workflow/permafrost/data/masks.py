@@ -1,0 +1,188 @@
+"""Masks: from the values that files store to class ids, as the entry declares it.
+
+A mask holds class ids as they are, or values that ``mask_values`` of the entry maps to classes:
+numbers of one channel (palette indices count as such), or colours. Nothing else is known about it, so
+any other value is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+
+from .decode import UnreadableImage
+from .mask_files import decode_mask
+
+#: options of an entry that mean something only where the labels are masks
+OPTIONS = ("ignore_index", "mask_values", "dead_classes", "allow_empty_masks")
+LARGEST = 2**16 - 1
+_COLOUR = re.compile(r"#([0-9a-fA-F]{6})")
+
+
+@dataclass(frozen=True)
+class MaskCoding:
+    """How stored values become class ids.
+
+    Parameters
+    ----------
+    values : (V,) int64, ascending: stored numbers, or colours as 0xRRGGBB; None where they are ids.
+    ids : (V,) unsigned, the class id (or the ignore index) of each value.
+    colours : whether values are colours.
+    """
+
+    values: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    colours: bool = False
+
+    def read(self, data: bytes) -> np.ndarray:
+        """(H, W) class ids of an encoded mask; raises `UnreadableImage` for what cannot be used."""
+        return self(decode_mask(data, colours=self.colours))
+
+    def __call__(self, stored: np.ndarray) -> np.ndarray:
+        """(H, W) class ids for stored numbers (or colours as 0xRRGGBB) of the same shape."""
+        stored = _whole_numbers(stored)
+        if self.values is None:
+            return stored
+        place = np.minimum(np.searchsorted(self.values, stored), len(self.values) - 1)
+        foreign = self.values[place] != stored
+        if foreign.any():
+            raise UnreadableImage(
+                f"holds {self._shown(stored[foreign])}, which mask_values does not name",
+                remedy="name them in mask_values (null for pixels without a label)",
+            )
+        return self.ids[place]
+
+    def _shown(self, values: np.ndarray) -> str:
+        found, counts = np.unique(values, return_counts=True)
+        common = found[np.argsort(-counts, kind="stable")[:5]]
+        names = [f"#{value:06X}" if self.colours else str(value) for value in common.tolist()]
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        return f"the {'colours' if self.colours else 'values'} {', '.join(names)}{more}"
+
+
+def mask_coding(entry: dict, classes: Sequence[str], *, where: object) -> MaskCoding:
+    """The coding that an entry declares, checked against its classes.
+
+    Raises
+    ------
+    PermafrostError : the ignore index is a class, or mask_values does not fit the classes.
+    """
+    ignore = entry.get("ignore_index")
+    if ignore is not None and ignore < len(classes):
+        raise PermafrostError(
+            f"ignore_index {ignore} is also the id of the class {classes[ignore]}",
+            where=where,
+            remedy="give a number above the ids, e.g. ignore_index: 255, and say with mask_values"
+            f" which stored value is meant, e.g. mask_values: {{{ignore}: null, …}}",
+        )
+    declared = entry.get("mask_values")
+    if declared is None:
+        return MaskCoding()
+    colours = _are_colours(declared, where)
+    _check_classes(declared, classes, entry.get("dead_classes", ()), ignore, where)
+    numbers = {name: number for number, name in enumerate(classes)}
+    meaning = {
+        int(str(key).lstrip("#"), 16 if colours else 10): ignore if name is None else numbers[name]
+        for key, name in declared.items()
+    }
+    if len(meaning) < len(declared):
+        raise PermafrostError(
+            "mask_values names a value twice", where=where, remedy="name each value once"
+        )
+    if ignore is not None and not colours:
+        meaning.setdefault(ignore, ignore)
+    values = np.array(sorted(meaning), np.int64)
+    ids = np.array([meaning[value] for value in values.tolist()])
+    return MaskCoding(values, ids.astype(np.min_scalar_type(ids.max())), colours)
+
+
+def declared_dead(entry: dict, classes: Sequence[str], *, where: object) -> list[int]:
+    """Ids of the classes that the entry declares dead: never scored, wherever they occur."""
+    names = entry.get("dead_classes", [])
+    unknown = [name for name in names if name not in classes]
+    if unknown:
+        raise PermafrostError(
+            f"dead_classes names {unknown[0]!r}, which is no class; {near_names(unknown[0], classes)}",
+            where=where,
+            remedy="name classes of the dataset",
+        )
+    if len(set(names)) == len(classes):
+        raise PermafrostError(
+            "dead_classes leaves no class", where=where, remedy="leave one that is scored"
+        )
+    return [number for number, name in enumerate(classes) if name in names]
+
+
+def check_options(entry: dict, *, where: object) -> None:
+    """Refuse options about masks in an entry that has none: they would do nothing in silence."""
+    idle = [key for key in OPTIONS if key in entry]
+    if entry["source"]["kind"] != "demo" and entry["task"] == "segmentation":
+        return
+    if entry["task"] == "segmentation":
+        idle = [key for key in idle if key in ("ignore_index", "mask_values")]
+    if idle:
+        raise PermafrostError(
+            f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here"
+            " (only for masks that are read from data)",
+            where=where,
+            remedy="remove what has no meaning, or correct the task",
+        )
+
+
+def _whole_numbers(mask: np.ndarray) -> np.ndarray:
+    """The mask as whole numbers; floats are accepted where each is one."""
+    if mask.dtype.kind in "iu":
+        return mask
+    if mask.dtype.kind == "b":
+        return mask.astype(np.uint8)
+    if mask.dtype.kind != "f" or not np.isfinite(mask).all() or (mask != np.floor(mask)).any():
+        raise UnreadableImage(f"holds {mask.dtype} values that are no whole numbers")
+    return mask.astype(np.int64)
+
+
+def _are_colours(declared: dict, where) -> bool:
+    kinds = set()
+    for key in map(str, declared):
+        colour = _COLOUR.fullmatch(key)
+        if not colour and not (key.isdecimal() and int(key) <= LARGEST):
+            raise PermafrostError(
+                f"mask_values names {key!r}, neither a number from 0 to {LARGEST} nor a colour",
+                where=where,
+                remedy='write colours as "#RRGGBB", in quotes',
+            )
+        kinds.add(bool(colour))
+    if len(kinds) != 1:
+        raise PermafrostError(
+            "mask_values mixes numbers and colours" if kinds else "mask_values is empty",
+            where=where,
+            remedy="name numbers or colours, whichever the masks hold",
+        )
+    return kinds.pop()
+
+
+def _check_classes(declared: dict, classes, dead, ignore, where) -> None:
+    unknown = [name for name in declared.values() if name is not None and name not in classes]
+    if unknown:
+        raise PermafrostError(
+            f"mask_values names {unknown[0]!r}, which is no class; {near_names(unknown[0], classes)}",
+            where=where,
+            remedy="add it to classes, or correct the name",
+        )
+    absent = [name for name in classes if name not in declared.values() and name not in dead]
+    if absent:
+        raise PermafrostError(
+            f"mask_values names no value for {', '.join(absent)}",
+            where=where,
+            remedy="name one, or remove the class from classes",
+        )
+    if None in declared.values() and ignore is None:
+        raise PermafrostError(
+            "mask_values leaves pixels without a label (null), but there is no ignore_index",
+            where=where,
+            remedy="say how such pixels are stored, e.g. ignore_index: 255",
+        )

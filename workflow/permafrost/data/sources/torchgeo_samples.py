@@ -1,0 +1,49 @@
+"""Which file a sample of a torchgeo dataset comes from: its name, and where it lies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..decode import tiff_place
+from ..georeference import NOWHERE, Georeference
+
+
+def sample_path(part, number: int) -> str | None:
+    """The image file of a sample, for the ways in which torchgeo's classes list their files."""
+    if hasattr(part, "imgs"):
+        return str(part.imgs[number][0])
+    for name in ("image_fns", "image_paths", "files"):
+        listed = getattr(part, name, None)
+        if not isinstance(listed, list) or len(listed) != len(part):
+            continue
+        file = listed[number]
+        file = file.get("image") if isinstance(file, dict) else file
+        if isinstance(file, str | os.PathLike):
+            return str(file)
+    return None
+
+
+def sample_name(part, split: str, number: int) -> str:
+    """A name that is unique in the dataset and the same wherever it lies.
+
+    Class and file of an image folder; the path below the root of other files; the dataset's own id;
+    else split and number.
+    """
+    path = sample_path(part, number)
+    if hasattr(part, "imgs"):
+        return "/".join(path.split(os.sep)[-2:])
+    if path is not None:
+        return Path(os.path.relpath(path, getattr(part, "root", "."))).as_posix()
+    ids = getattr(part, "ids", None)
+    if isinstance(ids, list) and len(ids) == len(part):
+        return f"{split}/{str(ids[number]).strip()}"
+    return f"{split}/{number:07d}"
+
+
+def sample_place(part, number: int) -> Georeference:
+    """The georeference of a sample whose image file is a TIFF."""
+    path = sample_path(part, number)
+    if path is None or not path.lower().endswith((".tif", ".tiff")):
+        return NOWHERE
+    return tiff_place(Path(path).read_bytes())

@@ -1,0 +1,209 @@
+"""The maps of layers in a feature store: their place in it, their checks, and the masks beside them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..backbones.contract import InputPlan
+from ..core.errors import PermafrostError
+from ..core.stores import StoreWriter
+from ..data.image_store import ImageStore
+from .health import check_finite
+from .rows import Rows
+
+#: of all maps of the samples that are read together, and that lie in the files written together
+CHUNK_BYTES, SHARD_BYTES = 8_000_000, 64_000_000
+#: of few and small samples, too many would be read together for a good shuffle
+MOST_ROWS_PER_CHUNK = 16
+# Measured on 256 px chips: what follows a rectifier (ResNet-18, half of it zeros) shrinks to 56 %
+# by zstd level 1 and is then read at 430 instead of 790 MB/s per core, still far faster than any
+# head learns from it; what does not (MobileNetV2) shrinks to 92 % and is read at half the speed
+# for nothing. Shuffling bytes first made both slower and neither smaller.
+WORTH_COMPRESSING, ROWS_TRIED = 0.75, 8
+
+
+def whole_image(plan: InputPlan) -> tuple[InputPlan, str | None]:
+    """The plan without a crop, which would cut the border off the maps; and a note of what was changed."""
+    if plan.crop is None:
+        return plan, None
+    before = f"resizing to {plan.size}" if plan.size else "no resizing"
+    note = (
+        f"the whole image is resized to {plan.crop} x {plan.crop}, for its maps, instead of a centre crop"
+        f" of {plan.crop} after {before}"
+    )
+    return dataclasses.replace(plan, size=plan.crop, crop=None), note
+
+
+def dense_attributes(
+    plan: InputPlan, stores: dict[str, ImageStore], card: dict, *, where: str
+) -> dict:
+    """What a store with maps records beside its layers, once it is known that maps can be made."""
+    for store in stores.values():
+        if "masks" not in store.store:
+            raise PermafrostError(
+                f"maps are wanted, and the images of task {card['task']} have no masks",
+                where=store.path,
+                remedy="use maps for segmentation only",
+            )
+    return {
+        "working_size": working_size(plan, stores, where=where),
+        "ignore_index": card["ignore_index"],
+        "dead_classes": card["dead_classes"],
+    }
+
+
+def working_size(plan: InputPlan, stores: dict[str, ImageStore], *, where: str) -> list[int]:
+    """[height, width] of every tensor fed; several sizes are refused, since maps are one array."""
+    if plan.size is not None:
+        return [plan.size, plan.size]
+    sizes = {
+        size
+        for store in stores.values()
+        for size in zip(store.heights.tolist(), store.widths.tolist(), strict=True)
+    }
+    if len(sizes) > 1:
+        shown = ", ".join(f"{height} x {width}" for height, width in sorted(sizes)[:6])
+        raise PermafrostError(
+            f"images keep their native size, and there are {len(sizes)} sizes ({shown}"
+            f"{', …' if len(sizes) > 6 else ''}); the maps of a dataset have one",
+            where=where,
+            remedy="set input.size of the backbone, or extraction.size",
+        )
+    return list(sizes.pop())
+
+
+def rows_together(bytes_per_sample: int) -> tuple[int, int]:
+    """Samples per chunk and per shard, the same for all arrays that are read side by side."""
+    chunk = min(max(1, CHUNK_BYTES // bytes_per_sample), MOST_ROWS_PER_CHUNK)
+    return chunk, chunk * max(1, SHARD_BYTES // (chunk * bytes_per_sample))
+
+
+def worth_compressing(values: np.ndarray) -> bool:
+    """Whether zstd makes these maps enough smaller to be worth the slower reading."""
+    from numcodecs.zstd import Zstd
+
+    return len(Zstd(level=1).encode(values)) < WORTH_COMPRESSING * values.nbytes
+
+
+class MapWriter:
+    """Takes the maps of batches in order and writes them shard by shard.
+
+    Parameters
+    ----------
+    writer : the open store.
+    count : number of samples that will come.
+    layers : names, coarse to fine; their arrays are called map0, map1, …
+    shapes : (C, H, W) of each map; known before the first batch only if another split came before.
+    sample_ids : names of the samples, for errors.
+    where : how errors name the backbone.
+    """
+
+    def __init__(
+        self,
+        writer: StoreWriter,
+        count: int,
+        layers: Sequence[str],
+        shapes: Sequence[tuple[int, ...]],
+        dtype: str,
+        sample_ids,
+        where: str,
+    ) -> None:
+        self._writer, self._count, self._layers = writer, count, tuple(layers)
+        self._dtype, self._sample_ids, self._where = np.dtype(dtype), sample_ids, where
+        self._arrays: list[Rows] = []
+        self.shapes = tuple(shapes)
+
+    def put(self, first: int, maps: Sequence[np.ndarray], finite: Sequence[bool]) -> None:
+        """Maps (n, C, H, W) of samples ``first``, ``first + 1``, … and whether each map is finite."""
+        for layer, values, good in zip(self._layers, maps, finite, strict=True):
+            if not good:
+                self._refuse(layer, values, first)
+        if not self._arrays:
+            tried = [worth_compressing(values[:ROWS_TRIED]) for values in maps]
+            self._begin([values.shape[1:] for values in maps], tried)
+        for rows, values in zip(self._arrays, maps, strict=True):
+            rows.put(values)
+
+    def finish(self) -> None:
+        """Write what is left."""
+        if not self._arrays:
+            self._begin(self.shapes, [False] * len(self.shapes))
+        written = {rows.finish() for rows in self._arrays}
+        if written != {self._count}:
+            raise RuntimeError(f"{written} of {self._count} maps came")
+
+    def described(self) -> list[dict]:
+        """What the store records of its layers."""
+        return [
+            {
+                "name": name,
+                "array": f"map{index}",
+                "channels": channels,
+                "height": height,
+                "width": width,
+            }
+            for index, (name, (channels, height, width)) in enumerate(
+                zip(self._layers, self.shapes, strict=True)
+            )
+        ]
+
+    def copy_masks(self, store: ImageStore) -> None:
+        """``masks`` as the image store has them, a shard of rows at a time."""
+        shape, dtype = store.store.shape("masks"), store.store.attributes["arrays"]["masks"][1]
+        chunk, shard = self._rows()
+        masks = self._writer.array(
+            "masks", shape, dtype, rows_per_chunk=chunk, rows_per_shard=shard
+        )
+        for start in range(0, len(store), shard):
+            stop = min(start + shard, len(store))
+            masks[start:stop] = store.store.read("masks", start, stop)
+
+    def _begin(self, shapes: Sequence[tuple[int, ...]], compress: Sequence[bool]) -> None:
+        self.shapes = tuple(tuple(map(int, shape)) for shape in shapes)
+        self._check_order()
+        chunk, shard = self._rows()
+        for index, shape in enumerate(self.shapes):
+            array = self._writer.array(
+                f"map{index}",
+                (self._count, *shape),
+                self._dtype,
+                rows_per_chunk=chunk,
+                rows_per_shard=shard,
+                compress=compress[index],
+            )
+            self._arrays.append(Rows(array, min(shard, max(1, self._count))))
+
+    def _rows(self) -> tuple[int, int]:
+        values = sum(int(np.prod(shape)) for shape in self.shapes)
+        return rows_together(values * self._dtype.itemsize)
+
+    def _check_order(self) -> None:
+        sizes = [shape[1] * shape[2] for shape in self.shapes]
+        if sizes != sorted(sizes):
+            order = sorted(range(len(sizes)), key=sizes.__getitem__)
+            raise PermafrostError(
+                "the layers are not listed coarse to fine: their maps have "
+                + ", ".join(
+                    f"{height} x {width} ({name})"
+                    for name, (_, height, width) in zip(self._layers, self.shapes, strict=True)
+                ),
+                where=f"{self._where}: layers",
+                remedy=f"write layers: [{', '.join(self._layers[i] for i in order)}]",
+            )
+
+    def _refuse(self, layer: str, values: np.ndarray, first: int) -> None:
+        """Name the sample; a map that float16 cannot hold became infinite, never NaN."""
+        overflow = self._dtype == np.float16 and not np.isnan(values).any()
+        check_finite(
+            values.reshape(len(values), -1),
+            first,
+            self._sample_ids,
+            where=f"{self._where}: layer {layer}" + (" as float16" if overflow else ""),
+            remedy="use extraction.maps_dtype: float32, these features exceed what float16 can hold"
+            if overflow
+            else "look for NaN or infinity in the dataset's pixels, for a normalisation that the weights"
+            " were not made for, and at precision: fp16, which overflows early",
+        )

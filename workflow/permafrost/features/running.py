@@ -1,0 +1,94 @@
+"""A backbone on a device: from batches of stored images to its outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..backbones.backbone import Backbone
+from ..core.errors import PermafrostError
+from .prepare import Preparer
+from .reading import Batch
+
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A backbone on a device, and how it is run there."""
+
+    backbone: Backbone
+    prepare: Preparer
+    device: torch.device
+    precision: torch.dtype | None
+    channels_last: bool
+    pad_to: int | None
+
+    def outputs(self, images: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Prepared (B, C, H, W) -> (B, K) float32 and the maps of the backbone's layers, on the device."""
+        count = len(images)
+        if self.pad_to is not None and count < self.pad_to:
+            # a compiled model would be compiled again for the last, smaller batch
+            images = torch.cat([images, images[-1:].expand(self.pad_to - count, -1, -1, -1)])
+        enabled = self.precision is not None
+        with torch.autocast(
+            self.device.type, dtype=self.precision or torch.bfloat16, enabled=enabled
+        ):
+            features, maps = self._forward(images)
+        return features[:count].float(), [values[:count] for values in maps]
+
+    def _forward(self, images: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        try:
+            return self.backbone.features_and_maps(images)
+        except torch.OutOfMemoryError as error:
+            raise PermafrostError(
+                f"the GPU has not enough memory for a batch of shape {tuple(images.shape)}",
+                where=self.backbone.where,
+                remedy="set runtime.batch_size lower, in the configuration or in the backbone's entry",
+            ) from error
+        except (RuntimeError, AssertionError, ValueError, TypeError, IndexError) as error:
+            reason = " ".join(str(error).split())[:400] or type(error).__name__
+            raise PermafrostError(
+                f"the forward pass failed on a batch of shape {tuple(images.shape)}: {reason}",
+                where=self.backbone.where,
+                remedy="check that input.size and input.bands are what the model can take",
+            ) from error
+
+
+def set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_size: int) -> Run:
+    """The backbone on the device, compiled if that is wanted. Nothing else may wrap its module any more."""
+    precision = PRECISIONS[extraction["precision"]]
+    if precision is torch.float16 and device.type == "cpu":
+        raise PermafrostError(
+            "precision: fp16 needs a GPU", where=backbone.where, remedy="use bf16 or fp32 on a CPU"
+        )
+    # up to twice as fast for convolutions on a CPU and with half precision, no slower for the rest
+    channels_last = device.type == "cpu" or precision is not None
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    backbone.module.to(device, memory_format=layout)
+    if extraction["compile"]:
+        backbone.module = torch.compile(backbone.module)
+    return Run(
+        backbone,
+        Preparer(backbone.plan, device, channels_last=channels_last),
+        device,
+        precision,
+        channels_last,
+        pad_to=batch_size if extraction["compile"] else None,
+    )
+
+
+@torch.inference_mode()
+def batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """(n, K) float32 and the maps, on the device, in the order of the batch, whatever the images' sizes."""
+    groups = [(where, run.prepare(pixels)) for where, pixels in batch.same_sizes()]
+    if len(groups) == 1:
+        return run.outputs(groups[0][1])
+    order = torch.from_numpy(np.argsort(np.concatenate([where for where, _ in groups])))
+    order = order.to(run.device)
+    if run.prepare.plan.size is not None:
+        return run.outputs(torch.cat([images for _, images in groups])[order])
+    # native sizes differ, and so no maps are asked for
+    return torch.cat([run.outputs(images)[0] for _, images in groups])[order], []

@@ -1,0 +1,25 @@
+"""Metrics of semantic segmentation, from confusion matrices of pixels; numpy only."""
+
+from .boundary import boundary_counts, interior
+from .confusion import class_counts, confusion_matrix
+from .evaluate import (
+    evaluate,
+    evaluate_counts,
+    frequency_weighted_iou,
+    mean_iou,
+    per_class_iou,
+    pixel_accuracy,
+)
+
+__all__ = [
+    "boundary_counts",
+    "class_counts",
+    "confusion_matrix",
+    "evaluate",
+    "evaluate_counts",
+    "frequency_weighted_iou",
+    "interior",
+    "mean_iou",
+    "per_class_iou",
+    "pixel_accuracy",
+]

@@ -1,0 +1,118 @@
+"""Intersection over union and its company, from counts of pixels.
+
+Which classes take part
+-----------------------
+Ignored pixels are in no count. The means over classes run over the classes that occur in the truth
+*or* the prediction, as in torchmetrics (``average="macro"``). A dead class, one that the dataset
+names but never holds, takes part in none of them and has no IoU of its own; pixels that are given
+a dead class remain errors for the class they are of.
+Nothing scored gives NaN throughout, where torchmetrics has NaN for IoU and 0 for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
+from permafrost.metrics.tasks import class_metrics
+
+from .confusion import class_counts
+
+
+def evaluate(confusion, *, dead_classes: Iterable[int] = (), boundary=None) -> dict:
+    """All metrics of segmentation.
+
+    Parameters
+    ----------
+    confusion : (…, K, K) counts, rows truth, columns predictions; summed over a test set, or one
+        matrix per image along the leading axes.
+    dead_classes : ids of classes that take part in no mean. An `ignore_index` that is one of the
+        classes belongs here too: it has no true pixels, but may be predicted.
+    boundary : (intersection, union) of boundaries, (…, K) each, from `boundary_counts`; None where
+        they were not counted, and then no boundary metric is among the result.
+
+    Returns
+    -------
+    Metric name to an array of the leading shape, then metric name to (…, K) per class; what is
+    undefined is NaN.
+    """
+    boundary = None if boundary is None else [np.moveaxis(counts, -1, 0) for counts in boundary]
+    values = evaluate_counts(*class_counts(confusion), dead_classes=dead_classes, boundary=boundary)
+    for name in class_metrics("segmentation", boundary=boundary is not None):
+        values[name] = np.moveaxis(values[name], 0, -1)
+    return values
+
+
+def evaluate_counts(
+    hits, truths, predictions, *, dead_classes: Iterable[int] = (), boundary=None
+) -> dict:
+    """The metrics of `evaluate` from `class_counts`, classes first in and out.
+
+    Parameters
+    ----------
+    hits, truths, predictions : (K, …) counts or, for exact sums beyond integers, floats.
+    boundary : (intersection, union), (K, …) each.
+
+    Returns
+    -------
+    Metric name to (…), then metric name to (K, …) per class.
+    """
+    alive = np.ones(len(hits), bool)
+    alive[_known(dead_classes, len(hits))] = False
+    iou = _iou(hits, truths + predictions - hits, alive)
+    values = {
+        "mean_iou": mean_of_defined(iou),
+        "frequency_weighted_iou": _weighted(iou, truths, alive),
+        "pixel_accuracy": divide(hits.sum(axis=0), truths.sum(axis=0)),
+        **macro_means(hits[alive], truths[alive], predictions[alive]),
+    }
+    each = {"iou": iou}
+    if boundary is not None:
+        each["boundary_iou"] = _iou(*boundary, alive)
+        values["mean_boundary_iou"] = mean_of_defined(each["boundary_iou"])
+    return values | each
+
+
+def per_class_iou(confusion) -> np.ndarray:
+    """(…, K) pixels in both over pixels in either; NaN for a class that is in neither."""
+    return evaluate(confusion)["iou"]
+
+
+def mean_iou(confusion, dead_classes: Iterable[int] = ()) -> np.ndarray:
+    """(…) mean of `per_class_iou` over the classes that are there; see the module's rules."""
+    return evaluate(confusion, dead_classes=dead_classes)["mean_iou"]
+
+
+def frequency_weighted_iou(confusion, dead_classes: Iterable[int] = ()) -> np.ndarray:
+    """(…) mean of `per_class_iou`, each class weighted by its true pixels."""
+    return evaluate(confusion, dead_classes=dead_classes)["frequency_weighted_iou"]
+
+
+def pixel_accuracy(confusion) -> np.ndarray:
+    """(…) share of the scored pixels that are given their class; NaN where none is scored."""
+    return evaluate(confusion)["pixel_accuracy"]
+
+
+def _iou(intersection, union, alive: np.ndarray) -> np.ndarray:
+    iou = divide(intersection, union)
+    iou[~alive] = np.nan
+    return iou
+
+
+def _weighted(iou: np.ndarray, truths, alive: np.ndarray) -> np.ndarray:
+    # where a class has true pixels it has an IoU, so nothing undefined is weighted
+    weighted = np.where(truths[alive] > 0, iou[alive] * truths[alive], 0.0)
+    return divide(weighted.sum(axis=0), truths[alive].sum(axis=0))
+
+
+def _known(dead_classes: Iterable[int], classes: int) -> list[int]:
+    dead = sorted(set(dead_classes))
+    if dead and not 0 <= dead[0] <= dead[-1] < classes:
+        raise PermafrostError(
+            f"dead classes {', '.join(map(str, dead))} of a dataset of {classes} classes",
+            remedy="name class ids from 0 on",
+        )
+    return dead

@@ -1,0 +1,19 @@
+"""What extraction is told of an entry and of the configuration, by the task of the dataset."""
+
+from __future__ import annotations
+
+#: tasks whose probes read maps of layers
+DENSE_TASKS = frozenset({"segmentation"})
+
+
+def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
+    """Backbone entry and extraction options, without what does not matter for `task`.
+
+    So a change of the layers, or of the type of maps, reruns no dataset that needs none.
+    """
+    if task in DENSE_TASKS:
+        return entry, {**extraction, "maps": True}
+    return (
+        {key: value for key, value in entry.items() if key != "layers"},
+        {key: value for key, value in extraction.items() if key != "maps_dtype"},
+    )

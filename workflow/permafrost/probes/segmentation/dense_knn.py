@@ -1,0 +1,157 @@
+"""Dense nearest neighbours: patches of a map vote for pixels; nothing is trained, no torch.
+
+A train patch has the class of most of its pixels. The k nearest train patches of each test patch vote;
+the shares of votes are resized to the scored size, and the class with the largest share is predicted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.device import resolve_device
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
+from permafrost.core.progress import progress
+from permafrost.metrics.segmentation.confusion import confusion_matrix
+
+from ..knn import neighbours, vote
+from .interpolate import resize_bilinear
+from .masks import masks_writer
+from .patches import NO_LABEL, patch_labels
+from .shown import Shown
+from .splits import Layer, MapSplit, mask_gates, open_splits
+from .table import Outcome, TestRows, write_segmentation
+
+STRIDE = 16
+# test patches that are searched together
+QUERIES = 16_384
+
+
+def run_dense_knn(
+    stores: dict[str, Path],
+    output: Path,
+    *,
+    spec: dict,
+    fingerprint: str,
+    device: str = "auto",
+    masks_output: Path | None = None,
+) -> None:
+    """Search the train patches for every test patch and write the test predictions.
+
+    Parameters as `run_segmentation`; validation is not used. `device` is that of the search.
+
+    Raises
+    ------
+    PermafrostError : anything the user can put right; nothing half-written is left.
+    """
+    splits = open_splits(stores, expect=spec["inputs"]["features"])
+    train, test, options = splits["train"], splits["test"], spec["options"]
+    where = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
+    layer = choose_layer(train, options["layer"], where)
+    gates = mask_gates(splits)
+    seed = derive_seed(spec["dataset"], spec["backbone"], spec["probe"], spec["seed"])
+    features, labels, available = train_patches(train, layer, options["max_patches"], seed)
+    if len(labels) < options["k"]:
+        raise PermafrostError(
+            f"k = {options['k']} neighbours of {len(labels)} labelled train patches",
+            where=where,
+            remedy="choose a smaller k, or a layer with a larger map",
+        )
+    shown = Shown(len(test), options["pictures"], spec["dataset"])
+    with masks_writer(
+        options["masks"],
+        masks_output,
+        test=test,
+        resolution=options["resolution"],
+        fingerprint=fingerprint,
+    ) as put:
+        rows = TestRows(test, options, shown, put)
+        for start, stop, shares in _votes(
+            features, labels, test, layer, options, resolve_device(device), where
+        ):
+            _add(rows, start, stop, shares)
+        settings = {
+            "k": options["k"],
+            "metric": options["metric"],
+            "layers": [layer.name],
+            "working_size": list(train.working_size),
+            "patches": len(labels),
+            "patches_available": available,
+        }
+        outcome = Outcome([layer], settings, gates)
+        write_segmentation(
+            output, rows.table(), outcome, splits=splits, spec=spec, fingerprint=fingerprint
+        )
+
+
+def choose_layer(split: MapSplit, name: str | None, where: object) -> Layer:
+    """The layer of this name; for None that whose stride is closest to 16, the coarser of equals."""
+    if name is not None:
+        return split.choose_layers([name], where=where)[0]
+    height = split.working_size[0]
+    return min(split.layers, key=lambda layer: abs(height / layer.height - STRIDE))
+
+
+def train_patches(
+    train: MapSplit, layer: Layer, most: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Features (n, C) float32 and classes (n,) of at most `most` labelled patches, and how many there are.
+
+    Of more, a random choice is taken, in the order in which patches lie in the split.
+    """
+    labels = np.empty((len(train), layer.height, layer.width), np.int64)
+    step = max(1, train.store.chunk_rows("masks"))
+    for start in range(0, len(train), step):
+        masks = train.native_masks(start, min(start + step, len(train)))
+        for row, mask in enumerate(masks, start):
+            labels[row] = patch_labels(mask, layer.size, len(train.classes), train.ignore_index)
+    found = np.flatnonzero(labels.reshape(-1) != NO_LABEL)
+    available = len(found)
+    if available > most:
+        chosen = np.random.default_rng(seed).choice(available, most, replace=False)
+        found = found[np.sort(chosen)]
+    features = np.empty((len(found), layer.channels), np.float32)
+    filled, per_image = 0, layer.height * layer.width
+    for start, maps in _maps(train, layer):
+        low, high = np.searchsorted(found, [start * per_image, (start + len(maps)) * per_image])
+        part = maps.reshape(-1, layer.channels)[found[low:high] - start * per_image]
+        features[filled : filled + len(part)] = part
+        filled += len(part)
+    return features, labels.reshape(-1)[found], available
+
+
+def _maps(split: MapSplit, layer: Layer):
+    """(first row, maps (n, H, W, C) as stored), chunk by chunk."""
+    step = max(1, split.store.chunk_rows(layer.array))
+    for start in range(0, len(split), step):
+        stored = split.store.read(layer.array, start, min(start + step, len(split)))
+        yield start, stored.transpose(0, 2, 3, 1)
+
+
+def _votes(features, labels, test: MapSplit, layer: Layer, options: dict, device: str, where):
+    """(first row, last row + 1, shares of votes (n, K, gh, gw)) over the test split, in order."""
+    classes, per_image = len(test.classes), layer.height * layer.width
+    at_once = max(1, QUERIES // per_image)
+    with progress(total=len(test), label=where, unit="image") as bar:
+        for start in range(0, len(test), at_once):
+            stop = min(start + at_once, len(test))
+            maps = test.store.read(layer.array, start, stop).transpose(0, 2, 3, 1)
+            queries = maps.reshape(-1, layer.channels).astype(np.float32)
+            found = neighbours(
+                features, queries, options["k"], metric=options["metric"], device=device
+            )
+            shares, _ = vote(found, labels, n_classes=classes, task="classification")
+            grid = shares.reshape(stop - start, layer.height, layer.width, classes)
+            yield start, stop, grid.transpose(0, 3, 1, 2)
+            bar.update(stop - start)
+
+
+def _add(rows: TestRows, start: int, stop: int, shares: np.ndarray) -> None:
+    test = rows.test
+    kind = np.uint8 if len(test.classes) <= 256 else np.int32
+    for row, truth, share in zip(range(start, stop), rows.truths(start, stop), shares, strict=True):
+        prediction = resize_bilinear(share, rows.size(row)).argmax(axis=0).astype(kind)
+        confusion = confusion_matrix(truth, prediction, len(test.classes), test.ignore_index)
+        rows.add(truth, prediction, confusion)

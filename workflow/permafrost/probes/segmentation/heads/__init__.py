@@ -1,0 +1,45 @@
+"""Segmentation heads: maps of frozen layers in, logits per pixel out.
+
+A head is a ``torch.nn.Module`` built as ``Head(channels, classes, hidden=, sizes=)``: channels and
+(height, width) of the maps, coarse to fine. ``forward(maps, size)`` takes the maps (B, C, H, W) and
+gives logits (B, classes, *size). A further head is one file here and one line in `HEADS`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from permafrost.core.errors import PermafrostError, near_names
+
+# name -> module of this package and class, imported when used
+HEADS = {
+    "linear": ".linear:LinearHead",
+    "conv_block": ".conv_block:ConvBlockHead",
+    "fpn": ".fpn:FPNHead",
+    "dpt": ".dpt:DPTHead",
+}
+
+
+def build_head(
+    name: str,
+    channels: list[int],
+    classes: int,
+    *,
+    hidden: int = 256,
+    sizes: list[tuple[int, int]],
+    where: object = None,
+):
+    """A head with fresh parameters, drawn from torch's global generator.
+
+    Raises
+    ------
+    PermafrostError : an unknown head, or maps that it cannot take; says `where`.
+    """
+    if name not in HEADS:
+        raise PermafrostError(f"unknown head {name!r}", where=where, remedy=near_names(name, HEADS))
+    module, _, kind = HEADS[name].partition(":")
+    head = getattr(import_module(module, __name__), kind)
+    try:
+        return head(list(channels), classes, hidden=hidden, sizes=[tuple(size) for size in sizes])
+    except PermafrostError as error:
+        raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error

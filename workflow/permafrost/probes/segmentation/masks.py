@@ -1,0 +1,141 @@
+"""Predicted masks as an output of their own: a zarr store, or a folder of GeoTIFFs; whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_directory
+from permafrost.core.stores import SAMPLES, write_store
+
+from .splits import MapSplit
+
+FORMATS = ("none", "zarr", "geotiff")
+ROWS_PER_CHUNK = 16
+
+
+@contextlib.contextmanager
+def masks_writer(
+    kind: str, path: Path | None, *, test: MapSplit, resolution: str, fingerprint: str
+) -> Iterator:
+    """Yield ``put(row, mask)``, to be called for every test image in order.
+
+    Parameters
+    ----------
+    kind : ``none``, ``zarr`` or ``geotiff``.
+    path : the store or folder to write; None only for ``none``.
+    """
+    if kind == "none":
+        yield lambda row, mask: None
+        return
+    if path is None:
+        raise PermafrostError(
+            f"masks: {kind} needs a place to write them to",
+            where="masks_output",
+            remedy="run the probe through snakemake, or give --masks",
+        )
+    writer = {"zarr": _zarr, "geotiff": _geotiff}[kind]
+    with writer(Path(path), test, resolution, fingerprint) as put:
+        yield put
+
+
+def _sizes(test: MapSplit, resolution: str) -> np.ndarray:
+    """(N, 2) height and width of every predicted mask."""
+    if resolution == "native":
+        return test.sizes
+    return np.broadcast_to(np.array(test.working_size), test.sizes.shape)
+
+
+def _dtype(test: MapSplit) -> np.dtype:
+    return np.dtype(np.uint8 if len(test.classes) <= 256 else np.uint16)
+
+
+@contextlib.contextmanager
+def _zarr(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
+    """``predictions`` (N, H, W), padded with zeros where sizes differ; sizes in samples.parquet."""
+    sizes = _sizes(test, resolution)
+    shape = (len(test), *(int(side) for side in sizes.max(axis=0, initial=1)))
+    with write_store(path, fingerprint=fingerprint) as store:
+        array = store.array("predictions", shape, _dtype(test), rows_per_chunk=ROWS_PER_CHUNK)
+        held = np.zeros((min(ROWS_PER_CHUNK, max(1, len(test))), *shape[1:]), _dtype(test))
+
+        def put(row: int, mask: np.ndarray) -> None:
+            place = row % len(held)
+            held[place] = 0
+            held[place, : mask.shape[0], : mask.shape[1]] = mask
+            if place == len(held) - 1 or row == len(test) - 1:
+                array[row - place : row + 1] = held[: place + 1]
+
+        yield put
+        store.samples(_sized(test.samples, sizes))
+        store.attributes.update(
+            {
+                **{key: test.attributes[key] for key in ("dataset", "backbone", "classes")},
+                "resolution": resolution,
+                "ignore_index": test.ignore_index,
+            }
+        )
+
+
+def _sized(samples: pa.Table, sizes: np.ndarray) -> pa.Table:
+    """The samples with the height and width of their masks."""
+    for i, name in enumerate(("height", "width")):
+        column = pa.array(sizes[:, i], samples.schema.field(name).type)
+        samples = samples.set_column(samples.schema.get_field_index(name), name, column)
+    return samples
+
+
+@contextlib.contextmanager
+def _geotiff(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
+    """One file per image, named by its sample id, and samples.parquet with the column ``file``."""
+    names = [f"{quote(name, safe='')}.tif" for name in test.samples["sample_id"].to_pylist()]
+    places = [
+        test.samples[name].to_pylist() if name in test.samples.column_names else [None] * len(test)
+        for name in ("crs", "transform")
+    ]
+    with whole_directory(path) as folder:
+
+        def put(row: int, mask: np.ndarray) -> None:
+            crs, transform = (column[row] for column in places)
+            native = test.sizes[row]
+            _write_tiff(folder / names[row], mask.astype(_dtype(test)), crs, transform, native)
+
+        yield put
+        samples = _sized(test.samples, _sizes(test, resolution))
+        samples = samples.append_column("file", pa.array(names, pa.string()))
+        metadata = {b"fingerprint": fingerprint.encode()}
+        pq.write_table(samples.replace_schema_metadata(metadata), folder / SAMPLES)
+
+
+def _write_tiff(path: Path, mask: np.ndarray, crs, transform, native) -> None:
+    import warnings
+
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning
+
+    height, width = mask.shape
+    profile = {
+        "driver": "GTiff",
+        "height": height,
+        "width": width,
+        "count": 1,
+        "dtype": mask.dtype,
+        "compress": "deflate",
+    }
+    if crs is not None:
+        profile["crs"] = crs
+    if transform is not None:
+        # pixels of another size cover the same ground
+        scale = rasterio.Affine.scale(float(native[1]) / width, float(native[0]) / height)
+        profile["transform"] = rasterio.Affine(*transform) @ scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path, "w", **profile) as file:
+            file.write(mask, 1)

@@ -1,0 +1,34 @@
+"""Patches of a map and their labels: the class that most of a patch's pixels have."""
+
+from __future__ import annotations
+
+import numpy as np
+
+NO_LABEL = -1
+
+
+def patch_labels(
+    mask: np.ndarray, grid: tuple[int, int], classes: int, ignore_index: int | None
+) -> np.ndarray:
+    """(gh, gw) int64: majority of the pixels whose centre lies in each patch.
+
+    Ties go to the smallest class; `NO_LABEL` where no pixel counts.
+
+    Parameters
+    ----------
+    mask : (h, w) class ids, or `ignore_index`.
+    grid : (gh, gw), size of the map.
+    """
+    rows, columns = (_cells(length, count) for length, count in zip(mask.shape, grid, strict=True))
+    cells = (rows[:, None] * grid[1] + columns) * classes
+    cells = cells + mask.astype(np.int64)
+    if ignore_index is not None:
+        cells = cells[mask != ignore_index]
+    counts = np.bincount(cells.reshape(-1), minlength=grid[0] * grid[1] * classes)
+    counts = counts.reshape(*grid, classes)
+    return np.where(counts.any(axis=-1), counts.argmax(axis=-1), NO_LABEL)
+
+
+def _cells(length: int, count: int) -> np.ndarray:
+    """(length,) which of `count` equal parts the centre of each pixel lies in."""
+    return (2 * np.arange(length) + 1) * count // (2 * length)

@@ -1,0 +1,183 @@
+"""Maps and masks of a split as batches, kept in memory or streamed from the store ahead of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from .memory import fits
+from .order import Windows, batch_sizes
+from .splits import MASKS, Layer, MapSplit
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples in the order in which they are used, on the device of the run.
+
+    ``rows`` (B,) their places in the split; ``maps`` per layer (B, C, H, W) float32, channels last;
+    ``masks`` (B, *working size) int64, None where they were not asked for.
+    """
+
+    rows: np.ndarray
+    maps: list[torch.Tensor]
+    masks: torch.Tensor | None
+
+
+@dataclass
+class _Held:
+    """Rows of a split in memory: maps as stored, but (n, H, W, C); masks at the working size."""
+
+    arrays: list[torch.Tensor]
+
+    def __getitem__(self, places) -> _Held:
+        return _Held([array[places] for array in self.arrays])
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def followed_by(self, other: _Held) -> _Held:
+        pairs = zip(self.arrays, other.arrays, strict=True)
+        return _Held([torch.cat(pair) for pair in pairs])
+
+
+class MapStream:
+    """Batches of one split, in store order or shuffled.
+
+    Parameters
+    ----------
+    layers : whose maps are wanted, in this order.
+    batch_size : samples in a batch; the last may be smaller, or larger by one.
+    keep : keep the split in memory where it fits. The batches are the same, kept or streamed.
+    budget : bytes that it may fill, instead of a share of what is measured to be free.
+    masks : whether batches have masks.
+    """
+
+    def __init__(
+        self,
+        split: MapSplit,
+        layers: list[Layer],
+        *,
+        batch_size: int,
+        device: torch.device,
+        keep: bool = True,
+        budget: int | None = None,
+        masks: bool = True,
+    ) -> None:
+        self.split, self.layers, self.device, self.masks = split, layers, device, masks
+        self.batch_size = batch_size
+        self._shapes, self._dtypes = self._rows_as_held()
+        row_bytes = sum(
+            int(np.prod(shape)) * torch.empty(0, dtype=dtype).element_size()
+            for shape, dtype in zip(self._shapes, self._dtypes, strict=True)
+        )
+        block = max(split.store.chunk_rows(layer.array) for layer in layers)
+        self.windows = Windows.of(len(split), block, row_bytes, batch_size)
+        label = f"{split.attributes['backbone']} on {split.attributes['dataset']}"
+        label = f"{label}/{split.attributes['split']}"
+        self.kept = keep and fits(row_bytes * len(split), device, label=label, budget=budget)
+        self._whole: _Held | None = None
+
+    def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
+        """The batches of one epoch; they depend on the store, `seed` and `epoch` only."""
+        return self._batches(self.windows.shuffled(seed, epoch))
+
+    def in_order(self) -> Iterator[Batch]:
+        return self._batches(self.windows.in_order())
+
+    def _batches(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+        if not windows:
+            return iter(())
+        return self._from_memory(windows) if self.kept else self._from_store(windows)
+
+    def _from_memory(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+        if self._whole is None:
+            self._whole = self._read(np.arange(len(self.split)), self.device)
+        rows, start = np.concatenate(windows), 0
+        for size in batch_sizes(len(rows), self.batch_size):
+            chosen = rows[start : start + size]
+            yield self._batch(chosen, self._whole[torch.from_numpy(chosen).to(self.device)])
+            start += size
+
+    def _from_store(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+        """Batches cut from the windows one after the other; the next window is read meanwhile."""
+        cpu = torch.device("cpu")
+        sizes = iter(batch_sizes(len(self.split), self.batch_size))
+        size, rows, rest = next(sizes), np.empty(0, np.int64), None
+        with ThreadPoolExecutor(1, thread_name_prefix="maps") as pool:
+            pending = pool.submit(self._read, windows[0], cpu)
+            for window, following in zip(windows, [*windows[1:], None], strict=True):
+                held, start = pending.result(), 0
+                if following is not None:
+                    pending = pool.submit(self._read, following, cpu)
+                while size and start + size - len(rows) <= len(window):
+                    stop = start + size - len(rows)
+                    part = held[start:stop]
+                    # what the window before left over comes first
+                    part = part if rest is None else rest.followed_by(part)
+                    yield self._batch(np.concatenate([rows, window[start:stop]]), self._move(part))
+                    start, size, rows, rest = stop, next(sizes, 0), rows[:0], None
+                if start < len(window):
+                    # a copy, so that the window it comes from can go
+                    left = held[torch.arange(start, len(window))]
+                    rest = left if rest is None else rest.followed_by(left)
+                    rows = np.concatenate([rows, window[start:]])
+                del held
+
+    def _batch(self, rows: np.ndarray, held: _Held) -> Batch:
+        # (B, H, W, C) in memory, seen as (B, C, H, W)
+        maps = [x.float().permute(0, 3, 1, 2) for x in held.arrays[: len(self.layers)]]
+        return Batch(rows, maps, held.arrays[-1].long() if self.masks else None)
+
+    def _move(self, held: _Held) -> _Held:
+        if self.device.type == "cpu":
+            return held
+        return _Held([x.pin_memory().to(self.device, non_blocking=True) for x in held.arrays])
+
+    def _read(self, rows: np.ndarray, device: torch.device) -> _Held:
+        """These rows in this order, read block by block as they lie in the store."""
+        held = _Held(
+            [
+                torch.empty((len(rows), *shape), dtype=dtype, device=device)
+                for shape, dtype in zip(self._shapes, self._dtypes, strict=True)
+            ]
+        )
+        order = np.argsort(rows, kind="stable")
+        ascending, block = rows[order], self.windows.block
+        # a new run where a row is left out, and at every block, so that little is held twice
+        new = (np.diff(ascending) != 1) | (np.diff(ascending // block) != 0)
+        for run in np.split(np.arange(len(rows)), np.flatnonzero(new) + 1):
+            start, stop = int(ascending[run[0]]), int(ascending[run[-1]]) + 1
+            places = torch.from_numpy(order[run]).to(device)
+            for array, read in zip(held.arrays, self._stored(start, stop), strict=True):
+                array[places] = read.to(device)
+        return held
+
+    def _stored(self, start: int, stop: int) -> Iterator[torch.Tensor]:
+        for layer in self.layers:
+            stored = self.split.store.read(layer.array, start, stop)
+            yield torch.from_numpy(stored).permute(0, 2, 3, 1)
+        if self.masks:
+            masks = self.split.working_masks(start, stop)
+            yield torch.from_numpy(masks.astype(_mask_type(masks.dtype), copy=False))
+
+    def _rows_as_held(self) -> tuple[list[tuple[int, ...]], list[torch.dtype]]:
+        described = self.split.attributes["arrays"]
+        shapes, dtypes = [], []
+        for layer in self.layers:
+            shapes.append((layer.height, layer.width, layer.channels))
+            dtypes.append(getattr(torch, described[layer.array][1]))
+        if self.masks:
+            shapes.append(self.split.working_size)
+            dtypes.append(getattr(torch, str(_mask_type(np.dtype(described[MASKS][1])))))
+        return shapes, dtypes
+
+
+def _mask_type(dtype: np.dtype) -> np.dtype:
+    """A type that torch can index by and that holds every value of `dtype`."""
+    return np.dtype(
+        {"uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(str(dtype), dtype)
+    )

@@ -1,0 +1,87 @@
+"""What the report reads of a table of predicted masks: confusion per image, and the masks kept."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.tables import read_table
+from permafrost.statistics.columns import array_of
+
+SHOWN = ("drawn", "best", "worst")
+_COLUMNS = ["sample_id", "confusion", "shown", "mask"]
+
+
+@dataclass(frozen=True)
+class DensePredictions:
+    """The predictions of a segmentation probe on the test set.
+
+    Attributes
+    ----------
+    sample_ids : N names; confusion : (N, K, K) int64, rows true, columns predicted.
+    shown : ``drawn``, ``best``, ``worst`` -> rows whose mask is kept.
+    masks : row -> (h, w) class ids at the scored resolution.
+    metadata : of the table.
+    """
+
+    sample_ids: list[str]
+    confusion: np.ndarray
+    shown: dict[str, list[int]]
+    masks: dict[int, np.ndarray]
+    metadata: dict
+
+    @property
+    def total(self) -> np.ndarray:
+        """(K, K) confusion matrix summed over images."""
+        return self.confusion.sum(axis=0)
+
+    def accuracy(self, row: int) -> float:
+        """Share of the image's scored pixels that were given their class; NaN without any."""
+        pixels = self.confusion[row].sum()
+        return float(np.trace(self.confusion[row]) / pixels) if pixels else float("nan")
+
+
+def read_dense(path, *, expect: str | None = None) -> DensePredictions:
+    """Read a table of predicted masks.
+
+    Raises
+    ------
+    PermafrostError : missing, damaged, of another plan, or a kept mask that cannot be decoded.
+    """
+    table, metadata = read_table(path, expect=expect, columns=_COLUMNS)
+    classes = len(metadata["classes"])
+    counts = array_of(table, "confusion", classes**2)
+    shown = table["shown"].to_pylist()
+    packed = {row: table["mask"][row].as_py() for row, kind in enumerate(shown) if kind}
+    return DensePredictions(
+        table["sample_id"].to_pylist(),
+        counts.reshape(-1, classes, classes),
+        {kind: [row for row, value in enumerate(shown) if value == kind] for kind in SHOWN},
+        {row: decode_mask_png(data, path) for row, data in packed.items() if data is not None},
+        metadata,
+    )
+
+
+def decode_mask_png(data: bytes, where) -> np.ndarray:
+    """(h, w) class ids of a PNG of one channel with 8 or 16 bits."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+            array = np.asarray(image)
+    except Exception as error:  # decoders fail in many ways on damaged bytes
+        raise _unreadable(first_line(error), where) from error
+    if array.ndim != 2 or array.dtype.kind not in "ui":
+        raise _unreadable(f"it holds {array.dtype} pixels of shape {array.shape}", where)
+    return array.astype(np.int32)
+
+
+def _unreadable(problem: str, where) -> PermafrostError:
+    return PermafrostError(
+        f"a predicted mask in the table cannot be read ({problem})",
+        where=where,
+        remedy="delete the file and run snakemake again",
+    )

@@ -1,0 +1,87 @@
+"""Colours of the classes of a mask: fixed by the dataset, told apart with any colour vision."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+# The first seven are Okabe and Ito's (2008). Each further one was chosen to be as far as possible
+# (CIELAB distance) from all before it and from the greys below, at its worst over common,
+# protanopic and deuteranopic vision (as simulated by Machado et al., 2009): no two are nearer
+# than the nearest two of Okabe and Ito's.
+CLASS_COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#0000FF",
+    "#0F0F96", "#B4F096", "#6969FF", "#871E00", "#4B0F5A", "#5AB45A", "#6996FF", "#784B78",
+    "#5A5A3C", "#2D2DD2", "#2D4BB4", "#87E1FF", "#78D296", "#D2E169", "#5A0F0F", "#B45A2D",
+)  # fmt: skip
+IGNORED = ("#c4c4c4", "#9a9a9a")  # the two greys of the hatching
+CORRECT = "#3d3d3d"
+BLANK = "#ffffff"
+
+# what a reader expects; a class that is named like this has the first claim on the colour
+_EXPECTED = (
+    ("#0072B2", r"water|sea|ocean|lakes?|rivers?|ponds?"),
+    ("#009E73", r"vegetation|forests?|trees?|woods?|woodland|plants?"),
+    ("#D55E00", r"buildings?|built|urban|houses?|roofs?|settlements?"),
+    ("#F0E442", r"land|bare|soil|sand|desert|barren"),
+    ("#CC79A7", r"roads?|streets?|paved"),
+)
+
+
+def class_colours(classes: list[str]) -> list[str]:
+    """A colour for each class, in the classes' order; the same list always gives the same colours.
+
+    Classes beyond the 24 colours use them again from the start: see `shared_colours`.
+    """
+    free = list(CLASS_COLOURS)
+    found: dict[int, str] = {}
+    for colour, words in _EXPECTED:
+        named = re.compile(rf"(?<![a-z])({words})(?![a-z])")
+        fitting = [i for i, name in enumerate(classes) if named.search(name.lower())]
+        claim = next((i for i in fitting if i not in found), None)
+        if claim is not None:
+            found[claim] = colour
+            free.remove(colour)
+    rest = [i for i in range(len(classes)) if i not in found]
+    for place, index in enumerate(rest):
+        found[index] = (
+            free[place] if place < len(free) else CLASS_COLOURS[place % len(CLASS_COLOURS)]
+        )
+    return [found[index] for index in range(len(classes))]
+
+
+def shared_colours(classes: list[str]) -> bool:
+    """Whether there are more classes than colours, so that some look the same."""
+    return len(classes) > len(CLASS_COLOURS)
+
+
+def paint_mask(mask: np.ndarray, colours: list[str]) -> np.ndarray:
+    """(H, W) class ids to (H, W, 3) in [0, 1]; whatever is not a class is hatched in grey."""
+    picture = hatching(mask.shape)
+    known = (mask >= 0) & (mask < len(colours))
+    picture[known] = _rgb(colours)[mask[known].astype(np.int64)]
+    return picture
+
+
+def paint_errors(truth: np.ndarray, prediction: np.ndarray, colours: list[str]) -> np.ndarray:
+    """Where a prediction is wrong, (H, W, 3): wrong pixels have the colour of the class they were
+    given, right ones are dark, those without a true class blank.
+    """
+    known = (truth >= 0) & (truth < len(colours))
+    right = _rgb([CORRECT])[0]
+    picture = np.where((truth == prediction)[..., None], right, paint_mask(prediction, colours))
+    picture[~known] = _rgb([BLANK])[0]
+    return picture
+
+
+def hatching(shape: tuple[int, int]) -> np.ndarray:
+    """(H, W, 3) diagonal stripes in two greys, wide enough to be seen at the picture's size."""
+    width = max(2, max(shape) // 32)
+    y, x = np.indices(shape)
+    return _rgb(IGNORED)[(x + y) // width % 2]
+
+
+def _rgb(colours) -> np.ndarray:
+    """(n, 3) in [0, 1] of hexadecimal colours."""
+    return np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in colours])

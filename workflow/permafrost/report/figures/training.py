@@ -1,0 +1,71 @@
+"""How heads were trained: losses and validation mean IoU of every epoch."""
+
+from __future__ import annotations
+
+from ..rows import finite
+from .style import COLOURS, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+
+MOST = len(COLOURS)  # backbones in one figure
+
+
+def draw_training(logs: dict[str, dict[str, dict]], *, dataset: str):
+    """A line of panels per head: losses on the left, validation mean IoU on the right.
+
+    Parameters
+    ----------
+    logs : probe -> backbone -> {"epochs": [{epoch, train_loss, val_loss, val_mean_iou}], "epoch": the
+        one that was scored}; at most `MOST` backbones. A value that is None or not finite is left out.
+    """
+    if not logs:
+        raise ValueError("no epochs to draw")
+    backbones = list(dict.fromkeys(name for own in logs.values() for name in own))
+    with drawing() as Figure:
+        figure = Figure(figsize=(1.25 * PAGE_WIDTH, 0.9 + 1.75 * len(logs)))
+        grid = figure.subplots(len(logs), 2, squeeze=False, sharex="row")
+        for (left, right), (probe, own) in zip(grid, logs.items(), strict=True):
+            for backbone, log in own.items():
+                number = backbones.index(backbone)
+                _losses(left, log, COLOURS[number])
+                _ious(right, log, COLOURS[number], MARKERS[number])
+            left.set_ylabel("loss")
+            right.set_ylabel("validation mean IoU")
+            left.set_title(plain(probe), fontsize=8.5, weight="normal")
+            for axes in (left, right):
+                axes.grid(axis="y")
+                axes.xaxis.get_major_locator().set_params(integer=True)
+                axes.margins(x=0.03)
+        for axes in grid[-1]:
+            axes.set_xlabel("epoch")
+        grid[0, 1].legend(*_legend(backbones), loc="upper left", bbox_to_anchor=(1.01, 1),
+                          borderaxespad=0, handlelength=1.6)  # fmt: skip
+        put_title(figure, f"{dataset}: training of the heads")
+        put_note(figure, "solid: train loss, dashed: validation loss; the marked epoch was scored")
+    return figure
+
+
+def _losses(axes, log: dict, colour: str) -> None:
+    for key, style in (("train_loss", "-"), ("val_loss", (0, (4, 2)))):
+        axes.plot(*_series(log, key), color=colour, ls=style, lw=1.3, label=key)
+
+
+def _ious(axes, log: dict, colour: str, marker: str) -> None:
+    epochs, values = _series(log, "val_mean_iou")
+    axes.plot(epochs, values, color=colour, lw=1.3, label="val_mean_iou")
+    if log["epoch"] in epochs:
+        axes.plot([log["epoch"]], [values[epochs.index(log["epoch"])]], marker=marker, ms=5.5, mfc="white",
+                  mec=colour, mew=1.5, lw=0, zorder=4)  # fmt: skip
+
+
+def _series(log: dict, key: str) -> tuple[list, list]:
+    known = [(one["epoch"], one[key]) for one in log["epochs"] if finite(one.get(key))]
+    return [epoch for epoch, _ in known], [value for _, value in known]
+
+
+def _legend(backbones: list[str]) -> tuple[list, list[str]]:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=COLOURS[i], marker=MARKERS[i], mfc="white", lw=1.5, ms=5)
+        for i in range(len(backbones))
+    ]
+    return handles, [plain(shorten(name, 30)) for name in backbones]

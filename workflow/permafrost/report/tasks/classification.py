@@ -1,0 +1,140 @@
+"""Figures of a dataset whose images have one label, or several: how C was chosen, pictures, classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.stores import Store
+from permafrost.core.tables import read_metadata, read_table
+from permafrost.statistics.columns import array_of
+from permafrost.statistics.gates import chance_level
+
+from .. import pictures
+from ..figures import c_curve, confusion, per_class, strip
+from ..material import Drawn, Evaluation, Material, name_of, of_evaluation, save
+from ..rows import metric_name
+
+
+def chance(material: Material, best: Evaluation) -> float:
+    """What the primary metric gives without looking at the images."""
+    return chance_level(_read(material, best)["target"], material.card["task"])
+
+
+def draw(
+    material: Material, best: Evaluation | None, folder: Path
+) -> tuple[list[Drawn], list[str]]:
+    """C curves of all backbones; pictures, confusion matrix and classes of the best evaluation."""
+    figures = _curves(material, folder)
+    if best is None:
+        return figures, []
+    truth = _read(material, best)
+    if material.without_images is None:
+        figures.append(_strip(material, best, truth, folder))
+    if material.card["task"] == "classification":
+        figures.append(_confusion(material, best, truth, folder))
+    figures += _per_class(material, best, truth, folder)
+    return figures, [material.without_images] if material.without_images else []
+
+
+def _read(material: Material, key: Evaluation) -> dict:
+    path = material.predictions[key]
+    wanted = ["sample_id", "target", "prediction"]
+    table, _ = read_table(path, expect=material.expected(path), columns=wanted)
+    columns = {name: array_of(table, name) for name in wanted[1:]}
+    return {**columns, "sample_id": table["sample_id"].to_pylist()}
+
+
+def _curves(material: Material, folder: Path) -> list[Drawn]:
+    """A C curve per probe that chose C on validation, at its first seed."""
+    found: dict[str, dict[str, dict]] = {}
+    for backbone, seed, probe in material.first_seeds():
+        path = material.predictions[backbone, seed, probe]
+        settings = read_metadata(path, expect=material.expected(path))["settings"]
+        if settings.get("c_grid") and settings.get("val_scores"):
+            curve = {
+                "c": settings["c_grid"],
+                "score": settings["val_scores"],
+                "best": settings["best_c"],
+            }
+            found.setdefault(probe, {})[backbone] = curve
+    score = "micro-AP" if material.card["task"] == "multilabel" else "accuracy"
+    return [
+        save(c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score=score), folder,
+             "c_curve", material.name, probe, wide=True,
+             alt=f"Validation {score} against C for every backbone on {material.name}",
+             caption=f"How {probe} chose C: validation {score} for every C that was tried, "
+             "the chosen one marked.")
+        for probe, curves in sorted(found.items())
+    ]  # fmt: skip
+
+
+def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:
+    store = Store(material.images, expect=material.expected(material.images))
+    places = pictures.places_of(store)
+    correct = truth["target"] == truth["prediction"]
+    correct = correct.all(axis=1) if correct.ndim == 2 else correct
+    right, wrong = strip.choose_samples(
+        correct,
+        count=material.examples // 2,
+        identity=(material.name, *best),
+        seed=material.picture_seed,
+    )
+    bands, how = pictures.picture_bands(material.card)
+    at = {index: places[truth["sample_id"][index]] for index in right + wrong}
+    shown = pictures.read_pictures(store, list(at.values()), bands)
+    figure = strip.draw_strip(
+        lambda index: shown[at[index]], right, wrong, _words(material.card["classes"], truth),
+        title=f"{material.name}: {name_of(best, material)}", bands=how,
+    )  # fmt: skip
+    return save(figure, folder, "strip", material.name, wide=True,
+                alt=f"Test images of {material.name} that {best[0]} got right and wrong",
+                caption=f"Test images drawn at random: right above, wrong below, by {best[0]} with "
+                f"{best[2]}, the best evaluation here.")  # fmt: skip
+
+
+def _words(classes: list[str], truth):
+    def names(labels) -> str:
+        if np.ndim(labels) == 0:
+            return classes[int(labels)]
+        return ", ".join(classes[i] for i in np.flatnonzero(labels)) or "nothing"
+
+    def words(index: int) -> str:
+        true, said = names(truth["target"][index]), names(truth["prediction"][index])
+        return true if true == said else f"is {true}\nsaid {said}"
+
+    return words
+
+
+def _confusion(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:
+    classes = material.card["classes"]
+    counts = confusion.confusion_counts(truth["target"], truth["prediction"], len(classes))
+    title = f"{material.name}: {name_of(best, material)}"
+    return save(confusion.draw_confusion(counts, classes, title=title), folder, "confusion", material.name,
+                alt=f"Confusion matrix of {best[0]} with {best[2]} on {material.name}",
+                caption="Confusion matrix of the best evaluation: colours are shares of the true class, "
+                "numbers are counts.")  # fmt: skip
+
+
+def _per_class(material: Material, best: Evaluation, truth: dict, folder: Path) -> list[Drawn]:
+    metric = "average_precision" if material.card["task"] == "multilabel" else "recall"
+    rows = of_evaluation(material.rows, best, metric)
+    if not rows:
+        return []
+    target = truth["target"]
+    counts = (
+        target.sum(axis=0)
+        if target.ndim == 2
+        else np.bincount(target, minlength=len(material.card["classes"]))
+    )
+    support = {
+        name: str(count) for name, count in zip(material.card["classes"], counts, strict=True)
+    }
+    title = f"{material.name}: {name_of(best, material)}"
+    return [
+        save(per_class.draw_per_class(rows, title=title, support=support), folder, "per_class", material.name,
+             alt=f"{metric_name(metric)} of every class, {best[0]} with {best[2]} on {material.name}",
+             caption=f"{metric_name(metric).capitalize()} of every class (number of test samples), "
+             "best evaluation.")
+    ]  # fmt: skip

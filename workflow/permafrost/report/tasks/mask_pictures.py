@@ -1,0 +1,122 @@
+"""Pictures of predicted masks: those of the best evaluation, and those of all backbones together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from permafrost.core.stores import Store
+from permafrost.probes.segmentation.interpolate import resize_mask
+
+from .. import pictures
+from ..dense import SHOWN, DensePredictions, read_dense
+from ..figures import masks
+from ..figures.class_colours import class_colours, shared_colours
+from ..material import Drawn, Evaluation, Material, best_of_each, name_of, names_of, save
+
+_HEADINGS = {
+    "drawn": "drawn at random",
+    "best": "best of the other test images",
+    "worst": "worst of the other test images",
+}
+_COLUMNS = masks.ACROSS - 2  # backbones in one comparison
+_COMPARED = 2 * _COLUMNS  # backbones compared in pictures
+
+
+def draw_masks(
+    material: Material, best: Evaluation, found: DensePredictions, folder: Path
+) -> tuple[list[Drawn], list[str]]:
+    """Pictures of `found`, the predictions of `best`; and the randomly drawn ones by backbone."""
+    if material.without_images:
+        return [], [material.without_images]
+    if not found.masks:
+        return [], [f"No masks are shown: {best[2]} was told to keep no pictures."]
+    examples, how = _examples(material, found)
+    picture = _pictures(material, best, found, examples, how, folder)
+    compared, notes = _comparison(material, examples, how, folder)
+    return [picture, *compared], notes
+
+
+def _examples(material: Material, found: DensePredictions) -> tuple[dict, str]:
+    """Test images and true masks by sample id, and how they were made pictures of.
+
+    Truth has the size of the prediction: that at which it was scored.
+    """
+    store = Store(material.images, expect=material.expected(material.images))
+    places = pictures.places_of(store)
+    bands, how = pictures.picture_bands(material.card)
+    sizes = {found.sample_ids[row]: mask.shape for row, mask in found.masks.items()}
+    at = {name: places[name] for name in sizes}
+    images = pictures.read_pictures(store, list(at.values()), bands)
+    truth = pictures.read_masks(store, list(at.values()))
+    return {
+        name: masks.Example(name, images[place], resize_mask(truth[place], sizes[name]))
+        for name, place in at.items()
+    }, how
+
+
+def _answers(found: DensePredictions, kind: str) -> dict[str, masks.Answer]:
+    """Sample id -> what was predicted, of the images shown as `kind`."""
+    return {
+        found.sample_ids[row]: masks.Answer(found.masks[row], found.accuracy(row))
+        for row in found.shown[kind]
+        if row in found.masks
+    }
+
+
+def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
+    groups = [
+        (
+            _HEADINGS[kind],
+            [(examples[name], answer) for name, answer in _answers(found, kind).items()],
+        )
+        for kind in SHOWN
+    ]
+    classes = material.card["classes"]
+    figure = masks.draw_pictures(groups, classes, class_colours(classes),
+                                 title=f"{material.name}: {name_of(best, material)}", note=how)  # fmt: skip
+    return save(figure, folder, "pictures", material.name, wide=True,
+                alt=f"Test images of {material.name} with true mask, the mask predicted by {best[0]} with "
+                f"{best[2]}, and its errors",
+                caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
+                "random, then those with the largest and the smallest share of right pixels. In errors, wrong "
+                f"pixels have the colour of the class they were given.{_sharing(classes)}")  # fmt: skip
+
+
+def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[Drawn], list[str]]:
+    """The images drawn at random, as the best evaluation of every backbone sees them."""
+    best = best_of_each(material)
+    shown = {}
+    for key in best[:_COMPARED]:
+        path = material.predictions[key]
+        answers = _answers(read_dense(path, expect=material.expected(path)), "drawn")
+        shown |= {key: answers} if answers else {}
+    if len(shown) < 2:
+        return [], []
+    # all were told to draw the same images; one that kept fewer has empty places
+    drawn = [examples[name] for name in next(iter(shown.values())) if name in examples]
+    keys = list(shown)
+    parts = [keys[start : start + _COLUMNS] for start in range(0, len(keys), _COLUMNS)]
+    classes, figures = material.card["classes"], []
+    for number, part in enumerate(parts, start=1):
+        columns = [(key[0], [shown[key].get(one.name) for one in drawn]) for key in part]
+        figure = masks.draw_comparison(drawn, columns, classes, class_colours(classes),
+                                       title=f"{material.name}: the same images by backbone",
+                                       note=how)  # fmt: skip
+        figures.append(
+            save(figure, folder, "backbones", material.name, *([str(number)] if len(parts) > 1 else []),
+                 wide=True, alt=f"True and predicted masks of {material.name} by backbone",
+                 caption="The images drawn at random, with the best head of each backbone "
+                 f"({names_of(part, material)}), and the share of pixels that are right.{_sharing(classes)}")
+        )  # fmt: skip
+    left = len(best) - _COMPARED
+    said = (
+        f"Masks of the {_COMPARED} best backbones are compared; those of {left} others are in the "
+        "tables of predictions."
+    )
+    return figures, [said] if left > 0 else []
+
+
+def _sharing(classes: list[str]) -> str:
+    return (
+        " There are more classes than colours: some share one." if shared_colours(classes) else ""
+    )

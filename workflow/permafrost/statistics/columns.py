@@ -1,0 +1,60 @@
+"""Columns of prediction tables as arrays, and their order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+_REMEDY = "run the evaluation that made it again"
+
+
+def need_columns(table, names) -> None:
+    """Refuse a table that lacks one of `names`."""
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise PermafrostError(
+            f"the prediction table lacks the columns {', '.join(missing)}", remedy=_REMEDY
+        )
+
+
+def array_of(table, name: str, width: int | None = None) -> np.ndarray:
+    """A column as an array: (N,), or (N, width) for lists of a fixed size.
+
+    Raises
+    ------
+    PermafrostError : a value is null; lists that do not have the `width` that is asked for.
+    """
+    column = table.column(name).combine_chunks()
+    found = getattr(column.type, "list_size", None)
+    if width is not None and found != width:
+        what = f"lists of {found} numbers" if found else f"the type {column.type}"
+        raise PermafrostError(
+            f"the column {name!r} of the prediction table has {what}, not lists of {width} numbers",
+            remedy=_REMEDY,
+        )
+    values = column if found is None else column.flatten()
+    if column.null_count or values.null_count:
+        raise PermafrostError(
+            f"the column {name!r} of the prediction table has empty entries", remedy=_REMEDY
+        )
+    flat = values.to_numpy(zero_copy_only=False)
+    return flat if found is None else flat.reshape(len(column), found)
+
+
+def groups_of(table) -> list | None:
+    """The groups of a table's rows, None where none is known."""
+    if "group_id" not in table.column_names:
+        return None
+    column = table.column("group_id")
+    return None if column.null_count == len(column) else column.to_pylist()
+
+
+def sorted_rows(sample_ids, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """(order, sample ids, groups): rows ascending by sample id, so that nothing hangs on theirs."""
+    ids = np.array(list(map(str, sample_ids)))
+    order = np.argsort(ids, kind="stable")
+    if groups is not None:
+        groups = np.asarray(groups, dtype=object)[order]
+        groups = None if all(group is None for group in groups) else groups
+    return order, ids[order], groups

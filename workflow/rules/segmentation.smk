@@ -1,0 +1,73 @@
+# One rule per kind of segmentation probe: maps of layers in, one confusion matrix per test image out.
+# Probes that also keep the predicted masks have a second output, hence a rule of their own.
+
+
+rule segmentation:
+    input:
+        **stores("features/{dataset}/{backbone}"),
+    output:
+        table=f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+    wildcard_constraints:
+        probe=probes_of_kind("segmentation", masks=False),
+    resources:
+        mem_mb=memory_mb(6000),
+        runtime=minutes(240),
+        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("segmentation"),
+        masks="",
+    shell:
+        "permafrost segmentation --spec {params.spec:q} --code {params.code} "
+        "--features {input.train:q} {input.val:q} {input.test:q} "
+        "--output {output.table:q} {params.masks} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+
+
+rule dense_knn:
+    input:
+        **stores("features/{dataset}/{backbone}"),
+    output:
+        table=f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+    wildcard_constraints:
+        probe=probes_of_kind("dense_knn", masks=False),
+    resources:
+        mem_mb=memory_mb(6000),
+        runtime=minutes(60),
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("dense_knn"),
+        masks="",
+    shell:
+        "permafrost dense_knn --spec {params.spec:q} --code {params.code} "
+        "--features {input.train:q} {input.val:q} {input.test:q} "
+        "--output {output.table:q} {params.masks} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+
+
+use rule segmentation as segmentation_with_masks with:
+    output:
+        table=f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+        masks=directory(MASKS),
+    wildcard_constraints:
+        probe=probes_of_kind("segmentation", masks=True),
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("segmentation"),
+        masks=masks_option,
+
+
+use rule dense_knn as dense_knn_with_masks with:
+    output:
+        table=f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+        masks=directory(MASKS),
+    wildcard_constraints:
+        probe=probes_of_kind("dense_knn", masks=True),
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("dense_knn"),
+        masks=masks_option,
