@@ -91,7 +91,7 @@ def test_an_ignore_value_that_is_a_class_is_ignored():
         ("torch.nnx.CrossEntropyLoss", {}, "may not be used"),
         ("kornia.losses.__import__", {}, "no loss"),
         ("permafrost.stages.run.main", {}, "may not be used"),
-        ("permafrost.probes.segmentation.losses.import_module", {}, "not a class"),
+        ("permafrost.probes.segmentation.unified_focal.SMOOTH", {}, "not a class"),
         ("torch.nn.functional.cross_entropy", {}, "not a class of loss"),
         ("torch.nn.CrossEntropy", {}, "no loss"),
         ("torch.nn.CrossEntropyLoss", {"gamma": 2}, "cannot be built.*gamma"),

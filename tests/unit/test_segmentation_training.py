@@ -17,6 +17,7 @@ from permafrost.probes.segmentation import order
 from permafrost.probes.segmentation import run as probe
 from permafrost.probes.segmentation.run import run_segmentation
 from permafrost.probes.segmentation.scoring import confusion_per_image
+from permafrost.probes.segmentation.shown import Shown
 from permafrost.probes.segmentation.splits import MapSplit
 from permafrost.probes.segmentation.training import Trainer
 from PIL import Image
@@ -262,6 +263,11 @@ def test_images_are_shown_for_every_seed_alike_and_the_extremes_besides(toy, tmp
                 found = np.bincount(truth[i].ravel() * 3 + mask.ravel(), minlength=9)
                 np.testing.assert_array_equal(found.reshape(3, 3), matrices[i])
     assert drawn[0] == drawn[1] and len(drawn[0]) == 2
+
+
+def test_each_dataset_has_a_drawing_of_its_own():
+    drawn = [Shown(1000, 4, name)._drawn for name in ("a", "a", "b")]
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_no_pictures_means_no_masks_in_the_table(toy, tmp_path):

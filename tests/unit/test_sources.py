@@ -28,7 +28,18 @@ STAGES = (
     "report",
 )
 # commands that make no result: nothing is identified by their sources
-COMMANDS = ("archive", "restore", "stale", "run", "show", "cli")
+COMMANDS = (
+    "archive",
+    "restore",
+    "stale",
+    "run",
+    "show",
+    "evaluate_boxes",
+    "evaluate_raster",
+    "cli",
+)
+# for those who import the library: no command of its own
+OFFERED = {"permafrost.metrics.raster.modules"}
 SLOW = ("permafrost.backbones.timm", "permafrost.backbones.torchgeo")
 HEAVY = {"torch", "torchvision", "timm", "torchgeo", "torchmetrics", "sklearn", "pandas"}
 
@@ -148,7 +159,7 @@ def test_every_module_is_used_by_a_stage_a_command_or_the_plan():
         )
         for path in ROOT.rglob("*.py")
     }
-    assert every - used == set(), "dead code, or an import that the plan does not see"
+    assert every - used == OFFERED, "dead code, or an import that the plan does not see"
 
 
 def test_every_file_beside_the_modules_is_used_by_a_stage():

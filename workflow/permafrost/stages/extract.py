@@ -26,6 +26,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.core.allocator import keep_freed_memory
     from permafrost.core.paths import substitute
     from permafrost.features.extract import extract
 
@@ -38,6 +39,7 @@ def run(arguments) -> None:
         data=arguments.data,
         workers=arguments.threads,
     )
+    keep_freed_memory()
     spec, fingerprint = read_job(arguments)
     spec["entry"] = substitute(spec["entry"], arguments.data)
     extract(

@@ -7,6 +7,9 @@ from .densely import add_arguments  # noqa: F401
 
 
 def run(arguments) -> None:
+    from permafrost.core.allocator import keep_freed_memory
+
+    keep_freed_memory()
     densely.run(arguments, _load)
 
 

@@ -14,9 +14,9 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError, first_line
 
-# where a loss may come from; of permafrost itself only this package
+# where a loss may come from; of permafrost itself one module
 ROOTS = ("torch.nn", "torchgeo.losses", "segmentation_models_pytorch.losses", "kornia.losses")
-OWN = __package__
+OWN = "permafrost.probes.segmentation.unified_focal"
 
 
 class Loss:

@@ -1,0 +1,52 @@
+"""Raster metrics against scikit-learn and torchmetrics, where their definitions are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn.metrics
+import torch
+from permafrost.metrics.raster import evaluate_blocks
+from permafrost.metrics.raster.blocks import Block
+from permafrost.metrics.raster.modules import MeanIoU
+
+
+def pixels(seed: int, classes: int):
+    rng = np.random.default_rng(seed)
+    reference = rng.integers(0, classes, (40, 30))
+    wrong = rng.integers(0, classes, reference.shape)
+    return reference, np.where(rng.random(reference.shape) < 0.6, reference, wrong)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 9])
+def test_values_equal_scikit_learns(classes):
+    reference, prediction = pixels(classes, classes)
+    valid = np.ones(reference.shape, bool)
+    found = evaluate_blocks([Block(reference, prediction, valid, valid)], smooth=0).values
+    flat = reference.ravel(), prediction.ravel()
+    expected = {
+        "overall_accuracy": sklearn.metrics.accuracy_score(*flat),
+        "kappa": sklearn.metrics.cohen_kappa_score(*flat),
+        "mean_iou": sklearn.metrics.jaccard_score(*flat, average="macro"),
+        "recall": sklearn.metrics.recall_score(*flat, average="macro"),
+        "precision": sklearn.metrics.precision_score(*flat, average="macro"),
+    }
+    for name, value in expected.items():
+        assert found[name, None] == pytest.approx(value, abs=1e-12), name
+    each = sklearn.metrics.f1_score(*flat, average=None)
+    assert [found["f1", str(code)] for code in range(classes)] == pytest.approx(each)
+
+
+def test_mean_iou_equals_torchmetrics():
+    from torchmetrics import JaccardIndex
+
+    generator = torch.Generator().manual_seed(1)
+    ours, theirs = MeanIoU(5, ignore_index=255), JaccardIndex("multiclass", num_classes=5,
+                                                              ignore_index=255)  # fmt: skip
+    for _ in range(3):
+        logits = torch.randn(2, 5, 8, 8, generator=generator)
+        target = torch.randint(0, 5, (2, 8, 8), generator=generator)
+        target[:, :2] = 255
+        ours.update(logits, target)
+        theirs.update(logits, target)
+    assert ours.compute().item() == pytest.approx(theirs.compute().item(), abs=1e-6)

@@ -1,0 +1,116 @@
+"""Tables of crowns: formats, kinds of shapes, marks of empty images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import shapely
+from crown_cases import box, point
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.crowns import evaluate
+from permafrost.metrics.crowns.reading import read_annotations, read_groups
+
+ROWS = [box("a.png", (1, 2, 3, 4.5)), box("b.png", (0, 0, 0, 0)), box("a.png", (5, 6, 9, 9), "Fir")]
+
+
+def written(path, rows):
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+def as_geodataframe(rows):
+    import geopandas
+
+    frame = pd.DataFrame(rows).drop(columns=["xmin", "ymin", "xmax", "ymax"])
+    shapes = [shapely.box(row["xmin"], row["ymin"], row["xmax"], row["ymax"]) for row in rows]
+    return geopandas.GeoDataFrame(frame, geometry=shapes)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda folder: written(folder / "t.csv", ROWS),
+        lambda folder: str(written(folder / "t.csv", ROWS)),
+        lambda folder: pd.DataFrame(ROWS),
+        lambda folder: pa.Table.from_pylist(ROWS),
+        lambda folder: ROWS,
+        lambda folder: {name: [row[name] for row in ROWS] for name in ROWS[0]},
+    ],
+)
+def test_every_source_gives_the_same_crowns(source, tmp_path):
+    found = read_annotations(source(tmp_path), "truth")
+    assert found.kind == "box" and found.images == ("a.png", "b.png")
+    assert found.shape.tolist() == [[1, 2, 3, 4.5], [5, 6, 9, 9]]
+    assert found.label.tolist() == ["Tree", "Fir"] and found.image.tolist() == [0, 0]
+    assert np.isnan(found.score).all() and not found.has_scores
+
+
+def test_rows_are_lines_of_a_file_and_rows_of_a_frame(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("\ufeffimage_path,xmin,ymin,xmax,ymax,label,note\n\n"
+                    'a,1,1,2,2,Tree,"two\nlines"\na,3,3,4,4,Tree,\n')  # fmt: skip
+    assert read_annotations(path, "truth").row.tolist() == [4, 5]
+    assert read_annotations(ROWS, "truth").row.tolist() == [1, 3]
+
+
+def test_a_frame_of_geometries_is_polygons_and_a_mark_may_be_an_empty_one():
+    found = read_annotations(as_geodataframe([ROWS[0], ROWS[2]]), "truth")
+    assert found.kind == "polygon" and [shape.area for shape in found.shape] == [5, 12]
+    rows = [
+        {"image_path": "a", "label": "Tree", "geometry": "POLYGON ((0 0, 4 0, 4 4, 0 0))"},
+        {"image_path": "b", "label": "", "geometry": "POLYGON EMPTY"},
+    ]
+    found = read_annotations(rows, "truth")
+    assert found.images == ("a", "b") and len(found) == 1
+
+
+def test_boxes_written_with_their_geometry_are_boxes():
+    rows = [
+        {**row, "geometry": shapely.box(*list(row.values())[2:6]).wkt} for row in (ROWS[0], ROWS[2])
+    ]
+    assert read_annotations(rows, "predictions").kind == "box"
+    rows[0]["geometry"] = "POLYGON ((1 2, 3 2, 3 4.5, 1 2))"
+    with pytest.raises(PermafrostError, match="several kinds"):
+        read_annotations(rows, "predictions")
+    assert read_annotations(rows, "predictions", geometry="polygon").shape[0].area == 2.5
+    assert read_annotations(rows, "predictions", geometry="box").shape[0].tolist() == [1, 2, 3, 4.5]
+
+
+def test_points_come_as_columns_as_wkt_or_as_both():
+    rows = [point("a", 3, 4), point("b", 0, 0)]
+    wkt = [{"image_path": row["image_path"], "label": "T",
+            "geometry": f"POINT ({row['x']} {row['y']})"} for row in rows]  # fmt: skip
+    both = [{**row, "geometry": other["geometry"]} for row, other in zip(rows, wkt, strict=True)]
+    for source in (rows, wkt, both):
+        found = read_annotations(source, "truth")
+        assert found.kind == "point" and found.shape.tolist() == [[3, 4]]
+        assert found.images == ("a", "b")
+    both[0]["x"] = 9
+    with pytest.raises(PermafrostError, match="name different points"):
+        read_annotations(both, "truth")
+
+
+def test_a_table_without_crowns_takes_the_others_kind():
+    predictions = [{"image_path": "a", "label": "T", "geometry": "POINT (3 4)", "score": 1.0}]
+    found = evaluate([box("a", (0, 0, 0, 0))], predictions)
+    assert found.kind == "point" and len(found.predictions) == 1
+
+
+def test_kinds_that_differ_are_refused_and_turned_on_request():
+    polygon = {"image_path": "a.png", "label": "Tree", "score": 1.0}
+    polygon["geometry"] = "POLYGON ((1 2, 3 2, 3 4.5, 1 4.5, 1 2))"
+    truth = [ROWS[0]]
+    with pytest.raises(PermafrostError, match="truth holds shapes of the kind box"):
+        evaluate(truth, [polygon])
+    for kind in ("box", "polygon", "point"):
+        assert evaluate(truth, [polygon], geometry=kind).match.tolist() == [True]
+
+
+def test_groups_of_images():
+    rows = [{**row, "flight": flight} for row, flight in zip(ROWS, "xyx", strict=True)]
+    assert read_groups(rows, "flight", ("b.png", "a.png", "new")) == ["y", "x", None]
+    rows[2]["flight"] = "y"
+    with pytest.raises(PermafrostError, match="'a.png' is in the groups 'x' and 'y'"):
+        read_groups(rows, "flight", ("a.png",))

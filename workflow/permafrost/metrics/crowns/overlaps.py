@@ -1,0 +1,124 @@
+"""Which shapes of two sets overlap, and by how much: only the pairs that do, never all pairs.
+
+A tile may hold 100,000 crowns, of which each overlaps a handful.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .annotations import BOX, POINT
+
+# comparisons of boxes that are made at a time
+_AT_ONCE = 1 << 21
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of a shape of one set and a shape of another, by first and then by second index.
+
+    Attributes
+    ----------
+    first, second : (M,) indices.
+    value : (M,) float64: area of the intersection, or distance of two points.
+    iou : (M,) float64: intersection over union; NaN for points.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    value: np.ndarray
+    iou: np.ndarray
+
+    def take(self, rows) -> Pairs:
+        return Pairs(self.first[rows], self.second[rows], self.value[rows], self.iou[rows])
+
+
+def find_pairs(kind: str, first, second, *, reach: float = np.inf) -> Pairs:
+    """The pairs of shapes with a common area, or of points nearer than `reach`.
+
+    Parameters
+    ----------
+    kind : of both sets, see `Annotations`.
+    first, second : shapes, as `Annotations.shape`.
+    reach : of points only; infinite for all pairs.
+    """
+    if not len(first) or not len(second):
+        nothing = np.empty(0, np.intp)
+        return Pairs(nothing, nothing, np.empty(0), np.empty(0))
+    if kind == POINT:
+        return _point_pairs(first, second, reach)
+    i, j, common = _box_pairs(first, second) if kind == BOX else _polygon_pairs(first, second)
+    own, other = areas(kind, first), areas(kind, second)
+    pairs = Pairs(i, j, common, common / (own[i] + other[j] - common))
+    return pairs.take(np.lexsort((j, i)))
+
+
+def areas(kind: str, shapes) -> np.ndarray:
+    """(N,) areas of boxes or polygons."""
+    if kind == BOX:
+        return (shapes[:, 2] - shapes[:, 0]) * (shapes[:, 3] - shapes[:, 1])
+    import shapely
+
+    return shapely.area(shapes)
+
+
+def _box_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Blocks of `first`, sorted by their left edges, meet only what begins left of their right
+    edges and not further left than the widest box reaches."""
+    order, others = np.argsort(first[:, 0]), np.argsort(second[:, 0])
+    left = second[others, 0]
+    widest = float((second[:, 2] - second[:, 0]).max())
+    parts, start = [], 0
+    while start < len(order):
+        stop = min(len(order), start + max(1, _AT_ONCE // len(others)))
+        # a narrow block meets few others, so more of them can be compared at once
+        while True:
+            block = order[start:stop]
+            low = np.searchsorted(left, first[block[0], 0] - widest)
+            high = np.searchsorted(left, first[block, 2].max())
+            longer = min(len(order), start + 2 * (stop - start))
+            if longer == stop or 2 * (stop - start) * max(1, high - low) > _AT_ONCE:
+                break
+            stop = longer
+        met = others[low:high]
+        i, j, common = _compare(first[block], second[met])
+        parts.append((block[i], met[j], common))
+        start = stop
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+def _compare(first: np.ndarray, second: np.ndarray):
+    """All boxes of one set with all of the other; indices and areas of those that overlap."""
+    width = np.minimum(first[:, None, 2], second[None, :, 2])
+    width -= np.maximum(first[:, None, 0], second[None, :, 0])
+    height = np.minimum(first[:, None, 3], second[None, :, 3])
+    height -= np.maximum(first[:, None, 1], second[None, :, 1])
+    i, j = np.nonzero((width > 0) & (height > 0))
+    return i, j, width[i, j] * height[i, j]
+
+
+def _polygon_pairs(first, second) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    import shapely
+
+    j, i = shapely.STRtree(first).query(second, predicate="intersects")
+    common = shapely.area(shapely.intersection(first[i], second[j]))
+    real = common > 0
+    return i[real], j[real], common[real]
+
+
+def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:
+    if np.isinf(reach):
+        i, j = np.indices((len(first), len(second))).reshape(2, -1)
+    else:
+        from scipy.spatial import cKDTree
+
+        near = cKDTree(first).query_ball_point(second, reach)
+        counts = np.fromiter(map(len, near), np.intp, len(near))
+        i = np.fromiter((index for found in near for index in found), np.intp, counts.sum())
+        j = np.repeat(np.arange(len(second)), counts)
+    distance = np.hypot(*(first[i] - second[j]).T)
+    near_enough = distance < reach if np.isfinite(reach) else np.ones(len(i), bool)
+    pairs = Pairs(i, j, distance, np.full(len(i), np.nan)).take(near_enough)
+    return pairs.take(np.lexsort((pairs.second, pairs.first)))

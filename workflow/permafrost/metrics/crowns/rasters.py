@@ -1,0 +1,68 @@
+"""Image files by window, so that a raster need not fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.metrics.raster.files import opened
+
+from .windows import Window
+
+
+def image_size(path) -> tuple[int, int]:
+    """Width and height in pixels, from the file's header."""
+    with opened(path) as dataset:
+        return dataset.width, dataset.height
+
+
+def image_sizes(folder, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Width and height of the images `names` in `folder`.
+
+    Raises
+    ------
+    PermafrostError : an image is not there; names it.
+    """
+    sizes = {}
+    for name in names:
+        path = Path(folder) / name
+        if not path.is_file():
+            raise PermafrostError(
+                "the image does not exist",
+                where=path,
+                remedy="name the folder that image_path is relative to",
+            )
+        sizes[name] = image_size(path)
+    return sizes
+
+
+def read_windows(path, windows: Iterable[Window]) -> Iterator[tuple[Window, np.ndarray]]:
+    """Yield each window with its pixels (bands, height, width), reading no more than that."""
+    from rasterio.errors import RasterioError
+    from rasterio.windows import Window as RasterWindow
+
+    with opened(path) as dataset:
+        for window in windows:
+            part = RasterWindow(window.x, window.y, window.width, window.height)
+            try:
+                yield window, dataset.read(window=part)
+            except RasterioError as error:
+                raise PermafrostError(
+                    f"pixels cannot be read ({first_line(error)})", where=path
+                ) from error
+
+
+def read_small(path, longest: int) -> tuple[np.ndarray, float]:
+    """The whole image (bands, height, width), thinned out to at most `longest` pixels a side.
+
+    Returns
+    -------
+    The pixels, and how many pixels of the file one of them stands for.
+    """
+    with opened(path) as dataset:
+        step = max(1.0, max(dataset.width, dataset.height) / longest)
+        shape = (dataset.count, round(dataset.height / step), round(dataset.width / step))
+        return dataset.read(out_shape=tuple(max(1, side) for side in shape)), step

@@ -1,0 +1,90 @@
+"""Predictions that were made window by window, read from one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .annotations import Annotations
+from .columns import read_columns
+from .reading import AUTO, read_annotations
+from .shapes import to_numbers
+from .windows import OVERLAP, SIZE, cut_windows, tile_name
+
+ORIGIN = ("window_xmin", "window_ymin")
+
+
+@dataclass(frozen=True)
+class TilePredictions:
+    """Predictions in the coordinates of their windows.
+
+    Attributes
+    ----------
+    by_image, by_tile : the same crowns, on the whole images they come from, and on images named as
+        `windows.cut_annotations` names windows.
+    windows : (N, 4) ``x, y, width, height`` of each crown's window.
+    """
+
+    by_image: Annotations
+    by_tile: Annotations
+    windows: np.ndarray
+
+
+def read_tile_predictions(
+    source,
+    sizes: dict[str, tuple[int, int]],
+    *,
+    size: int = SIZE,
+    overlap: float = OVERLAP,
+    geometry: str = AUTO,
+) -> TilePredictions:
+    """Read a table of predictions with the columns ``window_xmin`` and ``window_ymin``.
+
+    Parameters
+    ----------
+    source, geometry : see `reading.read_annotations`.
+    sizes : width and height of every image.
+    size, overlap : of the windows, see `windows.cut_windows`.
+
+    Raises
+    ------
+    PermafrostError : columns are missing; no such window begins there.
+    """
+    columns = read_columns(source, "predictions")
+    missing = [name for name in ORIGIN if name not in columns.values]
+    if missing:
+        raise PermafrostError(
+            f"there is no column {missing[0]!r}",
+            where=columns.where,
+            remedy="say where each prediction's window begins, or do not ask for stitching",
+        )
+    crowns = read_annotations(source, "predictions", geometry=geometry)
+    origins = np.stack([to_numbers(columns, name) for name in ORIGIN], axis=1)
+    known = {
+        image: {
+            (window.x, window.y): window
+            for window in cut_windows(*sizes[image], size=size, overlap=overlap)
+        }
+        for image in crowns.images
+        if image in sizes
+    }
+    windows, names = np.empty((len(crowns), 4)), []
+    for index, (number, origin) in enumerate(zip(crowns.image, origins.tolist(), strict=True)):
+        image = crowns.images[number]
+        window = known.get(image, {}).get(tuple(origin))
+        if window is None:
+            raise PermafrostError(
+                f"no window of {size} pixels with an overlap of {overlap:g} begins at"
+                f" {origin} on {image!r}",
+                where=columns.place(index),
+                remedy="give the size and overlap of the windows that were predicted",
+            )
+        windows[index] = window.x, window.y, window.width, window.height
+        names.append(tile_name(image, window))
+    tiles = tuple(dict.fromkeys(names))
+    number_of = {name: place for place, name in enumerate(tiles)}
+    image = np.fromiter((number_of[name] for name in names), np.intp, len(names))
+    return TilePredictions(crowns, replace(crowns, images=tiles, image=image), windows)

@@ -1,0 +1,88 @@
+"""Raster files: opening them, and asking whether two lie on the same pixels."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+from permafrost.core.errors import PermafrostError, first_line
+
+# two grids are one where no corner is further apart than this share of a pixel
+SAME_PLACE = 1e-3
+
+
+@contextlib.contextmanager
+def opened(path) -> Iterator:
+    """An open rasterio dataset (GeoTIFF, PNG, JPEG, …), georeferenced or not."""
+    import rasterio
+    from rasterio.errors import NotGeoreferencedWarning, RasterioError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        try:
+            dataset = rasterio.open(path)
+        except RasterioError as error:
+            raise PermafrostError(
+                f"the raster cannot be opened ({first_line(error)})", where=path
+            ) from error
+        with dataset:
+            yield dataset
+
+
+def check_same_grid(reference, prediction, *, by_pixel: bool = False) -> None:
+    """Refuse two open datasets whose pixels are not the same places.
+
+    Parameters
+    ----------
+    by_pixel : compare sizes only; for a prediction that was written without its georeference.
+
+    Raises
+    ------
+    PermafrostError : other sizes; another coordinate system; shifted, scaled or turned; only one of
+        them georeferenced.
+    """
+    where, remedy = prediction.name, "warp the prediction onto the reference's grid (gdalwarp)"
+    if reference.shape != prediction.shape:
+        raise PermafrostError(
+            f"{_size(prediction)} pixels, but the reference has {_size(reference)}",
+            where=where,
+            remedy=remedy,
+        )
+    if by_pixel:
+        return
+    if (reference.crs is None) != (prediction.crs is None):
+        which = "reference" if reference.crs is None else "prediction"
+        raise PermafrostError(
+            f"the {which} has no coordinate system, the other raster has one",
+            where=where,
+            remedy="write it, or compare pixel by pixel with by_pixel (--by-pixel)",
+        )
+    if reference.crs != prediction.crs:
+        raise PermafrostError(
+            f"the coordinate system is {prediction.crs}, the reference's {reference.crs}",
+            where=where,
+            remedy=remedy,
+        )
+    if _largest_shift(reference, prediction) > SAME_PLACE:
+        raise PermafrostError(
+            f"the pixels lie elsewhere (transform {tuple(prediction.transform)[:6]}, the"
+            f" reference's {tuple(reference.transform)[:6]})",
+            where=where,
+            remedy=remedy,
+        )
+
+
+def _size(dataset) -> str:
+    return f"{dataset.width} x {dataset.height}"
+
+
+def _largest_shift(reference, prediction) -> float:
+    """How far apart the corners are, in pixels of the reference."""
+    to_pixel = ~reference.transform
+    corners = [(x, y) for x in (0, reference.width) for y in (0, reference.height)]
+    moved = (to_pixel @ (prediction.transform @ corner) for corner in corners)
+    return max(
+        max(abs(a - b) for a, b in zip(place, corner, strict=True))
+        for place, corner in zip(moved, corners, strict=True)
+    )

@@ -1,0 +1,165 @@
+"""What an evaluation of rasters found: counts, values, and replicates of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from . import assessment
+from .area import AreaEstimates, area_estimates
+
+Name = tuple[str, str | None]  # metric, class (None: overall)
+
+
+@dataclass(frozen=True)
+class RasterEvaluation:
+    """Counts of pixels, and every figure that follows from them.
+
+    Attributes
+    ----------
+    codes : (K,) class codes; names : (K,) what they are called.
+    cells : (C, 2) positions (reference, prediction) of the pairs that occur, and
+    block_counts : (C, U) int64, how often in each block that has a counted pixel.
+    mapped : (K,) int64: pixels of each class in the whole prediction, with or without reference.
+    pixels, ignored, unpredicted : all pixels; those without a reference class; those with one, but
+        without a prediction.
+    smooth, class_weights : see `assessment`.
+    """
+
+    codes: tuple[int, ...]
+    names: tuple[str, ...]
+    cells: np.ndarray
+    block_counts: np.ndarray
+    mapped: np.ndarray
+    pixels: int
+    ignored: int
+    unpredicted: int
+    smooth: float
+    class_weights: np.ndarray
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(K, K) int64: rows the reference, columns the prediction."""
+        return self._scatter(self.block_counts.sum(axis=1, keepdims=True))[0].astype(np.int64)
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks with a counted pixel: the units that are resampled."""
+        return self.block_counts.shape[1]
+
+    @cached_property
+    def values(self) -> dict[Name, float]:
+        """Every figure by its name and class; NaN where undefined.
+
+        ``overall_accuracy``, ``recall``, ``precision`` and ``f1`` are geodl's four; then ``mean_iou``
+        and ``kappa``; per class ``recall``, ``precision``, ``f1`` and ``iou`` without smoothing.
+        """
+        return {name: float(value) for name, value in self._measure(self.counts).items()}
+
+    def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
+        """(B,) values on resamples of the blocks, given (U, B) how often each was drawn."""
+        # sums of pixels stay below 2^53, so float64 is exact and fast
+        totals = self.block_counts.astype(np.float64) @ counts.astype(np.float64)
+        return self._measure(self._scatter(totals))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every mapped pixel has a reference: a census, which has no sampling error."""
+        return int(self.mapped.sum()) == int(self.counts.sum())
+
+    def heading(self) -> str:
+        """What was evaluated, in one line."""
+        counted = int(self.counts.sum())
+        return (
+            f"{counted} of {self.pixels} pixels in {self.n_blocks} blocks, {len(self.codes)} classes;"
+            f" smoothing {self.smooth:g}, class weights {', '.join(f'{w:g}' for w in self.class_weights)}"
+        )
+
+    def notes(self) -> list[str]:
+        """What a reader must know of pixels and classes that were treated apart."""
+        said = []
+        if self.ignored:
+            said.append(f"{self.ignored} pixels have no reference class and are not counted.")
+        if self.unpredicted:
+            said.append(f"{self.unpredicted} pixels with a reference were not predicted: left out.")
+        _, references, predictions = assessment.margins(self.counts)
+        present = zip(self.names, references > 0, predictions > 0, strict=True)
+        absent = [name for name, referenced, predicted in present if not (referenced or predicted)]
+        if absent and self.smooth > 0:
+            said.append(
+                f"The classes {', '.join(absent)} occur in neither raster; smoothing gives them recall"
+                " and precision 1, which raises recall, precision and f1."
+            )
+        return said
+
+    def areas(self) -> AreaEstimates:
+        """Area-weighted estimates, the reference pixels taken for a sample of the map; see `area`."""
+        return area_estimates(self.counts, self.mapped)
+
+    def area_rows(self, confidence: float) -> tuple[list[dict], list[str]]:
+        """`areas` as rows like those of other figures, and remarks on them.
+
+        Without rows where the reference covers the whole map: then nothing is estimated, and
+        ``recall``, ``precision`` and the shares of reference pixels are what they are.
+        """
+        if self.complete:
+            return [], [
+                "The reference covers every mapped pixel: a census, so there are no area-weighted"
+                " estimates; they are for reference pixels that are a sample of the map."
+            ]
+        try:
+            estimates = self.areas()
+        except PermafrostError as error:
+            return [], [f"No area-weighted estimates: {error.problem}."]
+        return _area_rows(estimates, self.names, confidence), [
+            "The area-weighted estimates (weighted_, area_share) take the reference pixels for a"
+            " random sample within each mapped class; their intervals are normal (Olofsson et al.,"
+            " 2014). A sample drawn in clusters makes them too narrow."
+        ]
+
+    def _measure(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
+        options = {"smooth": self.smooth, "class_weights": self.class_weights}
+        found = {
+            ("overall_accuracy", None): assessment.overall_accuracy(counts),
+            ("recall", None): assessment.recall(counts, **options),
+            ("precision", None): assessment.precision(counts, **options),
+            ("f1", None): assessment.f1(counts, **options),
+            ("mean_iou", None): assessment.mean_iou(counts),
+            ("kappa", None): assessment.kappa(counts),
+        }
+        each = assessment.per_class(counts)
+        for place, name in enumerate(self.names):
+            found.update({(metric, name): ratio[..., place] for metric, ratio in each.items()})
+        return found
+
+    def _scatter(self, totals: np.ndarray) -> np.ndarray:
+        """(C, B) totals to (B, K, K) counts."""
+        size = len(self.codes)
+        counts = np.zeros((totals.shape[1], size, size))
+        counts[:, self.cells[:, 0], self.cells[:, 1]] = totals.T
+        return counts
+
+
+_REPORTED = {
+    "weighted_overall_accuracy": "overall_accuracy",
+    "weighted_precision": "users_accuracy",
+    "weighted_recall": "producers_accuracy",
+    "area_share": "area",
+}
+
+
+def _area_rows(estimates: AreaEstimates, names: tuple[str, ...], confidence: float) -> list[dict]:
+    rows = []
+    for metric, name in _REPORTED.items():
+        columns = [np.atleast_1d(getattr(estimates, name))]
+        columns += map(np.atleast_1d, estimates.interval(name, confidence))
+        labels = (None,) if name == "overall_accuracy" else names
+        for label, *cells in zip(labels, *columns, strict=True):
+            defined = [None if np.isnan(cell) else float(cell) for cell in cells]
+            values = dict(zip(("value", "lower", "upper"), defined, strict=True))
+            rows.append({"metric": metric, "class": label, **values, "n_undefined": 0})
+    return rows

@@ -1,0 +1,129 @@
+"""``permafrost evaluate-raster``: a reference raster and a prediction in, assessment metrics out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import standalone
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--reference", type=Path, required=True, help="raster of class codes")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--prediction", type=Path, help="raster of class codes")
+    given.add_argument("--logits", type=Path, help="raster of one band per class, or of one band")
+    _add_classes(parser)
+    _add_pixels(parser)
+    standalone.add_arguments(parser)
+
+
+def _add_classes(parser) -> None:
+    parser.add_argument("--mode", help="multiclass, or binary (scores class 1 of two)")
+    parser.add_argument("--classes", type=int, help="number of classes (default: those that occur)")
+    parser.add_argument(
+        "--class-names", help="names of the classes in the order of their codes: a,b"
+    )
+    parser.add_argument("--class-weights", help="weights in the order of the codes: 0,1,1")
+    parser.add_argument("--smooth", type=float, default=1e-8, help="smoothing (1e-8; geodl's is 1)")
+    parser.add_argument(
+        "--threshold", type=float, default=0.5, help="of the sigmoid of one logit, strictly above"
+    )
+    parser.add_argument("--one-based", action="store_true", help="classes count from 1, not from 0")
+
+
+def _add_pixels(parser) -> None:
+    parser.add_argument("--ignore", help="reference codes that are no class: 255,254")
+    parser.add_argument(
+        "--keep-nodata", action="store_true", help="read the nodata value of the files as a class"
+    )
+    parser.add_argument(
+        "--missing-prediction",
+        default="error",
+        help="where only the reference has data: error, or ignore (counted)",
+    )
+    parser.add_argument("--reference-band", type=int, help="band with the classes, from 1")
+    parser.add_argument("--prediction-band", type=int, help="band with the classes, from 1")
+    parser.add_argument(
+        "--by-pixel", action="store_true", help="compare pixel by pixel, whatever the georeference"
+    )
+    parser.add_argument(
+        "--block", type=int, default=512, help="pixels of a side that are read and resampled (512)"
+    )
+
+
+def run(arguments) -> None:
+    from permafrost.metrics.raster import evaluate
+
+    evaluation = evaluate(
+        arguments.reference,
+        arguments.prediction,
+        logits=arguments.logits,
+        mode=arguments.mode,
+        classes=_list(arguments.class_names, str) or arguments.classes,
+        class_weights=_list(arguments.class_weights, float),
+        smooth=arguments.smooth,
+        threshold=arguments.threshold,
+        zero_based=not arguments.one_based,
+        ignore=_list(arguments.ignore, int) or (),
+        missing=arguments.missing_prediction,
+        keep_nodata=arguments.keep_nodata,
+        reference_band=arguments.reference_band,
+        prediction_band=arguments.prediction_band,
+        by_pixel=arguments.by_pixel,
+        block=arguments.block,
+    )
+    _write(arguments, evaluation)
+
+
+def _write(arguments, evaluation) -> None:
+    from permafrost.statistics.standalone import score_rows
+    from permafrost.statistics.units import find_units
+
+    units = find_units(evaluation.n_blocks)
+    rows = score_rows(
+        evaluation,
+        units,
+        resamples=arguments.resamples,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
+    )
+    area_rows, remarks = evaluation.area_rows(arguments.confidence)
+    rows, notes = rows + area_rows, [*evaluation.notes(), *remarks]
+    unit = f"bootstrap of {units.count} blocks of {arguments.block} px, {arguments.resamples} resamples"
+    if units.count == 1:
+        unit = "none, a single block cannot be resampled (a smaller --block gives several)"
+    standalone.print_scores(
+        rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
+    )
+    options = standalone.options_of(arguments, "reference", "prediction", "logits")
+    if arguments.output:
+        standalone.write_scores(
+            arguments.output,
+            options=options,
+            rows=rows,
+            classes=evaluation.names,
+            confusion_reference_by_prediction=evaluation.counts.tolist(),
+            mapped=evaluation.mapped.tolist(),
+            pixels=evaluation.pixels,
+            ignored=evaluation.ignored,
+            unpredicted=evaluation.unpredicted,
+            n_units=units.count,
+            unit="block",
+            notes=notes,
+        )
+    if arguments.tables:
+        tables = {"scores": standalone.score_table(rows)}
+        standalone.write_tables(arguments.tables, tables, options)
+
+
+def _list(text: str | None, kind) -> list | None:
+    from permafrost.core.errors import PermafrostError
+
+    if text is None:
+        return None
+    try:
+        return [kind(part.strip()) for part in text.split(",")]
+    except ValueError as error:
+        raise PermafrostError(
+            f"{text!r} is no list of numbers", remedy="separate them by commas"
+        ) from error
