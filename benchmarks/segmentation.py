@@ -10,7 +10,7 @@ prepares and extracts once, then runs one process per head and seed. Times of pr
 Without --full a subset is run, whose mean IoU says little; "at full size" is computed from its phases, each
 scaled by the chips and epochs it stands for. --full runs all 580/145/145 chips, 10 epochs and batch 64: hours
 per run of fpn, days and some 100 GB for the peer's dpt, so name the --heads that you mean. Memory is
-measured at full size in any case, with one epoch of the linear head, its maps streamed as if none were free.
+measured at full size in any case: few epochs of the linear head, its maps streamed as if none were free.
 """
 
 from __future__ import annotations
@@ -200,9 +200,10 @@ def memory(arguments, runs: Runs, folder: Path) -> list[list[object]]:
     """Peak memory of our jobs with all chips and with four times as many; the peer's with --full."""
     backbone = arguments.backbones[0]
     weights = write_weights(backbone, arguments.weights, folder)
-    size = Size(arguments.memory_chips, 1, 16)
     columns = []
     for copies in (1, 4):
+        # as many steps in both, since the allocator's waste grows with the steps
+        size = Size(arguments.memory_chips, 4 // copies, 16)
         place = folder / f"memory-{copies}"
         write_chips(arguments.data / "dubai_seg", place, size.counts, copies)
         project = Project(place, size, backbone, weights, heads=["linear"], seeds=[0])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from image_cases import Dataset
 from permafrost.core.errors import PermafrostError
+from permafrost.core.stores import Store
 from permafrost.features import maps as maps_module
 from permafrost.features.maps import rows_together
 
@@ -177,6 +178,29 @@ def test_the_whole_image_is_fed_where_the_weights_want_a_crop(dataset):
 )
 def test_chunks_and_shards_are_of_bounded_size(size, expected):
     assert rows_together(size) == expected
+
+
+def test_masks_that_are_larger_than_the_maps_are_copied_in_shards_of_their_own(
+    dataset, monkeypatch
+):
+    small_chunks(monkeypatch, 4_000, 8_000)
+    copied, read = [], Store.read
+
+    def counted(store, name, start=0, stop=None):
+        if name == "masks":
+            copied.append(stop - start)
+        return read(store, name, start, stop)
+
+    monkeypatch.setattr(Store, "read", counted)
+    # maps of 24 bytes an image, masks of 1,024
+    stores = dataset.extract(
+        {"kind": "imagestats", "layers": ["stride64"]}, extraction=SMALL, out="small-maps"
+    )
+    assert max(copied) <= 16
+    monkeypatch.undo()
+    for split, store in stores.items():
+        assert store.chunk_rows("masks") == store.chunk_rows("map0")
+        assert np.array_equal(store.read("masks"), dataset.masks[split])
 
 
 def test_maps_are_compressed_where_that_pays():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -349,6 +350,16 @@ def test_validation_may_be_empty_only_if_nothing_is_chosen_on_it(toy, tmp_path):
             run({**toy, "val": empty}, tmp_path, **changes)
 
 
+@pytest.mark.parametrize("changes", [{"select": "best"}, {"learning_rate": [0.1, 0.2]}])
+def test_nothing_is_chosen_on_a_validation_that_is_ignored_altogether(toy, tmp_path, changes):
+    maps, masks = separable(3)
+    ignored = write_maps(tmp_path / "ignored.zarr", maps, np.full_like(masks, 255), split="val")
+    _, metadata = run({**toy, "val": ignored}, tmp_path)
+    assert metadata["settings"]["epochs_log"][0]["val_mean_iou"] is None
+    with pytest.raises(PermafrostError, match="validation, which has no pixel that is scored"):
+        run({**toy, "val": ignored}, tmp_path, **changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -361,6 +372,13 @@ def test_validation_may_be_empty_only_if_nothing_is_chosen_on_it(toy, tmp_path):
 def test_options_that_cannot_work_are_refused(toy, tmp_path, changes, message):
     with pytest.raises(PermafrostError, match=message):
         run(toy, tmp_path, **changes)
+
+
+def test_auto_is_a_gpu_only_where_torch_can_use_it(toy, tmp_path, monkeypatch):
+    driver = SimpleNamespace(exists=lambda: True)
+    monkeypatch.setattr("permafrost.core.device.Path", lambda name: driver)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    run(toy, tmp_path, epochs=1, device="auto")
 
 
 def test_stores_of_another_plan_or_without_maps_are_refused(toy, tmp_path):

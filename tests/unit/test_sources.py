@@ -34,6 +34,7 @@ COMMANDS = (
     "stale",
     "run",
     "show",
+    "evaluate_detections",
     "evaluate_boxes",
     "evaluate_raster",
     "cli",

@@ -78,7 +78,12 @@ def working_size(plan: InputPlan, stores: dict[str, ImageStore], *, where: str) 
 def rows_together(bytes_per_sample: int) -> tuple[int, int]:
     """Samples per chunk and per shard, the same for all arrays that are read side by side."""
     chunk = min(max(1, CHUNK_BYTES // bytes_per_sample), MOST_ROWS_PER_CHUNK)
-    return chunk, chunk * max(1, SHARD_BYTES // (chunk * bytes_per_sample))
+    return chunk, rows_per_shard(chunk, bytes_per_sample)
+
+
+def rows_per_shard(chunk: int, bytes_per_sample: int) -> int:
+    """Samples of as many whole chunks as make up a shard, one at least."""
+    return chunk * max(1, SHARD_BYTES // (chunk * bytes_per_sample))
 
 
 def worth_compressing(values: np.ndarray) -> bool:
@@ -151,9 +156,14 @@ class MapWriter:
         ]
 
     def copy_masks(self, store: ImageStore) -> None:
-        """``masks`` as the image store has them, a shard of rows at a time."""
+        """``masks`` as the image store has them, a shard of rows at a time.
+
+        They have the chunks of the maps, beside which they are read, but shards of their own: a mask
+        of native size may be larger than all maps of its image.
+        """
         shape, dtype = store.store.shape("masks"), store.store.attributes["arrays"]["masks"][1]
-        chunk, shard = self._rows()
+        chunk, _ = self._rows()
+        shard = rows_per_shard(chunk, int(np.prod(shape[1:])) * np.dtype(dtype).itemsize)
         masks = self._writer.array(
             "masks", shape, dtype, rows_per_chunk=chunk, rows_per_shard=shard
         )

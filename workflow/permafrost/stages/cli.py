@@ -22,6 +22,7 @@ COMMANDS = {
     "archive": "pack results, plan, code version and checksums into one file",
     "restore": "unpack an archive beside a clone of the same version",
     "stale": "list, or delete, results that do not belong to the current plan",
+    "evaluate-detections": "score detections, masks or keypoints by the rules of COCO or LVIS",
     "evaluate-boxes": "score predicted crowns, boxes, polygons or points against a table of truth",
     "evaluate-raster": "score a classified raster, or logits, against a reference raster",
     "run": "run the pipeline on this machine, then print the leaderboard",

@@ -4,8 +4,9 @@ Which classes take part
 -----------------------
 Ignored pixels are in no count. The means over classes run over the classes that occur in the truth
 *or* the prediction, as in torchmetrics (``average="macro"``). A dead class, one that the dataset
-names but never holds, takes part in none of them and has no IoU of its own; pixels that are given
-a dead class remain errors for the class they are of.
+never holds or declares dead, takes part in none of them and has no IoU of its own. Pixels that are
+given a dead class remain errors for the class they are of, and pixels of a dead class, where there
+are any, for the class they are given and for pixel accuracy.
 Nothing scored gives NaN throughout, where torchmetrics has NaN for IoU and 0 for the others.
 """
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# share of what is free that a split may fill; other jobs of the same run decide at the same time
-CPU_SHARE, GPU_SHARE = 0.25, 0.5
+# share of what is free that a split may fill; train and validation, and other jobs of the same run,
+# decide at the same time
+CPU_SHARE, GPU_SHARE = 0.25, 0.3
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:

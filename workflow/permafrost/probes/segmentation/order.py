@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 # what a window may hold; it and the next one, which is read meanwhile, are in memory together
-WINDOW_BYTES = 256 * 2**20
+WINDOW_BYTES = 64 * 2**20
 MIN_BLOCKS = 4
 
 

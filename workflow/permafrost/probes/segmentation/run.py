@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
@@ -55,7 +54,7 @@ def run_segmentation(
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
     splits = open_splits(stores, expect=spec["inputs"]["features"])
-    options, target = spec["options"], choose_device(resolve_device(device))
+    options, target = spec["options"], choose_device(device)
     run = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
     layers = splits["train"].choose_layers(options["layers"], where=run)
     gates = mask_gates(splits)

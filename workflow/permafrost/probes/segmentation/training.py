@@ -90,12 +90,9 @@ class Trainer:
         self.task, self.loss, self.options = task, loss, options
         self.seed, self.device = seed, device
         self.rates = _rates(options, task.where)
-        if not len(val.split) and (len(self.rates) > 1 or options["select"] == "best"):
-            raise PermafrostError(
-                "the learning rate or the epoch is to be chosen on validation, which has no sample",
-                where=task.where,
-                remedy="give one learning_rate and select: last, or a dataset with validation",
-            )
+        self.chooses = len(self.rates) > 1 or options["select"] == "best"
+        if self.chooses and not len(val.split):
+            raise self._nothing_to_choose_on("no sample")
         if options["precision"] == "fp16" and device.type != "cuda":
             raise PermafrostError(
                 f"precision fp16 needs a GPU, this run is on {device.type}",
@@ -108,7 +105,7 @@ class Trainer:
 
         Raises
         ------
-        PermafrostError : a loss that is NaN or infinite; nothing to learn from.
+        PermafrostError : a loss that is NaN or infinite; nothing to learn from, or to choose on.
         """
         best, grid = None, []
         devices = [self.device] if self.device.type == "cuda" else []
@@ -155,6 +152,8 @@ class Trainer:
             )
             train_loss = self._epoch(head, optimiser, scaler, epoch)
             val_loss, value = self._validate(head, epoch)
+            if value is None and self.chooses:
+                raise self._nothing_to_choose_on("no pixel that is scored")
             best.log.append(
                 {
                     "epoch": epoch + 1,
@@ -231,6 +230,13 @@ class Trainer:
     def _all_ignored(self, batch: Batch) -> bool:
         ignored = self.task.ignore_index
         return ignored is not None and bool((batch.masks == ignored).all())
+
+    def _nothing_to_choose_on(self, what: str) -> PermafrostError:
+        return PermafrostError(
+            f"the learning rate or the epoch is to be chosen on validation, which has {what}",
+            where=self.task.where,
+            remedy="give one learning_rate and select: last, or a dataset with validation",
+        )
 
     def _diverged(
         self, value: float, place: str, batch: Batch, logits: torch.Tensor

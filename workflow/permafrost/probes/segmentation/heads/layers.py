@@ -23,6 +23,9 @@ def resize(x: torch.Tensor, size, *, align_corners: bool = False) -> torch.Tenso
     """(B, C, *size) by bilinear interpolation; `x` itself where it has that size."""
     if tuple(x.shape[-2:]) == tuple(size):
         return x
+    if x.requires_grad and x.device.type == "cuda":
+        # there, the gradient of interpolate is added up in no fixed order
+        return resize_logits(x, size, align_corners=align_corners).to(x.dtype)
     return functional.interpolate(x, tuple(size), mode="bilinear", align_corners=align_corners)
 
 

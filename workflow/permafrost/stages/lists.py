@@ -1,0 +1,70 @@
+"""Options that hold several values, read from text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, first_line
+
+
+def numbers(text: str | None, kind) -> list | None:
+    """Numbers between commas."""
+    if text is None:
+        return None
+    try:
+        return [kind(part.strip()) for part in text.split(",")]
+    except ValueError as error:
+        raise PermafrostError(
+            f"{text!r} is no list of {'whole ' if kind is int else ''}numbers",
+            remedy="separate them by commas",
+        ) from error
+
+
+def thresholds(text: str | None):
+    """Numbers between commas, or ``first:last:step``, both ends included, evenly spaced."""
+    if text is None or ":" not in text:
+        return numbers(text, float)
+    import numpy as np
+
+    parts = numbers(text.replace(":", ","), float)
+    if len(parts) != 3 or not parts[2] > 0 or parts[1] < parts[0]:
+        raise PermafrostError(f"{text!r} is not first:last:step", remedy="give 0.5:0.95:0.05")
+    first, last, step = parts
+    count = round((last - first) / step) + 1
+    if count > 10_000 or abs(first + (count - 1) * step - last) > 1e-6:
+        raise PermafrostError(
+            f"steps of {step:g} do not lead from {first:g} to {last:g}",
+            remedy="choose a step that divides the range",
+        )
+    # linspace and not a running sum, whose points lie beside COCO's
+    return np.linspace(first, last, count)
+
+
+def area_ranges(text: str | None) -> dict | None:
+    """``name=low:high`` between commas; the range ``all`` is added where it is not given."""
+    if text is None:
+        return None
+    found = {}
+    for part in text.split(","):
+        name, equals, bounds = (piece.strip() for piece in part.partition("="))
+        low, colon, high = bounds.partition(":")
+        try:
+            given = float(low), float(high)
+        except ValueError:
+            given = None
+        if not (name and equals and colon and given) or name in found:
+            raise PermafrostError(
+                f"{part.strip()!r} is not a new name=low:high",
+                remedy="give tiny=0:256,rest=256:1e10",
+            )
+        found[name] = given
+    return found if "all" in found else {"all": (0.0, 1e10), **found}
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a text file that are not empty."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
+    return [line.strip() for line in text.splitlines() if line.strip()]

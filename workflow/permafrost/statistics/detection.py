@@ -1,0 +1,193 @@
+"""Intervals of detection scores, of their slices, and of the differences of two evaluations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.detection import Evaluation
+from permafrost.metrics.detection.resampled import replicates
+from permafrost.metrics.detection.summarise import Statistic
+
+from .intervals import percentile_interval
+from .p_values import bootstrap_p_value
+from .resamples import draw_resamples
+from .standalone import score_rows
+from .units import Units, find_units
+
+Name = tuple[str, str | None]  # statistic, class (None: overall)
+
+
+class DetectionScores:
+    """What `standalone.score_rows` asks of an evaluation: values and their replicates.
+
+    The statistics of the summary and, where there are several categories, average precision per
+    category (``AP``, and ``AP50`` where 0.5 was evaluated). NaN where COCO says -1.
+    """
+
+    def __init__(self, evaluation: Evaluation, *, classes: bool = True) -> None:
+        self.evaluation = evaluation
+        cap = evaluation.axes.max_dets[-1]
+        self.per_class = []
+        if classes and evaluation.cells.buckets > 1:
+            self.per_class.append(Statistic("AP", "precision", None, "all", cap))
+            if 0.5 in evaluation.axes.thresholds:
+                self.per_class.append(Statistic("AP50", "precision", 0.5, "all", cap))
+        self._last: tuple[np.ndarray, dict] | None = None
+
+    @property
+    def values(self) -> dict[Name, float]:
+        """Every figure by its name and class."""
+        found = self.evaluation
+        out: dict[Name, float] = {}
+        for statistic in found.statistics:
+            out[statistic.name, None] = found.value(statistic)
+        for statistic in self.per_class:
+            each = found.average_precision(threshold=statistic.threshold)
+            out.update(zip(self._names(statistic), each.tolist(), strict=True))
+        return {name: math.nan if value == -1 else value for name, value in out.items()}
+
+    def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
+        """(B,) of every figure on resamples of the images, which `counts` (I, B) describes."""
+        if self._last is None or not np.array_equal(self._last[0], counts):
+            statistics = [*self.per_class, *self.evaluation.statistics]
+            found = replicates(self.evaluation, statistics, counts, each=len(self.per_class))
+            named = zip(
+                self.evaluation.statistics, found.values[len(self.per_class) :], strict=True
+            )
+            out: dict[Name, np.ndarray] = {(item.name, None): values for item, values in named}
+            for statistic, values in zip(self.per_class, found.categories, strict=True):
+                out.update(zip(self._names(statistic), values, strict=True))
+            self._last = counts, out
+        return self._last[1]
+
+    def _names(self, statistic: Statistic) -> list[Name]:
+        return [(statistic.name, label) for label in class_names(self.evaluation)]
+
+
+def class_names(evaluation: Evaluation) -> list[str]:
+    """Names of the categories; those that share a name are told apart by their ids."""
+    categories = evaluation.truths.categories
+    twice = {name for name in categories.names if categories.names.count(name) > 1}
+    return [
+        f"{name} ({identity})" if name in twice else name
+        for name, identity in zip(categories.names, categories.ids.tolist(), strict=True)
+    ]
+
+
+def image_units(evaluation: Evaluation, groups=None) -> Units:
+    """The units of the images; `groups` (I,) are their groups, None for an image of its own."""
+    return find_units(
+        len(evaluation.truths.images),
+        sample_ids=evaluation.truths.images.ids.tolist(),
+        groups=groups,
+    )
+
+
+def detection_rows(
+    scores: DetectionScores, units: Units, *, resamples: int, confidence: float, seed: int
+) -> list[dict]:
+    """Rows as of `standalone.score_rows`; without bounds for 0 resamples."""
+    if resamples == 0:
+        units = replace(units, count=min(units.count, 1))
+    return score_rows(scores, units, resamples=resamples, confidence=confidence, seed=seed)
+
+
+def comparison_rows(
+    scores: DetectionScores,
+    other: DetectionScores,
+    units: Units,
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> list[dict]:
+    """Differences of two evaluations of one truth, on the same resamples.
+
+    Returns
+    -------
+    Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
+    n_undefined``; the p-values are those of single figures, not adjusted for their number.
+
+    Raises
+    ------
+    PermafrostError : other images, categories, truths or axes.
+    """
+    _check_same(scores.evaluation, other.evaluation)
+    values, others = scores.values, other.values
+    first: dict = {}
+    second: dict = {}
+    if units.count > 1 and resamples:
+        drawn = draw_resamples(units.count, resamples, seed).counts[units.index]
+        first, second = scores.replicates(drawn), other.replicates(drawn)
+    rows = []
+    for name, value in values.items():
+        moved = first[name] - second[name] if first else np.empty(0)
+        lower, upper = percentile_interval(moved, confidence)
+        row = {
+            "metric": name[0],
+            "class": name[1],
+            "value": value,
+            "against": others[name],
+            "difference": value - others[name],
+            "lower": lower,
+            "upper": upper,
+            "p_value": bootstrap_p_value(moved),
+        }
+        row = {key: None if cell != cell else cell for key, cell in row.items()}
+        row["n_undefined"] = int(np.count_nonzero(np.isnan(moved)))
+        rows.append(row)
+    return rows
+
+
+def slice_rows(parts, groups=None, *, resamples: int, confidence: float, seed: int) -> list[dict]:
+    """Rows of every slice: ``axis, label, images, truths, detections`` and the columns of a score.
+
+    Parameters
+    ----------
+    parts : of `metrics.detection.slices`.
+    groups : (I,) groups of all images, or None.
+    """
+    rows = []
+    for part in parts:
+        found = part.evaluation
+        own = None if groups is None else [groups[i] for i in np.flatnonzero(part.chosen)]
+        head = {
+            "axis": part.axis,
+            "label": part.label,
+            "images": len(found.truths.images),
+            "truths": len(found.truths),
+            "detections": len(found.detections),
+        }
+        scored = detection_rows(
+            DetectionScores(found, classes=False),
+            image_units(found, own),
+            resamples=resamples,
+            confidence=confidence,
+            seed=seed,
+        )
+        rows += [{**head, **row} for row in scored]
+    return rows
+
+
+def _check_same(one: Evaluation, other: Evaluation) -> None:
+    pairs = {
+        "images": (one.truths.images.ids, other.truths.images.ids),
+        "categories": (one.truths.categories.ids, other.truths.categories.ids),
+        "annotations": (one.truths.ids, other.truths.ids),
+        "IoU thresholds": (one.axes.thresholds, other.axes.thresholds),
+        "area ranges": (one.axes.areas, other.axes.areas),
+        "caps": (np.array(one.axes.max_dets), np.array(other.axes.max_dets)),
+    }
+    for what, (first, second) in pairs.items():
+        if not np.array_equal(first, second):
+            raise PermafrostError(
+                f"the two evaluations have different {what}",
+                where="comparison",
+                remedy="evaluate both predictions against the same truth with the same options",
+            )
+    if one.settings != other.settings:
+        raise PermafrostError("the two evaluations have different options", where="comparison")
