@@ -26,14 +26,16 @@ def test_an_archive_counts_by_content_and_not_by_place_or_date(tmp_path):
     assert source_digest(folder(one)) != before
 
 
-def test_a_folder_counts_by_names_and_sizes(tmp_path):
+def test_a_folder_counts_by_names_and_contents(tmp_path):
     place = write_folder(tmp_path / "set", class_files(count=2))
     before = source_digest(folder(place))
     assert source_digest(folder(place)) == before
     (place / "field" / "new.png").write_bytes(b"x")
     added = source_digest(folder(place))
     (place / "field" / "new.png").rename(place / "field" / "other.png")
-    assert len({before, added, source_digest(folder(place))}) == 3
+    renamed = source_digest(folder(place))
+    (place / "field" / "other.png").write_bytes(b"y")
+    assert len({before, added, renamed, source_digest(folder(place))}) == 4
 
 
 def test_options_of_the_source_count(tmp_path):

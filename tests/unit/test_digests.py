@@ -40,7 +40,7 @@ def test_a_file_that_did_not_change_is_not_read_again(cache, file, settled, monk
     first = cache()
     expected = first.digest(file)
     first.save()
-    monkeypatch.setattr(digests, "file_digest", never)
+    monkeypatch.setattr(digests, "content_digest", never)
     assert cache().digest(file) == expected
 
 
@@ -100,7 +100,7 @@ def test_a_file_that_changed_just_now_is_not_yet_remembered(cache, file, monkeyp
     first = cache()
     first.digest(file)
     first.save()
-    monkeypatch.setattr(digests, "file_digest", lambda _: "read again")
+    monkeypatch.setattr(digests, "content_digest", lambda _: "read again")
     assert cache().digest(file) == "read again"
 
 
@@ -124,3 +124,40 @@ def test_a_file_that_cannot_be_read_is_named(cache, tmp_path, kind):
     with pytest.raises(PermafrostError, match=f"{kind} cannot be read") as caught:
         cache().digest(tmp_path / kind)
     assert "`data:`" in caught.value.remedy
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "set"
+    (path / "masks").mkdir(parents=True)
+    for name in ("a", "b"):
+        (path / "masks" / name).write_bytes(name.encode())
+    return path
+
+
+def test_a_folder_that_did_not_change_is_not_read_again(cache, folder, settled, monkeypatch):
+    first = cache()
+    expected = first.content(folder)
+    first.save()
+    monkeypatch.setattr(digests, "content_digest", never)
+    assert cache().content(folder) == expected
+
+
+def test_a_changed_file_of_the_same_size_and_date_gives_a_folder_another_digest(
+    cache, folder, settled
+):
+    first = cache()
+    before = first.content(folder)
+    first.save()
+    mask = folder / "masks" / "a"
+    date = mask.stat().st_mtime_ns
+    mask.write_bytes(b"c")
+    os.utime(mask, ns=(date, date))
+    assert cache().content(folder) != before
+    mask.write_bytes(b"a")
+    assert cache().content(folder) == before
+
+
+def test_a_folder_is_the_same_elsewhere(cache, folder, settled):
+    before = cache().content(folder)
+    assert cache().content(folder.rename(folder.with_name("moved"))) == before

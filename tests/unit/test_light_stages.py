@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.stores import write_store
+from permafrost.plan.sources import code_hash
+from permafrost.stages.cli import main
 from segmentation_cases import predictions, write_predictions
 
 NEVER = {"torch", "torchvision", "timm", "torchgeo", "sklearn", "scipy", "pandas", "matplotlib"}
@@ -28,7 +30,14 @@ sys.exit(status)
 
 def imported(stage: str, spec: dict, *options) -> set[str]:
     """Top-level names that were imported by the command when it was done."""
-    command = [stage, "--spec", canonical_json(spec), "--code", "code", *map(str, options)]
+    command = [
+        stage,
+        "--spec",
+        canonical_json(spec),
+        "--code",
+        code_hash(stage),
+        *map(str, options),
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *command], capture_output=True, text=True, check=False
     )
@@ -38,7 +47,7 @@ def imported(stage: str, spec: dict, *options) -> set[str]:
 
 def print_of(spec: dict) -> str:
     """The fingerprint of what a stage makes of `spec`."""
-    return fingerprint(canonical_json(spec), "code")
+    return fingerprint(canonical_json(spec), code_hash(spec["stage"]))
 
 
 def write_features(folder: Path) -> list[Path]:
@@ -129,3 +138,12 @@ def test_pandas_can_still_be_used_after_pyarrow_was_spared_it():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_job_that_was_planned_with_other_sources_is_refused(tmp_path, capsys):
+    output = tmp_path / "scores.parquet"
+    spec = canonical_json({"stage": "bootstrap", "inputs": {"predictions": "x"}})
+    command = ["bootstrap", "--spec", spec, "--code", "0" * 32, "--predictions", "none"]
+    assert main([*command, "--output", str(output)]) == 1
+    assert "edited since this bootstrap job was planned" in capsys.readouterr().err
+    assert not output.exists()

@@ -31,15 +31,21 @@ def source_files(entry: dict) -> list[Path]:
     return [path for path in source_paths(entry) if path.is_file()]
 
 
-def source_digest(entry: dict, digest_of: Callable[[Path], str] = file_digest) -> str:
+def content_digest(path: Path) -> str:
+    """Digest of a file's content, or of the names and contents of all files below a folder."""
+    return folder_digest(path) if Path(path).is_dir() else file_digest(path)
+
+
+def source_digest(entry: dict, digest_of: Callable[[Path], str] = content_digest) -> str:
     """SHA-256 of what the entry's source holds.
 
-    A file counts by its content, a folder by the names and sizes of its files, generated and
-    downloaded data by the arguments. Where the files lie does not count: the same data elsewhere is the same data.
+    A file counts by its content, a folder by the names and contents of its files, generated and
+    downloaded data by the arguments. Where the files lie does not count: the same data elsewhere is
+    the same data.
 
     Parameters
     ----------
-    digest_of : digest of a file's content; pass one that remembers.
+    digest_of : digest of a file's or a folder's content; pass one that remembers.
 
     Raises
     ------
@@ -51,7 +57,7 @@ def source_digest(entry: dict, digest_of: Callable[[Path], str] = file_digest) -
         if path.is_file():
             parts.append(["file", digest_of(path)])
         elif path.is_dir():
-            parts.append(["folder", folder_digest(path)])
+            parts.append(["folder", digest_of(path)])
         else:
             raise PermafrostError(
                 f"{path} does not exist", remedy="correct the path, or get the data first"
@@ -73,15 +79,20 @@ def _without_places(source: dict) -> dict:
     return options
 
 
-def folder_digest(folder: Path) -> str:
-    """SHA-256 of the sorted relative names and sizes of the files below a folder."""
-    digest = hashlib.sha256()
-    listing = []
-    for place, folders, files in os.walk(folder):
-        folders.sort()
+def folder_files(folder: Path) -> list[tuple[str, str]]:
+    """(relative name, path) of all files below a folder, sorted."""
+    found = []
+    for place, _, files in os.walk(folder):
         for name in files:
             full = os.path.join(place, name)
-            listing.append((Path(full).relative_to(folder).as_posix(), os.stat(full).st_size))
-    for name, size in sorted(listing):
-        digest.update(f"{len(name)}:{name}:{size}\n".encode("utf-8", "surrogateescape"))
+            found.append((Path(full).relative_to(folder).as_posix(), full))
+    return sorted(found)
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 of the sorted relative names and the contents of the files below a folder."""
+    digest = hashlib.sha256()
+    for name, path in folder_files(folder):
+        line = f"{len(name)}:{name}:{file_digest(path)}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

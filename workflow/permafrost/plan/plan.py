@@ -212,7 +212,7 @@ class Plan:
 
         with self._blaming("dataset", name):
             located = substitute(self.datasets[name], str(self.root / self.data_root))
-            return source_digest(located, self._digests.digest)
+            return source_digest(located, self._digests.content)
 
     @contextlib.contextmanager
     def _blaming(self, kind: str, name: str):

@@ -51,10 +51,25 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(f"permafrost {command}", description=COMMANDS[command])
     stage.add_arguments(parser)
     try:
-        return stage.run(parser.parse_args(argv)) or 0
+        arguments = parser.parse_args(argv)
+        _check_sources(command, getattr(arguments, "code", None))
+        return stage.run(arguments) or 0
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
+
+
+def _check_sources(stage: str, planned: str | None) -> None:
+    """Refuse a job that was planned with other sources: its result must not bear that fingerprint."""
+    if planned is None:
+        return
+    from permafrost.plan.sources import code_hash
+
+    if code_hash(stage) != planned:
+        raise PermafrostError(
+            f"the library's sources were edited since this {stage} job was planned",
+            remedy="start snakemake again",
+        )
 
 
 def _usage() -> str:

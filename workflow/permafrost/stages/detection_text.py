@@ -17,7 +17,10 @@ def print_heading(evaluation, units, arguments) -> None:
         f" {len(evaluation.truths.images)} images: {settings.iou_type} by {whose}'s rules"
     )
     print(f"{settings.mode} mode, see {QUIRKS}")
-    unit = f"bootstrap of {units.count} {units.kind}s, {arguments.resamples} resamples"
+    unit = (
+        f"bootstrap of {units.count} {units.kind}s, {arguments.resamples} resamples,"
+        f" {arguments.interval}"
+    )
     if not arguments.resamples:
         unit = "none asked for"
     elif units.count <= 1:
@@ -39,13 +42,37 @@ def print_summary(evaluation, rows: list[dict]) -> None:
         print_rows(of_classes)
 
 
-def undefined(rows: list[dict], resamples: int) -> list[str]:
-    """A sentence if some resamples hold nothing that a figure of the summary could measure."""
-    lost = [row for row in rows if row["class"] is None and row["n_undefined"]]
-    if not lost:
-        return []
-    named = ", ".join(f"{row['metric']} {row['n_undefined']}" for row in lost)
-    return [f"Note: of {resamples} resamples, some hold nothing to find and are left out: {named}."]
+def remarks(rows: list[dict], arguments) -> list[str]:
+    """What a reader of the intervals should know."""
+    overall = [row for row in rows if row["class"] is None]
+    said = []
+    lost = [
+        f"{row['metric']} {row['n_undefined']}"
+        for row in overall
+        if row["n_undefined"] and row["value"] is not None
+    ]
+    if lost:
+        said.append(
+            f"Note: of {arguments.resamples} resamples, some hold nothing to find and are left out:"
+            f" {', '.join(lost)}."
+        )
+    if shifted := list(filter(_shifted, overall)):
+        first = shifted[0]
+        fate = "the intervals correct for it"
+        if arguments.interval == "percentile":
+            fate = "percentiles do not correct for it, --interval basic does"
+        said.append(
+            f"Note: resamples hold fewer different images, which raises the envelope that precision"
+            f" is read from: {first['metric']} by {first['bias']:.4f} on average; {fate}."
+        )
+    return said
+
+
+def _shifted(row: dict) -> bool:
+    """Whether the replicates of a precision lie beside it by a tenth of its interval or more."""
+    if row["lower"] is None or row["bias"] is None or not row["metric"].startswith("AP"):
+        return False
+    return abs(row["bias"]) > max(0.1 * (row["upper"] - row["lower"]), 5e-4)
 
 
 def print_slices(rows: list[dict], names) -> None:

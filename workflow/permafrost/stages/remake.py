@@ -31,7 +31,8 @@ def _prepare(
     stores: dict[str, Path], card: Path, spec: str, code: str, data: str, workers: int
 ) -> None:
     # a process of its own, since dataset libraries have no place in extraction
-    command = [sys.executable, "-m", "permafrost.stages.cli", "prepare"]
+    program = "from permafrost.stages.cli import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", program, "prepare"]
     command += ["--spec", spec, "--code", code, "--data", data, "--workers", str(workers)]
     command += ["--output", *map(str, stores.values()), "--card", str(card)]
     if subprocess.run(command).returncode:

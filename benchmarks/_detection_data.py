@@ -1,0 +1,121 @@
+"""A generated set of detections of the size of COCO's validation part, for timing.
+
+Images of 640 x 480 with a handful of objects of few categories each; detections are shifted copies of
+the objects plus false alarms, as a detector with a low score threshold leaves them. Masks are
+twelve-cornered ellipses: polygons in the truth, compressed run lengths in the detections.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from permafrost.metrics.detection.masks.codec import encode
+from permafrost.metrics.detection.masks.polygons import rasterise
+
+WIDTH, HEIGHT = 640, 480
+CORNERS = 12
+
+
+def make_set(
+    folder: Path,
+    *,
+    images: int = 5000,
+    categories: int = 80,
+    truths: int = 36_000,
+    detections: int = 200_000,
+    seed: int = 0,
+) -> dict[str, Path]:
+    """Write ``truth.json``, ``bbox.json`` and ``segm.json`` and return their paths by name."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    image, category, boxes = _objects(rng, images, categories, truths)
+    found_image, found_category, found_boxes, scores = _found(
+        rng, image, category, boxes, images, categories, detections
+    )
+    paths = {name: folder / f"{name}.json" for name in ("truth", "bbox", "segm")}
+    paths["truth"].write_text(json.dumps(_truth(rng, image, category, boxes, images, categories)))
+    plain = [
+        {
+            "image_id": int(i) + 1,
+            "category_id": int(k) + 1,
+            "bbox": [round(float(v), 2) for v in box],
+            "score": round(float(score), 5),
+        }
+        for i, k, box, score in zip(found_image, found_category, found_boxes, scores, strict=True)
+    ]
+    paths["bbox"].write_text(json.dumps(plain))
+    rings = _rings(rng, found_boxes)
+    masks = rasterise(
+        rings.reshape(-1, 2),
+        np.full(len(rings), CORNERS),
+        np.arange(len(rings)),
+        np.full(len(rings), HEIGHT),
+        np.full(len(rings), WIDTH),
+    )
+    for entry, counts in zip(plain, encode(masks), strict=True):
+        entry["segmentation"] = {"size": [HEIGHT, WIDTH], "counts": counts.decode()}
+    paths["segm"].write_text(json.dumps(plain))
+    return paths
+
+
+def _objects(rng, images: int, categories: int, truths: int):
+    """Images hold about three categories with a few objects each."""
+    image = np.sort(rng.integers(0, images, truths))
+    own = rng.integers(0, categories, (images, 3))
+    category = own[image, rng.choice(3, truths, p=[0.6, 0.25, 0.15])]
+    return image, category, _boxes(rng, truths)
+
+
+def _boxes(rng, count: int) -> np.ndarray:
+    sides = np.exp(rng.normal(3.9, 0.8, (count, 1)) + rng.normal(0, 0.3, (count, 2)))
+    sides = np.clip(sides, 4, (WIDTH * 0.9, HEIGHT * 0.9))
+    corner = rng.uniform(0, 1, (count, 2)) * ((WIDTH, HEIGHT) - sides)
+    return np.concatenate([corner, sides], axis=1)
+
+
+def _found(rng, image, category, boxes, images, categories, detections):
+    copies = rng.poisson(1.7, len(image))
+    source = np.repeat(np.arange(len(image)), copies)
+    spread = rng.choice([0.03, 0.08, 0.2], len(source))[:, None]
+    near = (
+        boxes[source] + rng.normal(0, 1, (len(source), 4)) * spread * boxes[source][:, [2, 3, 2, 3]]
+    )
+    near[:, 2:] = np.maximum(near[:, 2:], 2)
+    near[:, :2] = np.clip(near[:, :2], 0, (WIDTH, HEIGHT) - np.minimum(near[:, 2:], HEIGHT - 1) - 1)
+    rest = detections - len(source)
+    found_image = np.concatenate([image[source], rng.integers(0, images, rest)])
+    found_category = np.concatenate([category[source], rng.integers(0, categories, rest)])
+    scores = np.concatenate([rng.beta(4, 2, len(source)), rng.beta(1, 6, rest)])
+    order = np.lexsort((rng.random(detections), found_image))
+    every = np.concatenate([near, _boxes(rng, rest)])
+    return found_image[order], found_category[order], every[order], scores[order]
+
+
+def _rings(rng, boxes: np.ndarray) -> np.ndarray:
+    """(N, 12, 2) corners of ellipses in boxes."""
+    turn = 2 * np.pi * (np.arange(CORNERS) + rng.uniform(0, 1, (len(boxes), 1))) / CORNERS
+    circle = np.stack([np.cos(turn), np.sin(turn)], axis=2) / 2 + 0.5
+    return np.round(boxes[:, None, :2] + circle * boxes[:, None, 2:], 2)
+
+
+def _truth(rng, image, category, boxes, images: int, categories: int) -> dict:
+    rings = _rings(rng, boxes)
+    crowd = rng.random(len(image)) < 0.01
+    return {
+        "images": [{"id": i + 1, "width": WIDTH, "height": HEIGHT} for i in range(images)],
+        "categories": [{"id": k + 1, "name": f"category {k}"} for k in range(categories)],
+        "annotations": [
+            {
+                "id": n + 1,
+                "image_id": int(image[n]) + 1,
+                "category_id": int(category[n]) + 1,
+                "bbox": [round(float(v), 2) for v in boxes[n]],
+                "area": round(float(boxes[n, 2] * boxes[n, 3] * 0.75), 2),
+                "iscrowd": int(crowd[n]),
+                "segmentation": [[float(v) for v in rings[n].ravel()]],
+            }
+            for n in range(len(image))
+        ],
+    }

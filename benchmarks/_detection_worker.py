@@ -1,0 +1,65 @@
+"""One evaluation by one tool, from files to statistics; prints what the whole process cost."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import resource
+import sys
+import time
+
+
+def permafrost(iou_type: str, truth: str, found: str):
+    from permafrost.metrics.detection import evaluate
+
+    return evaluate(truth, found, iou_type=iou_type, mode="strict").stats
+
+
+def pycocotools(iou_type: str, truth: str, found: str):
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    return _run(COCO, COCOeval, iou_type, truth, found)
+
+
+def faster_coco_eval(iou_type: str, truth: str, found: str):
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    return _run(COCO, COCOeval_faster, iou_type, truth, found)
+
+
+def _run(data_class, evaluator, iou_type, truth, found):
+    data = data_class(truth)
+    run = evaluator(data, data.loadRes(found), iou_type)
+    run.evaluate()
+    run.accumulate()
+    run.summarize()
+    return run.stats[:12]
+
+
+def vernier(iou_type: str, truth: str, found: str):
+    from pathlib import Path
+
+    from vernier import instance
+
+    kind = instance.Bbox() if iou_type == "bbox" else instance.Segm()
+    data = instance.CocoDataset.from_json(Path(truth).read_bytes())
+    run = instance.Evaluator(iou=kind)
+    return run.evaluate(data, Path(found).read_bytes()).stats
+
+
+def main() -> None:
+    tool, *arguments = sys.argv[1:]
+    with contextlib.redirect_stdout(io.StringIO()):
+        stats = globals()[tool](*arguments)
+    report = {
+        "stats": [float(value) for value in stats],
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "cpu_s": time.process_time(),
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Time of our evaluator against pycocotools, faster-coco-eval and vernier, whole processes.
+
+    uv venv --python 3.12 .peers-detection
+    VIRTUAL_ENV=.peers-detection uv pip install pycocotools==2.0.11 faster-coco-eval==1.8.0 \
+        vernier==0.5.4
+    envs/run python benchmarks/detection.py --peers .peers-detection --data FOLDER
+
+FOLDER receives a generated set (5,000 images, 80 categories, 36,000 truths, 200,000 detections)
+unless it holds one. CPU seconds are those of the whole process, imports and reading included, on one
+thread; the runs alternate. All tools must agree on every statistic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from _detection_data import make_set
+from _timing import alternate, median_cpu, print_table, venv_python
+
+WORKER = Path(__file__).with_name("_detection_worker.py")
+TOOLS = ("permafrost", "vernier", "faster_coco_eval", "pycocotools")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the generated set")
+    parser.add_argument("--peers", type=Path, required=True, help="environment with the peers")
+    parser.add_argument("--tools", nargs="+", default=list(TOOLS), choices=TOOLS)
+    parser.add_argument("--iou-types", nargs="+", default=["bbox", "segm"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    paths = {name: options.data / f"{name}.json" for name in ("truth", "bbox", "segm")}
+    if not all(path.exists() for path in paths.values()):
+        print("making the set", file=sys.stderr)
+        make_set(options.data, seed=options.seed)
+    peers = venv_python(options.peers)
+    rows = []
+    for iou_type in options.iou_types:
+        workers = {
+            tool: [
+                sys.executable if tool == "permafrost" else str(peers),
+                str(WORKER),
+                tool,
+                iou_type,
+                str(paths["truth"]),
+                str(paths[iou_type]),
+            ]
+            for tool in options.tools
+        }
+        rows += compare(iou_type, alternate(workers, options.repeats))
+    print_table(["IoU", "tool", "CPU s", "times ours", "peak RSS, MB", "largest difference"], rows)
+
+
+def compare(iou_type: str, reports: dict[str, list[dict]]) -> list[list[object]]:
+    """A row per tool; ratios and differences are to the first."""
+    ours = next(iter(reports.values()))
+    return [
+        [
+            iou_type,
+            tool,
+            f"{median_cpu(runs):.2f}",
+            f"{median_cpu(runs) / median_cpu(ours):.2f}",
+            f"{max(run['rss_mb'] for run in runs):.0f}",
+            f"{np.abs(np.subtract(runs[0]['stats'], ours[0]['stats'])).max():.1e}",
+        ]
+        for tool, runs in reports.items()
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Precision and recall at the recall grid, for all categories, thresholds, ranges and caps at once.
+
+The precision envelope of a curve only changes at its hits: a false alarm or an ignored detection
+never raises precision, and a recall is first reached at a hit. So only the hits are walked, which are
+fewer than the truths; all else is counted with one running sum per range and cap. The values are
+those of pycocotools, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .axes import Axes
+from .cells import Cells
+from .matching import Matching
+from .ragged import offsets_of
+
+_EPS = np.spacing(1)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What pycocotools keeps in ``eval``; -1 where a category has nothing to find.
+
+    Attributes
+    ----------
+    precision, scores : (T, R, K, A, M) precision at each recall, and the score where it is reached.
+    recall : (T, K, A, M) recall when all detections are counted.
+    """
+
+    precision: np.ndarray
+    recall: np.ndarray
+    scores: np.ndarray
+
+
+def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes) -> Curves:
+    """Precision-recall curves of a matching.
+
+    Parameters
+    ----------
+    scores : (D,) in row order of `cells`.
+    """
+    ranked = Ranked(cells, matching, scores)
+    shape = (len(axes.thresholds), cells.buckets, len(axes.areas), len(axes.max_dets))
+    grid = len(axes.recall_grid)
+    precision = np.full((shape[0], grid, *shape[1:]), -1.0)
+    at_scores = precision.copy()
+    recall = np.full(shape, -1.0)
+    if not cells.buckets:
+        return Curves(precision, recall, at_scores)
+    for a in range(shape[2]):
+        for m, cap in enumerate(axes.max_dets):
+            # a negative cap is LVIS's way to say that there is none
+            curves = ranked.curves(a, cap if cap >= 0 else None, axes.recall_grid)
+            precision[:, :, :, a, m], recall[:, :, a, m], at_scores[:, :, :, a, m] = curves
+    return Curves(precision, recall, at_scores)
+
+
+class Ranked:
+    """Rows in the order of their curves: by category, then descending score, then image, then rank.
+
+    Attributes
+    ----------
+    scores, bucket, image, ranks : (D,) of every row; `buckets` is the number of categories.
+    counted : (D, A) bool: a false alarm if nothing is taken.
+    place : (C,) where the candidates of the matching stand among the rows, ascending.
+    hits, excused : (A, T, C) of the candidates, see `Matching`.
+    positives : (A, K) truths that count.
+    """
+
+    def __init__(self, cells: Cells, matching: Matching, scores: np.ndarray) -> None:
+        bucket = cells.detection_bucket
+        order = np.lexsort((-scores, bucket))
+        self.order, self.buckets = order, cells.buckets
+        self.scores = scores[order]
+        self.bucket = bucket[order]
+        self.image = cells.detection_cell[order] % max(cells.images, 1)
+        self.ranks = cells.ranks[order]
+        self.counted = ~matching.outside[order]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        place = place[matching.candidates]
+        by_place = np.argsort(place)
+        self.place = place[by_place]
+        hits, excused = matching.hits()[by_place], matching.excused()[by_place]
+        # (A, T, C), so that the candidates of a curve lie together
+        self.hits = np.ascontiguousarray(hits.transpose(1, 2, 0))
+        self.excused = np.ascontiguousarray(excused.transpose(1, 2, 0))
+        self.positives = np.stack(
+            [
+                np.bincount(cells.truth_bucket[~ignored], minlength=cells.buckets)
+                for ignored in matching.truth_ignored.T
+            ]
+        ).reshape(matching.truth_ignored.shape[1], cells.buckets)
+
+    def curves(self, area: int, cap: int | None, grid: np.ndarray):
+        """(T, R, K) precision, (T, K) recall and (T, R, K) scores of one range and cap."""
+        within = np.ones(len(self.order), bool) if cap is None else self.ranks < cap
+        counted = within & self.counted[:, area]
+        first = np.searchsorted(self.bucket, np.arange(self.buckets + 1))
+        running = np.concatenate(([0], np.cumsum(counted)))
+        inside = within[self.place]
+        hits = self.hits[area] & inside
+        # a hit counts even if it lies outside; a detection at an ignored truth never counts
+        change = (hits & ~counted[self.place]).astype(np.int32)
+        change -= self.excused[area] & counted[self.place]
+        np.cumsum(change, axis=1, out=change)
+        bucket = self.bucket[self.place]
+        lane, at = np.nonzero(hits)
+        curve = lane * self.buckets + bucket[at]
+        found = np.bincount(curve, minlength=len(hits) * self.buckets)
+        begin = offsets_of(found)
+        rank = np.arange(1, len(at) + 1) - begin[curve]
+        seen = (running[self.place + 1] - running[first[bucket]])[at]
+        seen = seen + change[lane, at] - _before(change, bucket, self.buckets)[lane, bucket[at]]
+        precision = rank / (seen + _EPS)
+        return self._read(
+            area, within, first, precision, self.scores[self.place[at]], begin, found, grid
+        )
+
+    def _read(self, area, within, first, precision, scores, begin, found, grid):
+        """Read the envelope of every curve at the grid."""
+        positives = self.positives[area]
+        needed = hits_needed(positives, grid)  # (K, R)
+        found = found.reshape(-1, self.buckets)
+        begin = begin[:-1].reshape(-1, self.buckets)
+        reached = found[:, :, None] >= np.maximum(needed, 1)
+        # where recall 0 asks for no hit at all, the envelope begins at the first hit
+        where = (begin[:, :, None] + np.maximum(needed, 1) - 1)[reached]
+        values = np.zeros(reached.shape)
+        marks = np.zeros(reached.shape)
+        if where.size:
+            values[reached] = _highest(precision, where, begin, found, reached)
+            marks[reached] = scores[where]
+        values = np.maximum.accumulate(values[:, :, ::-1], axis=2)[:, :, ::-1]
+        free = needed == 0
+        marks = np.where(free, self._top_scores(within, first)[:, None], marks)
+        recall = found / np.maximum(positives, 1)
+        nothing = positives == 0
+        recall[:, nothing] = -1.0
+        values[:, nothing], marks[:, nothing] = -1.0, -1.0
+        return values.transpose(0, 2, 1), recall, marks.transpose(0, 2, 1)
+
+    def _top_scores(self, within, first) -> np.ndarray:
+        """(K,) score of the first detection of every category, ignored ones included; 0 for none."""
+        places = np.flatnonzero(within)
+        nearest = np.searchsorted(places, first[:-1])
+        out = np.zeros(self.buckets)
+        has = nearest < np.searchsorted(places, first[1:])
+        out[has] = self.scores[places[nearest[has]]]
+        return out
+
+
+def _before(change: np.ndarray, bucket: np.ndarray, buckets: int) -> np.ndarray:
+    """(T, K) running change before the first candidate of every category."""
+    padded = np.zeros((len(change), change.shape[1] + 1), change.dtype)
+    padded[:, 1:] = change
+    return padded[:, np.searchsorted(bucket, np.arange(buckets))]
+
+
+def _highest(precision, where, begin, found, reached) -> np.ndarray:
+    """Largest precision from each wanted place up to the next, or to the end of its curve."""
+    # the end of a curve closes its last stretch; the appended value is never the largest
+    owner = np.broadcast_to(np.arange(found.size).reshape(*found.shape, 1), reached.shape)[reached]
+    last = np.ones(len(where), bool)
+    last[:-1] = owner[1:] != owner[:-1]
+    ends = (begin + found).ravel()[owner[last]]
+    edges = np.insert(where, np.flatnonzero(last) + 1, ends)
+    highest = np.maximum.reduceat(np.append(precision, 0.0), edges)
+    return highest[np.arange(len(where)) + np.concatenate(([0], np.cumsum(last)[:-1]))]
+
+
+def hits_needed(positives: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """(K, R) smallest number of hits whose recall, as a float, reaches each point of the grid.
+
+    `positives` are the (K,) truths that count.
+    """
+    total = np.maximum(positives, 1)[:, None]
+    guess = np.ceil(grid * total) - 1
+    # the float quotient decides; the product may be one off
+    for _ in range(2):
+        guess += guess / total < grid
+    return np.maximum(guess, 0).astype(np.int64)

@@ -1,0 +1,25 @@
+"""What else an evaluation tells: tables, confusions, kinds of errors, thresholds, calibration.
+
+All start from a finished `Evaluation` and from the detections that its caps left, so that they speak
+of the same detections as the scores do.
+"""
+
+from .calibration import Calibration, calibrate
+from .confusion import confusion_matrix
+from .olrp import OptimalLRP, optimal_lrp
+from .tables import category_table, detection_table, image_table, pair_table
+from .tide import ErrorKinds, error_kinds
+
+__all__ = [
+    "Calibration",
+    "ErrorKinds",
+    "OptimalLRP",
+    "calibrate",
+    "category_table",
+    "confusion_matrix",
+    "detection_table",
+    "error_kinds",
+    "image_table",
+    "optimal_lrp",
+    "pair_table",
+]

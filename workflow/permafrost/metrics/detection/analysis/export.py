@@ -1,0 +1,134 @@
+"""All tables of an evaluation as Arrow tables, and why those are missing that do not exist."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from ..evaluation import Evaluation
+from .calibration import Calibration, calibrate
+from .confusion import confusion_matrix
+from .olrp import OptimalLRP, optimal_lrp
+from .tables import category_table, detection_table, image_table, pair_table
+from .tide import ErrorKinds, error_kinds
+
+# stands for no category: the true one of a false alarm, the predicted one of a miss
+NONE = "__none__"
+
+
+def arrow_tables(evaluation: Evaluation) -> tuple[dict, list[str]]:
+    """Tables by name, and sentences about those that this evaluation cannot give.
+
+    ``images``, ``categories``, ``detections``, ``pairs``: see `tables`; ``confusion``: a row per
+    pair of categories that occurs; ``errors``: kinds of errors and what each costs; ``olrp``: a row
+    per category; ``calibration``: a row per bin, ``calibration_categories``: one per category.
+    What is undefined is null.
+    """
+    makers = {
+        "images": image_table,
+        "categories": _categories,
+        "detections": detection_table,
+        "pairs": pair_table,
+        "confusion": _confusion,
+        "errors": _errors,
+        "olrp": _olrp,
+    }
+    found, notes = {}, []
+    for name, make in makers.items():
+        try:
+            found[name] = _arrow(make(evaluation))
+        except PermafrostError as error:
+            notes.append(f"No table {name}: {error.problem}.")
+    try:
+        calibration = calibrate(evaluation)
+        found["calibration"] = _arrow(_bins(calibration))
+        found["calibration_categories"] = _arrow(_per_category(evaluation, calibration))
+    except PermafrostError as error:
+        notes.append(f"No table calibration: {error.problem}.")
+    return found, notes
+
+
+def _categories(evaluation: Evaluation) -> dict[str, np.ndarray]:
+    """-1 is COCO's word for nothing to find; in a table it is null."""
+    columns = category_table(evaluation)
+    return {
+        name: np.where(column == -1, np.nan, column) if name.startswith(("ap", "ar")) else column
+        for name, column in columns.items()
+    }
+
+
+def _names(evaluation: Evaluation) -> dict[str, np.ndarray]:
+    columns = category_table(evaluation)
+    return {name: columns[name] for name in ("category_id", "name")}
+
+
+def _confusion(evaluation: Evaluation) -> dict[str, np.ndarray]:
+    matrix = confusion_matrix(evaluation)
+    categories = evaluation.truths.categories
+    ids = np.array([*categories.ids.tolist(), None], object)
+    names = np.array([*categories.names, NONE], object)
+    true, predicted = np.nonzero(matrix)
+    return {
+        "true_category_id": ids[true],
+        "true_category": names[true],
+        "predicted_category_id": ids[predicted],
+        "predicted_category": names[predicted],
+        "count": matrix[true, predicted],
+    }
+
+
+def _errors(evaluation: Evaluation) -> dict[str, np.ndarray]:
+    kinds: ErrorKinds = error_kinds(evaluation)
+    alarms = sum(count for kind, count in kinds.counts.items() if kind != "missed")
+    return {
+        "kind": np.array([*kinds.gain, "all false alarms"], object),
+        "count": np.array([*kinds.counts.values(), alarms], np.int64),
+        "gain": np.array([*kinds.gain.values(), kinds.no_false_alarms]),
+        "ap": np.full(len(kinds.gain) + 1, kinds.precision),
+    }
+
+
+def _olrp(evaluation: Evaluation) -> dict[str, np.ndarray]:
+    found: OptimalLRP = optimal_lrp(evaluation)
+    return {
+        **_names(evaluation),
+        "olrp": found.value,
+        "localisation": found.localisation,
+        "false_alarms": found.false_alarms,
+        "misses": found.misses,
+        "score": found.score,
+    }
+
+
+def _bins(found: Calibration) -> dict[str, np.ndarray]:
+    # all scores alike: one bin with one edge
+    edges = found.edges if len(found.edges) > 1 else np.repeat(found.edges, 2)
+    return {
+        "low_score": edges[:-1],
+        "high_score": edges[1:],
+        "count": found.counts,
+        "mean_score": found.mean_score,
+        "accuracy": found.accuracy,
+        "accuracy_low": found.low,
+        "accuracy_high": found.high,
+    }
+
+
+def _per_category(evaluation: Evaluation, found: Calibration) -> dict[str, np.ndarray]:
+    return {**_names(evaluation), "expected_calibration_error": found.per_category}
+
+
+def _arrow(columns: dict[str, np.ndarray]):
+    import pyarrow as pa
+
+    arrays = {}
+    for name, column in columns.items():
+        if column.dtype.kind == "f":
+            arrays[name] = pa.array(column, pa.float64(), mask=np.isnan(column))
+        elif column.dtype.kind == "O":
+            kind = None if any(value is not None for value in column) else pa.int64()
+            arrays[name] = pa.array(column.tolist(), kind)
+        else:
+            arrays[name] = pa.array(column)
+    return pa.table(arrays)

@@ -1,0 +1,172 @@
+"""The entry: truth and predictions in, scores and everything they follow from out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from . import federated
+from .accumulate import accumulate
+from .axes import Axes, make_axes
+from .cells import make_cells
+from .evaluation import Evaluation, Settings
+from .inputs.parsing import pause_collector
+from .inputs.predictions import DETECTION_AREAS
+from .inputs.tables import check_choice, rows_of
+from .kernels import KERNELS, Problem, make_kernel
+from .masks.runs import Masks
+from .matching import match
+from .pairs import find_pairs
+from .problem import read_problem
+from .summarise import statistics
+
+MODES = ("strict", "corrected")
+
+
+def evaluate(
+    truth,
+    predictions,
+    *,
+    iou_type: str,
+    mode: str = "corrected",
+    lvis: bool = False,
+    use_categories: bool = True,
+    max_dets=None,
+    iou_thresholds=None,
+    area_ranges=None,
+    boundary_ratio: float = 0.02,
+    detection_area: str = "auto",
+    sigmas=None,
+    invalid: str = "error",
+    images=None,
+) -> Evaluation:
+    """Evaluate detections against ground truth by COCO's or LVIS's rules.
+
+    Parameters
+    ----------
+    truth, predictions : paths of COCO JSON, parsed JSON, or data frames (see `inputs.parsing`).
+    iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
+    mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
+        ``corrected`` differs where QUIRKS.md says so.
+    lvis : use LVIS's federated rules.
+    use_categories : False pools all categories.
+    max_dets, iou_thresholds, area_ranges : other axes than COCO's, see `make_axes`.
+    boundary_ratio : width of the band, as a share of the image's diagonal (LVIS uses 0.008).
+    detection_area : ``auto``, ``bbox`` or ``mask``: what decides the area range of a detection.
+    sigmas : keypoints: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
+    invalid : ``error`` refuses the first wrong entry, ``drop`` leaves wrong ones out and counts them.
+    images : ids of the images to evaluate, all of the truth if None; see `partial`.
+
+    Raises
+    ------
+    PermafrostError : a wrong entry, by name, or a wrong option.
+    """
+    settings = _settings(
+        iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
+    )
+    axes = make_axes(
+        iou_type,
+        lvis=lvis,
+        iou_thresholds=iou_thresholds,
+        area_ranges=area_ranges,
+        max_dets=max_dets,
+    )
+    wanted = tuple(statistics(iou_type, axes, strict=settings.strict, lvis=lvis))
+    # millions of small objects of parsed JSON need not be walked again and again
+    with pause_collector():
+        problem = read_problem(truth, predictions, settings, sigmas, invalid == "drop", images)
+        return solve(problem, settings, axes, wanted)
+
+
+def _settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid):
+    check_choice(iou_type, KERNELS, "iou_type")
+    check_choice(mode, MODES, "mode")
+    check_choice(detection_area, DETECTION_AREAS, "detection_area")
+    check_choice(invalid, ("error", "drop"), "invalid")
+    if not 0 < boundary_ratio < 1:
+        raise PermafrostError(
+            f"the boundary ratio must lie between 0 and 1, not {boundary_ratio}",
+            where="boundary_ratio",
+            remedy="COCO uses 0.02, LVIS 0.008",
+        )
+    if lvis and iou_type == "keypoints":
+        raise PermafrostError("LVIS has no keypoints", where="iou_type")
+    return Settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area)
+
+
+def solve(problem: Problem, settings: Settings, axes: Axes, wanted) -> Evaluation:
+    """Match and count; `wanted` are the statistics of the summary."""
+    problem, partial = _federated(problem, settings, axes)
+    truths, detections = problem.truths, problem.detections
+    cells = make_cells(
+        truths,
+        detections,
+        use_categories=settings.use_categories,
+        cap=None if settings.lvis else axes.max_dets[-1],
+        by_box=not settings.strict,
+    )
+    lowest = min(float(axes.thresholds.min()), 1 - 1e-10)
+    if _blind(settings):
+        cells = replace(cells, count=np.zeros_like(cells.count))
+    pairs = find_pairs(cells, make_kernel(settings.iou_type, problem), lowest)
+    low, high = axes.areas.T
+    areas = truths.areas[cells.truths][:, None]
+    ignored = truths.ignored[cells.truths][:, None] | (areas < low) | (areas > high)
+    areas = detections.areas[cells.detections][:, None]
+    outside = (areas < low) | (areas > high) | partial[cells.detections][:, None]
+    unseen = None
+    if settings.strict and truths.ids.dtype.kind != "U":
+        unseen = truths.ids[cells.truths] == 0
+    matching = match(
+        cells,
+        pairs,
+        axes.thresholds,
+        truth_ignored=ignored,
+        crowd=truths.crowd[cells.truths],
+        outside=outside,
+        unseen=unseen,
+    )
+    curves = accumulate(cells, matching, detections.scores[cells.detections], axes)
+    return Evaluation(
+        settings, axes, curves, wanted, truths, detections, cells, pairs, matching, problem
+    )
+
+
+def _blind(settings: Settings) -> bool:
+    """pycocotools' keypoints look for category -1 where categories are pooled, and find nothing."""
+    return settings.strict and settings.iou_type == "keypoints" and not settings.use_categories
+
+
+def _federated(problem: Problem, settings: Settings, axes: Axes) -> tuple[Problem, np.ndarray]:
+    """The problem by LVIS's rules, and which detections are of categories not fully annotated."""
+    if not settings.lvis:
+        return problem, np.zeros(len(problem.detections), bool)
+    strict = settings.strict
+    numbered = replace(problem.detections, entries=np.arange(len(problem.detections)))
+    kept = federated.without_area(federated.trim(numbered, axes.max_dets[-1]), strict)
+    truth_rows = replace(problem.truths, entries=np.arange(len(problem.truths)))
+    truths = federated.without_area(truth_rows, strict)
+    kept = federated.in_annotated_cells(truths, kept)
+    if strict and not settings.use_categories:
+        # lvis pools nothing: it looks for category -1
+        kept, truths = rows_of(kept, np.zeros(0, np.int64)), rows_of(truths, np.zeros(0, np.int64))
+    partial = federated.not_exhaustive(truths, kept)
+    return rows_of_problem(problem, truths.entries, kept.entries), partial
+
+
+def rows_of_problem(problem: Problem, truths: np.ndarray, detections: np.ndarray) -> Problem:
+    """The problem with some rows of its tables and their masks."""
+
+    def taken(masks: Masks | None, rows):
+        return None if masks is None else masks.take(rows)
+
+    return replace(
+        problem,
+        truths=rows_of(problem.truths, truths),
+        detections=rows_of(problem.detections, detections),
+        truth_masks=taken(problem.truth_masks, truths),
+        detection_masks=taken(problem.detection_masks, detections),
+    )

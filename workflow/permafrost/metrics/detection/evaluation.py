@@ -1,0 +1,135 @@
+"""What an evaluation holds: scores, and all that follows from them without matching again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .accumulate import Curves
+from .axes import Axes
+from .cells import Cells
+from .inputs.tables import Detections, Truths
+from .kernels import Problem
+from .matching import Matching
+from .pairs import Pairs
+from .summarise import Statistic, line, summarise
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for, as it is stamped into reports."""
+
+    iou_type: str
+    mode: str
+    lvis: bool
+    use_categories: bool
+    boundary_ratio: float
+    detection_area: str
+
+    @property
+    def strict(self) -> bool:
+        """Whether the peers' quirks are reproduced."""
+        return self.mode == "strict"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores, and all that tables, intervals and error analyses need without matching again.
+
+    Attributes
+    ----------
+    settings, axes : what was asked for.
+    curves : precision, recall and scores, see `Curves`.
+    statistics : what `stats` are.
+    truths, detections : what was read, and is evaluated.
+    cells, pairs, matching : see there; rows and columns of the last three are those of `cells`.
+    problem : what a kernel needs to compare further pairs.
+    """
+
+    settings: Settings
+    axes: Axes
+    curves: Curves
+    statistics: tuple[Statistic, ...]
+    truths: Truths
+    detections: Detections
+    cells: Cells
+    pairs: Pairs
+    matching: Matching
+    problem: Problem
+
+    @property
+    def precision(self) -> np.ndarray:
+        """(T, R, K, A, M), -1 where a category has nothing to find; LVIS: (T, R, K, A)."""
+        return self._without_caps(self.curves.precision)
+
+    @property
+    def recall(self) -> np.ndarray:
+        """(T, K, A, M); LVIS: (T, K, A)."""
+        return self._without_caps(self.curves.recall)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(T, R, K, A, M) scores at which the recalls are reached; LVIS: (T, R, K, A)."""
+        return self._without_caps(self.curves.scores)
+
+    def _without_caps(self, values: np.ndarray) -> np.ndarray:
+        return values[..., 0] if self.settings.lvis else values
+
+    @property
+    def stats(self) -> np.ndarray:
+        """float64 in pycocotools' (or LVIS's) order; -1 where there is nothing to find, and NaN where
+        a threshold, area range or cap was not evaluated (strict: -1)."""
+        values = np.array([self.value(statistic) for statistic in self.statistics])
+        return np.where(np.isnan(values), -1.0, values) if self.settings.strict else values
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of `stats`."""
+        return tuple(statistic.name for statistic in self.statistics)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """What was wrong to the number of entries left out for it."""
+        return {**self.truths.notes.dropped, **self.detections.notes.dropped}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of the scores should know."""
+        said = self.truths.notes.warnings + self.detections.notes.warnings
+        whole, images = self.problem.whole, len(self.truths.images)
+        if whole is not None and images < whole.images:
+            others = f"; {whole.elsewhere} detections are on others" if whole.elsewhere else ""
+            said = [*said, f"only {images} of {whole.images} images are evaluated{others}"]
+        return said
+
+    def value(self, statistic: Statistic) -> float:
+        """Any mean over the tensors."""
+        categories = self.truths.categories if self.settings.use_categories else None
+        return summarise(statistic, self.curves, self.axes, categories)
+
+    def average_precision(
+        self, *, threshold: float | None = None, area: str = "all", cap: int | None = None
+    ) -> np.ndarray:
+        """(K,) average precision of every category; -1 where it has nothing to find.
+
+        Raises
+        ------
+        PermafrostError : a threshold, range or cap that was not evaluated.
+        """
+        axes = self.axes
+        cap = axes.max_dets[-1] if cap is None else cap
+        values = self.curves.precision[..., axes.area_index(area), axes.cap_index(cap)]
+        if threshold is not None:
+            at = axes.threshold_index(threshold)
+            values = values[at : at + 1]
+        out = np.full(values.shape[2], -1.0)
+        found = (values > -1).all(axis=(0, 1))
+        for k in np.flatnonzero(found):
+            out[k] = np.mean(values[:, :, k])
+        return out
+
+    def lines(self) -> list[str]:
+        """The summary as people know it."""
+        pairs = zip(self.statistics, self.stats, strict=True)
+        return [line(statistic, value, self.axes) for statistic, value in pairs]

@@ -1,0 +1,1 @@
+"""Ground truth and predictions as checked columns."""

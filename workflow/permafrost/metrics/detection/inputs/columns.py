@@ -1,0 +1,249 @@
+"""Columns out of lists of JSON objects, every value checked.
+
+A wrong entry is one error that names it, or, where the user asked for ``invalid="drop"``, it is left
+out and counted under what was wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+# no image is this large, and products of such numbers stay exact enough not to overflow
+NUMBER_LIMIT = 1e15
+
+_ABSENT = object()
+
+
+class Columns:
+    """Reads one list of JSON objects.
+
+    Parameters
+    ----------
+    entries : the parsed list.
+    source : name of the file, for messages.
+    section : name of the list in the file, "" where the file is the list.
+    drop : leave wrong entries out and count them, instead of refusing the first.
+    """
+
+    def __init__(self, entries, source: str, section: str, *, drop: bool = False) -> None:
+        if not isinstance(entries, list | tuple):
+            raise PermafrostError(
+                f"must be a list of objects, not {_kind(entries)}",
+                where=f"{source}: {section}" if section else source,
+                remedy="write COCO JSON: images, categories and annotations as lists of objects"
+                if section
+                else "write one list with an object per detection (COCO's results format)",
+            )
+        self.source, self.section, self.drop = source, section, drop
+        self.entries = entries
+        self.bad = np.zeros(len(entries), bool)
+        self.dropped: Counter[str] = Counter()
+        foreign = (
+            []
+            if set(map(type, entries)) <= {dict}
+            else [i for i, entry in enumerate(entries) if not isinstance(entry, dict)]
+        )
+        self.refuse(foreign, "not an object")
+        if foreign:
+            self.entries = [e if isinstance(e, dict) else {} for e in entries]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def where(self, row: int) -> str:
+        """The entry of the file, for messages."""
+        entry = self.entries[row]
+        number = f" (id {entry['id']})" if isinstance(entry, dict) and "id" in entry else ""
+        return f"{self.source}: {self.section}[{row}]{number}"
+
+    def refuse(
+        self, rows, problem: str, *, key: str | None = None, remedy: str | None = None
+    ) -> None:
+        """Report wrong rows: an error that names the first, or a count of those newly left out."""
+        rows = np.asarray(rows, np.int64)
+        rows = rows[~self.bad[rows]]
+        if not rows.size:
+            return
+        if not self.drop:
+            row = int(rows[0])
+            shown = f" ({key}: {_short(self.entries[row].get(key))})" if key else ""
+            raise PermafrostError(f"{problem}{shown}", where=self.where(row), remedy=remedy)
+        self.bad[rows] = True
+        self.dropped[f"{self.section or 'detections'}: {problem}"] += len(rows)
+
+    def raw(self, key: str, *, required: bool = True) -> tuple[list, np.ndarray]:
+        """Values and whether each is there; null counts as not there."""
+        values = [entry.get(key, _ABSENT) for entry in self.entries]
+        kinds = set(map(type, values))
+        if object not in kinds and type(None) not in kinds:
+            return values, np.ones(len(values), bool)
+        present = np.array([v is not _ABSENT and v is not None for v in values], bool)
+        if required:
+            self.refuse(np.flatnonzero(~present), f"has no {key}")
+        return values, present
+
+    def has(self, key: str) -> bool:
+        """Whether any entry has this key."""
+        return any(key in entry for entry in self.entries)
+
+    def numbers(self, key: str, *, required: bool = True, missing: float = np.nan) -> np.ndarray:
+        """(N,) finite floats."""
+        values, present = self.raw(key, required=required)
+        if present.all() and set(map(type, values)) <= {int, float}:
+            try:
+                out = np.array(values, np.float64)
+            except OverflowError:
+                out = None
+            if out is not None:
+                self._within(out, present, key)
+                return out
+        out = np.full(len(values), missing)
+        wrong = []
+        for row in np.flatnonzero(present):
+            number = _number(values[row])
+            if number is None:
+                wrong.append(row)
+            else:
+                out[row] = number
+        self.refuse(wrong, f"{key} is not a number", key=key)
+        self._within(out, present, key)
+        return out
+
+    def _within(self, numbers: np.ndarray, present: np.ndarray, key: str) -> None:
+        beyond = present & ~(np.abs(numbers) <= NUMBER_LIMIT)
+        if beyond.any():
+            self.refuse(
+                np.flatnonzero(beyond & ~np.isfinite(numbers)), f"{key} is not finite", key=key
+            )
+            self.refuse(np.flatnonzero(beyond), f"{key} is gigantic", key=key)
+
+    def identities(self, key: str, *, missing=None) -> np.ndarray:
+        """(N,) ids: int64 if all are whole numbers, strings if all are strings."""
+        values, present = self.raw(key, required=missing is None)
+        kinds = set(map(type, values))
+        if kinds == {int}:
+            try:
+                return np.array(values, np.int64)
+            except OverflowError:
+                pass
+        if kinds == {str}:
+            return np.array(values)
+        words = sum(isinstance(v, str) for v in values)
+        out = np.full(len(values), -1 if missing is None else missing, np.int64)
+        if words > len(values) / 2:
+            wrong = [i for i in np.flatnonzero(present) if not isinstance(values[i], str)]
+            self.refuse(wrong, f"{key} is not a string, as the others are", key=key)
+            return np.array([v if isinstance(v, str) else "" for v in values])
+        wrong = []
+        for row in np.flatnonzero(present):
+            number = _whole(values[row])
+            if number is None or not -(1 << 62) < number < 1 << 62:
+                wrong.append(row)
+            else:
+                out[row] = number
+        self.refuse(wrong, f"{key} is not a whole number", key=key)
+        return out
+
+    def unique(self, ids: np.ndarray, key: str) -> None:
+        """Refuse every later entry with an id that was there before."""
+        order = np.argsort(ids, kind="stable")
+        again = order[1:][ids[order[1:]] == ids[order[:-1]]]
+        self.refuse(
+            np.sort(again), f"{key} occurs twice", key=key, remedy="give every entry its own id"
+        )
+
+    def flags(self, key: str) -> np.ndarray:
+        """(N,) int8: 0 or 1, -1 where there is none."""
+        values, present = self.raw(key, required=False)
+        if present.all() and set(map(type, values)) <= {int} and set(values) <= {0, 1}:
+            return np.array(values, np.int8)
+        out, wrong = np.full(len(values), -1, np.int8), []
+        for row in np.flatnonzero(present):
+            number = _whole(
+                int(values[row]) if isinstance(values[row], bool | np.bool_) else values[row]
+            )
+            if number in (0, 1):
+                out[row] = number
+            else:
+                wrong.append(row)
+        self.refuse(wrong, f"{key} is neither 0 nor 1", key=key)
+        return out
+
+    def vectors(
+        self, key: str, length: int, *, required: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(N, length) finite floats, NaN where there are none, and whether each is there."""
+        values, present = self.raw(key, required=required)
+        rows = np.flatnonzero(present)
+        given = values if len(rows) == len(values) else [values[i] for i in rows]
+        out = np.full((len(values), length), np.nan)
+        if set(map(type, given)) <= {list, tuple} and set(map(len, given)) <= {length}:
+            flat = list(chain.from_iterable(given))
+            if set(map(type, flat)) <= {int, float}:
+                try:
+                    out[rows] = np.array(flat, np.float64).reshape(-1, length)
+                    self._vectors_within(out, present, key)
+                    return out, present
+                except OverflowError:
+                    pass
+        wrong = []
+        for row in rows:
+            numbers = _numbers(values[row], length)
+            if numbers is None:
+                wrong.append(row)
+            else:
+                out[row] = numbers
+        self.refuse(wrong, f"{key} is not a list of {length} numbers", key=key)
+        present = present.copy()
+        present[np.asarray(wrong, np.int64)] = False
+        self._vectors_within(out, present, key)
+        return out, present
+
+    def _vectors_within(self, vectors: np.ndarray, present: np.ndarray, key: str) -> None:
+        fine = (np.abs(vectors) <= NUMBER_LIMIT).all(axis=1)
+        if (present & ~fine).any():
+            infinite = present & ~np.isfinite(vectors).all(axis=1)
+            self.refuse(np.flatnonzero(infinite), f"{key} is not finite", key=key)
+            self.refuse(np.flatnonzero(present & ~fine), f"{key} is gigantic", key=key)
+
+
+def _number(value) -> float | None:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        return None
+    try:
+        return float(value)
+    except (OverflowError, TypeError):
+        return np.inf
+
+
+def _whole(value) -> int | None:
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return int(value)
+    return None
+
+
+def _numbers(value, length: int) -> list[float] | None:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple) or len(value) != length:
+        return None
+    numbers = [_number(item) for item in value]
+    return None if any(number is None for number in numbers) else numbers
+
+
+def _kind(value) -> str:
+    return "an object" if isinstance(value, dict) else type(value).__name__
+
+
+def _short(value) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,97 @@
+"""Files, parsed JSON and data frames, all as lists of JSON objects."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, first_line
+
+# values of a data frame that stand for "not given"; NaN elsewhere is a wrong value
+_OPTIONAL = (
+    "iscrowd",
+    "ignore",
+    "segmentation",
+    "keypoints",
+    "num_keypoints",
+    "bbox",
+    "width",
+    "height",
+)
+
+
+def load(given, what: str) -> tuple[object, str]:
+    """The parsed JSON and a name for messages.
+
+    Parameters
+    ----------
+    given : path of a JSON file, parsed JSON, a data frame (pandas, polars, pyarrow) with a row per
+        entry, or a mapping whose values are such frames.
+    what : ``truth`` or ``predictions``, the name where there is no file.
+    """
+    if isinstance(given, str | os.PathLike):
+        return _read(Path(given)), str(given)
+    if isinstance(given, Mapping):
+        return {key: _entries(value) for key, value in given.items()}, what
+    return _entries(given), what
+
+
+def _read(path: Path):
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
+    if not content.strip():
+        raise PermafrostError(
+            "the file is empty", where=path, remedy="write [] where there are no detections"
+        )
+    with pause_collector():
+        return _parse(content, path)
+
+
+def _parse(content: bytes, path: Path):
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise PermafrostError(
+            f"not a JSON file ({first_line(error)})", where=path, remedy="write the file again"
+        ) from error
+
+
+@contextlib.contextmanager
+def pause_collector() -> Iterator[None]:
+    """No garbage collection while many small objects are made, which all stay."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _entries(value):
+    """Rows of a data frame as objects; anything else as it is."""
+    # pandas, polars and pyarrow, none of which is imported here
+    if hasattr(value, "to_pylist"):
+        rows = value.to_pylist()
+    elif hasattr(value, "to_dicts"):
+        rows = value.to_dicts()
+    elif hasattr(value, "to_dict") and hasattr(value, "columns"):
+        rows = value.to_dict("records")
+    else:
+        return value
+    return [_given(row) for row in rows]
+
+
+def _given(row: dict) -> dict:
+    return {k: v for k, v in row.items() if not (k in _OPTIONAL and _missing(v))}
+
+
+def _missing(value) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

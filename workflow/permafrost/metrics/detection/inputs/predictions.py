@@ -1,0 +1,188 @@
+"""Detections in COCO's results format, read and checked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .columns import Columns
+from .looks import corners_warning
+from .parsing import load
+from .tables import Detections, Images, Notes, Truths, positions_of, rows_of
+
+DETECTION_AREAS = ("auto", "bbox", "mask")
+
+
+def read_predictions(
+    given,
+    truths: Truths,
+    *,
+    iou_type: str,
+    strict: bool = False,
+    use_categories: bool = True,
+    detection_area: str = "auto",
+    joints: int = 17,
+    drop: bool = False,
+) -> Detections:
+    """Read detections on the images of `truths`.
+
+    Parameters
+    ----------
+    given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection.
+    strict : as pycocotools' loadRes: the first entry decides what the file holds, a box stands for a
+        missing mask, unknown categories are passed over (and counted).
+    detection_area : what decides the area range of an unmatched detection: its box, its mask, or
+        ``auto``, the box where it has one.
+
+    Raises
+    ------
+    PermafrostError : a wrong entry, by name.
+    """
+    data, source = load(given, "predictions")
+    if isinstance(data, dict):
+        raise PermafrostError(
+            "predictions must be a list with an object per detection, not an object",
+            where=source,
+            remedy="pass the list of detections (COCO's results format)",
+        )
+    columns = Columns(data, source, "", drop=drop)
+    image = positions_of(truths.images.ids, columns.identities("image_id"))
+    columns.refuse(
+        np.flatnonzero(image < 0),
+        "image_id is not among the images of the truth",
+        key="image_id",
+        remedy="evaluate against the ground truth that holds this image",
+    )
+    category, elsewhere = _category(columns, truths, strict, use_categories)
+    scores = columns.numbers("score")
+    geometry = _geometry(columns, iou_type, strict, detection_area, joints)
+    detections = Detections(
+        source=source,
+        entries=np.arange(len(columns)),
+        ids=_ids(columns, strict),
+        image=image,
+        category=category,
+        scores=scores,
+        **geometry,
+        notes=Notes(),
+    )
+    keep = ~(columns.bad | elsewhere)
+    detections = detections if keep.all() else rows_of(detections, keep)
+    detections.notes.dropped.update(columns.dropped)
+    detections.notes.warnings.extend(_looks(detections, truths.images))
+    return detections
+
+
+def _looks(detections: Detections, images: Images) -> list[str]:
+    return corners_warning(detections.boxes, detections.image, images, detections.source)
+
+
+def _category(columns, truths, strict, use_categories) -> tuple[np.ndarray, np.ndarray]:
+    nowhere = np.zeros(len(columns), bool)
+    if not (len(truths.categories) or use_categories or strict):
+        return np.zeros(len(columns), np.int64), nowhere
+    category = positions_of(truths.categories.ids, columns.identities("category_id"))
+    unknown, problem = category < 0, "category_id is not among the categories of the truth"
+    if not strict:
+        columns.refuse(np.flatnonzero(unknown), problem, key="category_id")
+        return category, nowhere
+    if unknown.any():
+        columns.dropped[f"detections: {problem}"] += int(np.count_nonzero(unknown & ~columns.bad))
+    return category, unknown
+
+
+def _ids(columns: Columns, strict: bool) -> np.ndarray:
+    """1, 2, … in file order, as pycocotools numbers them; given ids where all have one."""
+    if strict or not len(columns) or not all("id" in entry for entry in columns.entries):
+        return np.arange(1, len(columns) + 1)
+    ids = columns.identities("id")
+    columns.unique(ids, "id")
+    return ids
+
+
+def _geometry(
+    columns: Columns, iou_type: str, strict: bool, detection_area: str, joints: int
+) -> dict:
+    branch = _branch(columns) if strict else None
+    masks = iou_type in ("segm", "boundary")
+    boxes, has_box = columns.vectors("bbox", 4, required=branch == "bbox")
+    columns.refuse(
+        np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
+    )
+    out: dict = {}
+    segmentations, has_mask = columns.raw("segmentation", required=branch == "segmentation")
+    if iou_type == "keypoints":
+        flat, _ = columns.vectors("keypoints", 3 * joints)
+        out["keypoints"] = flat.reshape(-1, joints, 3)
+        if branch != "bbox":
+            _box_of_keypoints(
+                boxes, np.ones(len(boxes), bool) if strict else ~has_box, out["keypoints"]
+            )
+            has_box = np.ones(len(boxes), bool)
+    elif masks and not strict:
+        columns.refuse(
+            np.flatnonzero(~has_mask),
+            "has no segmentation",
+            remedy="add the mask; a box is not evaluated as a mask",
+        )
+    elif masks:
+        segmentations = _rectangles(segmentations, has_mask, boxes)
+        has_mask = np.ones(len(columns), bool)
+    elif not strict or branch == "segmentation":
+        columns.refuse(np.flatnonzero(~has_box & ~has_mask), "has no bbox")
+    by_mask = _area_by_mask(columns, branch, detection_area, has_box, has_mask)
+    if masks or (by_mask | ~has_box).any():
+        out["segmentations"] = list(segmentations)
+    areas = np.where(by_mask, np.nan, boxes[:, 2] * boxes[:, 3])
+    return {"boxes": boxes, "areas": areas, **out}
+
+
+def _branch(columns: Columns) -> str:
+    """What the first entry says that the file holds; the order is pycocotools'."""
+    first = columns.entries[0] if len(columns) else {"bbox": [0]}
+    if first.get("bbox"):
+        return "bbox"
+    for key in ("segmentation", "keypoints"):
+        if key in first:
+            return key
+    raise PermafrostError(
+        "the first detection has neither bbox, segmentation nor keypoints", where=columns.where(0)
+    )
+
+
+def _area_by_mask(columns, branch, detection_area, has_box, has_mask) -> np.ndarray:
+    """(N,) bool: whose area is its mask's."""
+    if detection_area == "mask":
+        columns.refuse(
+            np.flatnonzero(~has_mask),
+            "has no segmentation to take the area from",
+            remedy="set the detection area to auto or bbox",
+        )
+        return np.ones(len(columns), bool)
+    if detection_area == "bbox":
+        columns.refuse(
+            np.flatnonzero(~has_box),
+            "has no bbox to take the area from",
+            remedy="set the detection area to auto or mask",
+        )
+        return np.zeros(len(columns), bool)
+    return np.full(len(columns), True) if branch == "segmentation" else ~has_box
+
+
+def _box_of_keypoints(boxes: np.ndarray, rows: np.ndarray, keypoints: np.ndarray) -> None:
+    """Give `rows` the box around all their points, whatever their visibility."""
+    points = keypoints[rows][:, :, :2]
+    if points.size:
+        low, high = points.min(axis=1), points.max(axis=1)
+        boxes[rows] = np.concatenate([low, high - low], axis=1)
+
+
+def _rectangles(segmentations: list, has_mask: np.ndarray, boxes: np.ndarray) -> list:
+    """Missing masks as the polygon of the box, which is what pycocotools scores."""
+    out = list(segmentations)
+    for row in np.flatnonzero(~has_mask):
+        x, y, width, height = boxes[row].tolist()
+        right, bottom = x + width, y + height
+        out[row] = [[x, y, x, bottom, right, bottom, right, y]]
+    return out

@@ -1,0 +1,294 @@
+"""COCO segmentations (polygons, run lengths, compressed run lengths) as masks, every one checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from ..masks.codec import NEGATIVE, TOTAL, decode
+from ..masks.polygons import COORDINATE_LIMIT, rasterise
+from ..masks.runs import Masks, masks_of_runs
+from ..ragged import offsets_of
+
+
+@dataclass(frozen=True)
+class ReadMasks:
+    """N masks and what was wrong.
+
+    Attributes
+    ----------
+    masks : those that are wanted; the others have no stretches.
+    areas : (N,) pixels of foreground; NaN where not wanted.
+    boxes : (N, 4) x, y, width, height; NaN where not wanted.
+    bad : (N,) bool, entries to leave out.
+    dropped : what was wrong to the number of entries.
+    """
+
+    masks: Masks
+    areas: np.ndarray
+    boxes: np.ndarray
+    bad: np.ndarray
+    dropped: dict[str, int]
+
+
+def read_masks(
+    segmentations: list,
+    heights: np.ndarray,
+    widths: np.ndarray,
+    where: Callable[[int], str],
+    *,
+    strict: bool = False,
+    drop: bool = False,
+    keep: np.ndarray | None = None,
+    measured: np.ndarray | None = None,
+) -> ReadMasks:
+    """Read one segmentation per entry.
+
+    Parameters
+    ----------
+    segmentations : lists of polygons [x0, y0, x1, y1, …], or {"size": [h, w], "counts": …} with the
+        run lengths as a list or as COCO's compressed string.
+    heights, widths : (N,) sizes of the images.
+    where : names an entry.
+    strict : a mask of another size than its image keeps its size (and overlaps with nothing of
+        another size); a last odd number is passed over.
+    drop : mark wrong entries instead of refusing the first.
+    keep : (N,) bool, masks whose stretches are wanted; all are checked.
+    measured : (N,) bool, masks whose area and box are wanted; all where None.
+
+    Raises
+    ------
+    PermafrostError : a wrong segmentation, by name.
+    """
+    return _Reader(segmentations, heights, widths, where, strict, drop, keep, measured).read()
+
+
+class _Reader:
+    def __init__(self, segmentations, heights, widths, where, strict, drop, keep, measured) -> None:
+        count = len(segmentations)
+        self.given, self.where, self.strict, self.drop = segmentations, where, strict, drop
+        self.heights = np.asarray(heights, np.int64).copy()
+        self.widths = np.asarray(widths, np.int64).copy()
+        self.keep = np.ones(count, bool) if keep is None else keep
+        self.measured = np.ones(count, bool) if measured is None else measured
+        self.measures = np.full((count, 5), np.nan)
+        self.bad = np.zeros(count, bool)
+        self.dropped: Counter[str] = Counter()
+
+    def read(self) -> ReadMasks:
+        strings, lists, polygons = self._sorted_by_kind()
+        parts = [
+            (rows, masks)
+            for rows, masks in (
+                self._strings(strings),
+                self._lists(lists),
+                self._polygons(polygons),
+            )
+            if len(rows)
+        ]
+        masks = self._assembled(parts)
+        return ReadMasks(
+            masks, self.measures[:, 0], self.measures[:, 1:], self.bad, dict(self.dropped)
+        )
+
+    def refuse(self, row: int, problem: str) -> None:
+        if not self.drop:
+            raise PermafrostError(f"malformed segmentation: {problem}", where=self.where(int(row)))
+        if not self.bad[row]:
+            self.bad[row] = True
+            self.dropped[f"segmentation: {problem}"] += 1
+
+    def _sorted_by_kind(self) -> tuple[list, list, list]:
+        strings, lists, polygons, sized = [], [], [], []
+        for row, given in enumerate(self.given):
+            kind = type(given)
+            if kind is dict:
+                counts = given.get("counts")
+                if type(counts) is str or type(counts) is bytes:
+                    strings.append(row)
+                elif isinstance(counts, list | tuple):
+                    lists.append(row)
+                else:
+                    self.refuse(row, "counts is neither a list nor a string")
+                    continue
+                sized.append(row)
+            elif kind is list or kind is tuple:
+                polygons.append(row)
+            else:
+                self.refuse(row, "neither polygons nor run lengths")
+        self._sizes(sized)
+        return tuple([i for i in rows if not self.bad[i]] for rows in (strings, lists, polygons))
+
+    def _sizes(self, rows: list[int]) -> None:
+        sizes = [self.given[row].get("size") for row in rows]
+        if not _plain_sizes(sizes):
+            for row, size in zip(rows, sizes, strict=True):
+                if not _is_size(size):
+                    self.refuse(row, "size is not [height, width]")
+            rows = [row for row in rows if not self.bad[row]]
+            # beyond 32 bits a size is wrong however large it is
+            sizes = [
+                [min(max(int(n), -1), 1 << 32) for n in self.given[row]["size"]] for row in rows
+            ]
+        rows, given = np.array(rows, np.int64), np.array(sizes, np.int64).reshape(-1, 2)
+        wrong = (given < 1).any(axis=1) | (given.astype(np.float64).prod(axis=1) >= 1 << 32)
+        for row in rows[wrong]:
+            self.refuse(row, "size is no size of an image")
+        rows, given = rows[~wrong], given[~wrong]
+        other = (given[:, 0] != self.heights[rows]) | (given[:, 1] != self.widths[rows])
+        if self.strict:
+            self.heights[rows], self.widths[rows] = given[:, 0], given[:, 1]
+            return
+        for place in np.flatnonzero(other):
+            row = rows[place]
+            self.refuse(
+                row,
+                f"the mask is {given[place, 0]} high and {given[place, 1]} wide, its image"
+                f" {self.heights[row]} and {self.widths[row]}"
+                if not self.drop
+                else "the mask has another size than its image",
+            )
+
+    def _strings(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
+        texts = []
+        for row in rows:
+            text = self.given[row]["counts"]
+            if type(text) is str:
+                # what is no ASCII is no digit either; the decoder names it
+                text = text.encode("utf-8", "surrogatepass")
+            texts.append(text)
+        at = np.array(rows, np.int64)
+        masks, measures, problems = decode(
+            texts, self.heights[at], self.widths[at], self._kept(at), self.measured[at]
+        )
+        for place in sorted(problems):
+            self.refuse(rows[place], problems[place])
+        self.measures[at] = measures
+        return at, masks
+
+    def _lists(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
+        counts = [self.given[row]["counts"] for row in rows]
+        checked = []
+        for row, runs in zip(rows, counts, strict=True):
+            problem = _run_problem(runs, int(self.heights[row]) * int(self.widths[row]))
+            if problem:
+                self.refuse(row, problem)
+            checked.append([] if problem else list(map(int, runs)))
+        at = np.array(rows, np.int64)
+        masks = masks_of_runs(
+            [len(runs) for runs in checked],
+            np.array(list(chain.from_iterable(checked)), np.int64),
+            self.heights[at],
+            self.widths[at],
+        )
+        return at, self._measured(at, masks)
+
+    def _polygons(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
+        checked = []
+        for row in rows:
+            problem = _polygon_problem(self.given[row], self.strict)
+            if problem:
+                self.refuse(row, problem)
+            checked.append([] if problem else _as_drawn(self.given[row]))
+        sizes = np.array([len(p) // 2 for p in chain.from_iterable(checked)], np.int64)
+        flat = np.array(list(chain.from_iterable(chain.from_iterable(checked))), np.float64)
+        owners = np.repeat(np.arange(len(rows)), [len(polygons) for polygons in checked])
+        sizes, flat, owners = self._finite(rows, sizes, flat.reshape(-1, 2), owners)
+        at = np.array(rows, np.int64)
+        masks = rasterise(flat, sizes, owners, self.heights[at], self.widths[at])
+        return at, self._measured(at, masks)
+
+    def _finite(self, rows, sizes, points, owners):
+        """Without the polygons of entries that have a coordinate that cannot be drawn."""
+        wrong = ~(np.abs(points) <= COORDINATE_LIMIT).all(axis=1)
+        if not wrong.any():
+            return sizes, points, owners
+        owner_of_point = np.repeat(owners, sizes)
+        guilty = np.unique(owner_of_point[wrong])
+        for place in guilty:
+            self.refuse(rows[place], "a coordinate is gigantic or not finite")
+        innocent = ~np.isin(owners, guilty)
+        return sizes[innocent], points[~np.isin(owner_of_point, guilty)], owners[innocent]
+
+    def _measured(self, at: np.ndarray, masks: Masks) -> Masks:
+        if self.measured[at].any():
+            self.measures[at, 0], self.measures[at, 1:] = masks.areas(), masks.boxes()
+        return masks
+
+    def _kept(self, at: np.ndarray) -> np.ndarray:
+        return self.keep[at] & ~self.bad[at]
+
+    def _assembled(self, parts: list[tuple[np.ndarray, Masks]]) -> Masks:
+        if len(parts) == 1 and len(parts[0][0]) == len(self.given):
+            return parts[0][1]
+        masks = Masks.joined([Masks.empty([], []), *(masks for _, masks in parts)])
+        rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in parts)])
+        places = np.empty(len(rows), np.int64)
+        order = np.argsort(rows)
+        lengths = np.zeros(len(self.given), np.int64)
+        places = order
+        ordered = masks.take(places)
+        lengths[rows[order]] = np.diff(ordered.offsets)
+        return Masks(offsets_of(lengths), ordered.starts, ordered.stops, self.heights, self.widths)
+
+
+def _plain_sizes(sizes: list) -> bool:
+    """Whether all are lists of two integers that NumPy can hold; the usual case, quickly told."""
+    flat = chain.from_iterable
+    return (
+        set(map(type, sizes)) <= {list, tuple}
+        and set(map(len, sizes)) <= {2}
+        and set(map(type, flat(sizes))) <= {int}
+        and max(flat(sizes), default=0) <= 1 << 32
+        and min(flat(sizes), default=0) >= -1
+    )
+
+
+def _is_size(size) -> bool:
+    return (
+        isinstance(size, list | tuple)
+        and len(size) == 2
+        and all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in size)
+    )
+
+
+def _run_problem(runs, pixels: int) -> str | None:
+    kinds = set(map(type, runs))
+    if not kinds <= {int} and not all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) for n in runs
+    ):
+        return "a run length is not a whole number"
+    if len(runs) and min(runs) < 0:
+        return NEGATIVE
+    return None if sum(map(int, runs)) == pixels else TOTAL
+
+
+def _polygon_problem(polygons, strict: bool) -> str | None:
+    if not len(polygons):
+        return "no polygon"
+    if not set(map(type, polygons)) <= {list, tuple}:
+        return "polygons must be lists of numbers"
+    if not set(map(type, chain.from_iterable(polygons))) <= {int, float}:
+        return "a coordinate is not a number"
+    lengths = list(map(len, polygons))
+    if strict:
+        # pycocotools takes four numbers for a box, and then cannot read it
+        return "a polygon of fewer than three points" if lengths[0] <= 4 else None
+    if min(lengths) < 6:
+        return "a polygon of fewer than three points"
+    if any(length & 1 for length in lengths):
+        return "an odd number of coordinates"
+    return None
+
+
+def _as_drawn(polygons) -> list:
+    """Polygons with whole points: pycocotools passes over a last odd number."""
+    if any(len(polygon) & 1 for polygon in polygons):
+        return [polygon[: len(polygon) // 2 * 2] for polygon in polygons]
+    return polygons

@@ -1,0 +1,202 @@
+"""Truth and detections as columns: what every later step works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+
+@dataclass(frozen=True)
+class Images:
+    """The I images, ascending by id.
+
+    Attributes
+    ----------
+    ids : (I,) int64 or strings.
+    widths, heights : (I,) int64 pixels; 0 where the file does not say.
+    negative, not_exhaustive : LVIS only: per image the positions of the categories that are verified
+        to be absent, and of those that are not annotated completely.
+    """
+
+    ids: np.ndarray
+    widths: np.ndarray
+    heights: np.ndarray
+    negative: list | None = None
+    not_exhaustive: list | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The K categories, ascending by id; `frequencies` (LVIS) are 'r', 'c', 'f' or ''."""
+
+    ids: np.ndarray
+    names: tuple[str, ...]
+    frequencies: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What reading did besides reading: nothing is dropped or doubted in silence.
+
+    Attributes
+    ----------
+    warnings : sentences for the report.
+    dropped : what was wrong to the number of entries left out for it.
+    """
+
+    warnings: list[str] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The truth that an evaluation of some of its images is a part of.
+
+    Attributes
+    ----------
+    digest : of all its images, categories and annotations, see `digest.digest`.
+    images : how many it has.
+    elsewhere : detections on its other images, which are not evaluated.
+    """
+
+    digest: str
+    images: int
+    elsewhere: int = 0
+
+
+@dataclass(frozen=True)
+class Truths:
+    """N annotated objects, in file order.
+
+    Attributes
+    ----------
+    source : name of the file, for messages.
+    images, categories : what the positions in `image` and `category` refer to.
+    entries : (N,) position of each in the file.
+    ids : (N,) int64 or strings.
+    image, category : (N,) positions.
+    boxes : (N, 4) x, y, width, height in pixels; NaN where not given and not needed.
+    areas : (N,) square pixels, as the file says, never recomputed.
+    crowd : (N,) bool.
+    ignored : (N,) bool: left out of the score whatever the area range.
+    segmentations : N raw COCO segmentations, or None.
+    keypoints : (N, J, 3) x, y, visibility, or None.
+    """
+
+    source: str
+    images: Images
+    categories: Categories
+    entries: np.ndarray
+    ids: np.ndarray
+    image: np.ndarray
+    category: np.ndarray
+    boxes: np.ndarray
+    areas: np.ndarray
+    crowd: np.ndarray
+    ignored: np.ndarray
+    segmentations: list | None = None
+    keypoints: np.ndarray | None = None
+    notes: Notes = field(default_factory=Notes)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def where(self, row: int) -> str:
+        """The entry of the file behind a row, for messages."""
+        return f"{self.source}: annotations[{self.entries[row]}] (id {self.ids[row]})"
+
+
+@dataclass(frozen=True)
+class Detections:
+    """N detections, in file order; columns as in `Truths`.
+
+    Attributes
+    ----------
+    ids : (N,) 1 … as in pycocotools, or the ids given.
+    scores : (N,) float64, finite.
+    areas : (N,) square pixels; NaN until the masks are read where the mask decides.
+    """
+
+    source: str
+    entries: np.ndarray
+    ids: np.ndarray
+    image: np.ndarray
+    category: np.ndarray
+    scores: np.ndarray
+    boxes: np.ndarray
+    areas: np.ndarray
+    segmentations: list | None = None
+    keypoints: np.ndarray | None = None
+    notes: Notes = field(default_factory=Notes)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def where(self, row: int) -> str:
+        """The entry of the file behind a row, for messages."""
+        return f"{self.source}: [{self.entries[row]}]"
+
+
+def rows_of(table, keep: np.ndarray):
+    """`table` with the rows where `keep` is true (a bool mask or positions)."""
+    changed = {}
+    positions = np.flatnonzero(keep) if keep.dtype == bool else keep
+    for item in fields(table):
+        value = getattr(table, item.name)
+        if isinstance(value, np.ndarray):
+            changed[item.name] = value[keep]
+        elif item.name == "segmentations" and value is not None:
+            changed[item.name] = [value[i] for i in positions.tolist()]
+    return replace(table, **changed)
+
+
+def restrict(
+    truths: Truths, detections: Detections, chosen: np.ndarray
+) -> tuple[Truths, Detections]:
+    """The rows of the chosen images ((I,) bool), which are numbered anew."""
+    number = np.cumsum(chosen) - 1
+    images = _images(truths.images, np.flatnonzero(chosen))
+    truths = rows_of(truths, chosen[truths.image])
+    detections = rows_of(detections, chosen[detections.image])
+    return (
+        replace(truths, images=images, image=number[truths.image]),
+        replace(detections, image=number[detections.image]),
+    )
+
+
+def _images(images: Images, rows: np.ndarray) -> Images:
+    lists = {
+        name: [values[row] for row in rows.tolist()]
+        for name, values in (
+            ("negative", images.negative),
+            ("not_exhaustive", images.not_exhaustive),
+        )
+        if values is not None
+    }
+    sizes = images.ids[rows], images.widths[rows], images.heights[rows]
+    return Images(*sizes, **lists)
+
+
+def positions_of(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Position of every wanted id in the ascending `known` ids, -1 where it is not among them."""
+    if not len(known) or not len(wanted) or (known.dtype.kind == "U") != (wanted.dtype.kind == "U"):
+        return np.full(len(wanted), -1, np.int64)
+    found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[found] == wanted, found, -1)
+
+
+def check_choice(value: str, choices, what: str) -> None:
+    """Refuse a word that is not one of `choices`."""
+    from permafrost.core.errors import near_names
+
+    if value not in choices:
+        raise PermafrostError(f"no {what} {value!r}", where=what, remedy=near_names(value, choices))

@@ -1,0 +1,48 @@
+"""Similarity of detections and truths. A further kernel is one file here and one line below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+
+from ..inputs.tables import Detections, Truths, Whole
+from ..masks.runs import Masks
+
+KERNELS = {
+    "bbox": ".bbox:BoxOverlap",
+    "segm": ".segm:MaskOverlap",
+    "boundary": ".boundary:BoundaryOverlap",
+    "keypoints": ".keypoints:KeypointSimilarity",
+}
+# kernels that compare masks
+MASK_KERNELS = ("segm", "boundary")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that a kernel may look at.
+
+    Attributes
+    ----------
+    truth_masks, detection_masks : masks of every row of the tables, for the mask kernels; rows
+        without a partner in their cell may come without foreground.
+    boundary_ratio : width of the boundary band, as a share of the image's diagonal.
+    sigmas : (K, J) falloff of every keypoint per category.
+    whole : where only some images of the truth are evaluated: the truth they belong to.
+    """
+
+    truths: Truths
+    detections: Detections
+    truth_masks: Masks | None
+    detection_masks: Masks | None
+    boundary_ratio: float
+    sigmas: np.ndarray | None
+    whole: Whole | None = None
+
+
+def make_kernel(name: str, problem: Problem):
+    """The kernel `name`, made ready for a problem."""
+    module, kind = KERNELS[name].split(":")
+    return getattr(import_module(module, __package__), kind).of(problem)

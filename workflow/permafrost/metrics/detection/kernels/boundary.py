@@ -1,0 +1,64 @@
+"""Boundary IoU: the lesser of the IoU of the masks and of the bands along their outlines."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..masks.packed import bands, overlaps
+from ..masks.runs import Masks
+from ..ragged import in_blocks
+from .segm import MaskOverlap
+
+# words of packed masks held at once
+_BLOCK = 1 << 16
+
+
+class BoundaryOverlap:
+    """As boundary-iou-api: a crowd is compared by its mask alone.
+
+    The band of a mask is what a 3 x 3 erosion, repeated `margin` times, takes away. The image's edge
+    counts as outline.
+    """
+
+    def __init__(self, masks: MaskOverlap, ratio: float) -> None:
+        self.masks, self.ratio = masks, ratio
+
+    @classmethod
+    def of(cls, problem) -> BoundaryOverlap:
+        """From the masks of a `Problem`."""
+        return cls(MaskOverlap.of(problem), problem.boundary_ratio)
+
+    def bound(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
+        """(P,) the bound of the mask IoU."""
+        return self.masks.bound(detections, truths)
+
+    def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
+        """(P,) boundary IoU."""
+        out = self.masks.exact(detections, truths)
+        # where the masks share nothing, their bands do not either
+        plain = np.flatnonzero(~self.masks.crowd[truths] & (out > 0))
+        band = self._bands(detections[plain], truths[plain])
+        out[plain] = np.minimum(out[plain], band)
+        return out
+
+    def _bands(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(rows))
+        for block in in_blocks(self.masks.sizes[rows] + 1, _BLOCK):
+            some, row = np.unique(rows[block], return_inverse=True)
+            few, other = np.unique(others[block], return_inverse=True)
+            mine = self._outlined(self.masks.detections.take(some))
+            theirs = self._outlined(self.masks.truths.take(few))
+            shared = overlaps(mine, theirs, row, other)
+            out[block] = MaskOverlap.ratio(
+                shared, mine.counts()[row], theirs.counts()[other], np.zeros(len(shared), bool)
+            )
+        return out
+
+    def _outlined(self, masks: Masks):
+        return bands(masks, band_widths(masks.heights, masks.widths, self.ratio))
+
+
+def band_widths(heights: np.ndarray, widths: np.ndarray, ratio: float) -> np.ndarray:
+    """(N,) pixels: the share `ratio` of the image's diagonal, rounded half to even, at least 1."""
+    diagonal = np.sqrt(heights.astype(np.float64) ** 2 + widths.astype(np.float64) ** 2)
+    return np.maximum(np.rint(ratio * diagonal), 1).astype(np.int64)

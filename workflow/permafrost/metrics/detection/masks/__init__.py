@@ -1,0 +1,1 @@
+"""Binary masks in COCO's encodings: run lengths, compressed strings, polygons, packed bits."""

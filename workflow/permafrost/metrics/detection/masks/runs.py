@@ -1,0 +1,213 @@
+"""Binary masks as the stretches of foreground that COCO's run-length code describes.
+
+Pixels are numbered down the columns: pixel (row y, column x) of an image of height h is y + x h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ragged import in_blocks, max_each, min_each, offsets_of, places_within, spans, sum_each
+
+# stretches measured together: small enough for the cache
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Masks:
+    """N masks, the stretches of each in ascending order.
+
+    Attributes
+    ----------
+    offsets : (N + 1,) where the stretches of each mask start.
+    starts, stops : first pixel of every stretch and the pixel after its last one. No stretch is
+        empty, and none touches the one before it.
+    heights, widths : (N,) size of each mask in pixels.
+    """
+
+    offsets: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    heights: np.ndarray
+    widths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.heights)
+
+    @classmethod
+    def empty(cls, heights, widths) -> Masks:
+        """Masks without foreground."""
+        heights, widths = np.asarray(heights, np.int64), np.asarray(widths, np.int64)
+        none = np.empty(0, np.int64)
+        return cls(np.zeros(len(heights) + 1, np.int64), none, none, heights, widths)
+
+    @classmethod
+    def joined(cls, parts: list[Masks]) -> Masks:
+        """All masks of several collections, in order."""
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls(
+            offsets_of(lengths),
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("starts", "stops", "heights", "widths")
+            ),
+        )
+
+    def take(self, rows) -> Masks:
+        """The masks at `rows`, in that order."""
+        rows = np.asarray(rows, np.int64)
+        lengths = np.diff(self.offsets)[rows]
+        places = spans(self.offsets[rows], lengths)
+        return Masks(
+            offsets_of(lengths),
+            self.starts[places],
+            self.stops[places],
+            self.heights[rows],
+            self.widths[rows],
+        )
+
+    def areas(self) -> np.ndarray:
+        """(N,) int64: pixels of foreground."""
+        return sum_each(self.stops - self.starts, self.offsets)
+
+    def boxes(self) -> np.ndarray:
+        """(N, 4) float64 x, y, width, height of the smallest box; zeros without a stretch.
+
+        A stretch that runs over the end of a column makes the box as high as the image, as its
+        pixels fill both ends of the columns that it joins.
+        """
+        boxes = np.empty((len(self), 4))
+        for block in in_blocks(np.diff(self.offsets), _BLOCK):
+            boxes[block] = self._part(block)._boxes()
+        return boxes
+
+    def _part(self, block: slice) -> Masks:
+        """A view of neighbouring masks."""
+        offsets = self.offsets[block.start : block.stop + 1]
+        flat = slice(offsets[0], offsets[-1])
+        return Masks(
+            offsets - offsets[0],
+            self.starts[flat],
+            self.stops[flat],
+            self.heights[block],
+            self.widths[block],
+        )
+
+    def _boxes(self) -> np.ndarray:
+        lengths = np.diff(self.offsets)
+        left, top = split_pixels(self.starts, self.heights, lengths)
+        right, bottom = split_pixels(self.stops - 1, self.heights, lengths)
+        over = left < right
+        y0 = min_each(np.where(over, 0, top), self.offsets, 0)
+        y1 = max_each(bottom, self.offsets, -1)
+        crossing = np.flatnonzero(over)
+        owners = np.searchsorted(self.offsets, crossing, side="right") - 1
+        y1[owners] = self.heights[owners] - 1
+        filled = np.flatnonzero(lengths)
+        x0, x1 = np.zeros(len(self), np.int64), np.full(len(self), -1)
+        x0[filled] = left[self.offsets[filled]]
+        x1[filled] = right[self.offsets[filled + 1] - 1]
+        return np.stack([x0, y0, x1 - x0 + 1, y1 - y0 + 1], axis=1).astype(np.float64)
+
+    def counts(self) -> list[np.ndarray]:
+        """Lengths of the runs of every mask, background first: COCO's uncompressed code."""
+        out = []
+        for i in range(len(self)):
+            part = slice(self.offsets[i], self.offsets[i + 1])
+            edges = np.stack([self.starts[part], self.stops[part]], axis=1).ravel()
+            total = int(self.heights[i] * self.widths[i])
+            if not edges.size or edges[-1] != total:
+                edges = np.append(edges, total)
+            out.append(np.diff(edges, prepend=0))
+        return out
+
+    def dense(self, i: int) -> np.ndarray:
+        """Mask `i` as (height, width) uint8 of 0 and 1."""
+        height, width = int(self.heights[i]), int(self.widths[i])
+        flat = np.zeros(height * width, np.uint8)
+        part = slice(self.offsets[i], self.offsets[i + 1])
+        for start, stop in zip(self.starts[part], self.stops[part], strict=True):
+            flat[start:stop] = 1
+        return flat.reshape(width, height).T
+
+    @classmethod
+    def of_dense(cls, images) -> Masks:
+        """From 2-d arrays in which everything that is not 0 is foreground."""
+        starts, stops, heights, widths = [], [], [], []
+        for image in images:
+            image = np.asarray(image)
+            heights.append(image.shape[0])
+            widths.append(image.shape[1])
+            flat = np.concatenate(([0], (image != 0).T.ravel(), [0])).astype(np.int8)
+            change = np.diff(flat)
+            starts.append(np.flatnonzero(change == 1))
+            stops.append(np.flatnonzero(change == -1))
+        none = [np.empty(0, np.int64)]
+        return cls(
+            offsets_of([len(part) for part in starts]),
+            np.concatenate(starts or none),
+            np.concatenate(stops or none),
+            np.array(heights, np.int64),
+            np.array(widths, np.int64),
+        )
+
+
+def masks_of_runs(lengths, counts, heights, widths) -> Masks:
+    """From run lengths that were checked: none negative, each mask's sum height times width.
+
+    Parameters
+    ----------
+    lengths : (N,) number of runs of every mask.
+    counts : flat int64 lengths of the runs, background first.
+    """
+    lengths = np.asarray(lengths, np.int64)
+    offsets = offsets_of(lengths)
+    ends = np.cumsum(counts)
+    # the sum before each mask is the end of the mask before it
+    base = np.concatenate(([0], ends))[offsets[:-1]]
+    stretches = lengths // 2
+    odd = 2 * places_within(stretches) + 1 + np.repeat(offsets[:-1], stretches)
+    shift = np.repeat(base, stretches)
+    return _in_fewest(
+        offsets_of(stretches),
+        ends[odd - 1] - shift,
+        ends[odd] - shift,
+        np.asarray(heights, np.int64),
+        np.asarray(widths, np.int64),
+    )
+
+
+def _in_fewest(offsets, starts, stops, heights, widths) -> Masks:
+    """Masks of stretches that may be empty or touch: runs of length 0 are legal."""
+    touching = np.flatnonzero(starts[1:] == stops[:-1]) + 1
+    keep = stops > starts
+    if keep.all() and np.isin(touching, offsets).all():
+        return Masks(offsets, starts, stops, heights, widths)
+    owner = np.repeat(np.arange(len(heights)), np.diff(offsets))[keep]
+    starts, stops = starts[keep], stops[keep]
+    fresh = np.ones(len(starts), bool)
+    fresh[1:] = (starts[1:] != stops[:-1]) | (owner[1:] != owner[:-1])
+    ends = np.ones(len(starts), bool)
+    ends[:-1] = fresh[1:]
+    lengths = np.bincount(owner[fresh], minlength=len(heights))
+    return Masks(offsets_of(lengths), starts[fresh], stops[ends], heights, widths)
+
+
+def split_pixels(pixels, heights, lengths) -> tuple[np.ndarray, np.ndarray]:
+    """Column and row of pixels; (N,) `heights` of the masks, which have `lengths` pixels each.
+
+    A float quotient of whole numbers below 2**32 is never rounded across a whole number, and floats
+    divide several times faster than integers.
+    """
+    if not len(pixels):
+        return pixels, pixels
+    if (heights == heights[0]).all():
+        height = max(int(heights[0]), 1)
+        divisor: float | np.ndarray = float(height)
+    else:
+        height = np.repeat(np.maximum(heights, 1), lengths)
+        divisor = height.astype(np.float64)
+    column = (pixels / divisor).astype(np.int64)
+    return column, pixels - column * height

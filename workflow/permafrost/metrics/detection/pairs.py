@@ -1,0 +1,77 @@
+"""Pairs of a detection and a truth of one cell that are alike enough to match at some threshold.
+
+All pairs of all cells are visited in one flat pass, in blocks that bound memory. A pair below the
+lowest threshold can never match, so only the others are kept; they are few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .cells import Cells
+from .ragged import in_blocks, spans
+
+# pairs visited together
+_BLOCK = 1 << 16
+# what rounding may add to an upper bound
+_SLACK = 1e-9
+
+
+class Similarity(Protocol):
+    """What a kernel offers: how alike detections and truths are, row by row."""
+
+    def bound(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray | None:
+        """(P,) cheap upper bounds of `exact`, or None where there are none."""
+
+    def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
+        """(P,) similarities of detections and truths given by their positions in the tables."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """P pairs, ascending by row of `Cells`, and within a row by likeness, then by column.
+
+    The best partner of a detection among any of its candidates is thus the last of them: of equally
+    good truths, the later one.
+
+    Attributes
+    ----------
+    rows, columns : (P,) places in `Cells`.
+    similarity : (P,) float64.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    similarity: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def find_pairs(cells: Cells, kernel: Similarity, lowest: float) -> Pairs:
+    """All pairs at least `lowest` alike."""
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+    for rows, columns in iterate_pairs(cells):
+        detections, truths = cells.detections[rows], cells.truths[columns]
+        bound = kernel.bound(detections, truths)
+        if bound is not None:
+            likely = np.flatnonzero(bound >= lowest - _SLACK)
+            rows, columns = rows[likely], columns[likely]
+            detections, truths = detections[likely], truths[likely]
+        similarity = kernel.exact(detections, truths)
+        alike = np.flatnonzero(similarity >= lowest)
+        parts.append((rows[alike], columns[alike], similarity[alike]))
+    rows, columns, similarity = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((columns, similarity, rows))
+    return Pairs(rows[order], columns[order], similarity[order])
+
+
+def iterate_pairs(cells: Cells):
+    """Blocks of (rows, columns) of all pairs, ascending by row, then by column."""
+    busy = np.flatnonzero(cells.count)
+    count, first = cells.count[busy], cells.first[busy]
+    for block in in_blocks(count, _BLOCK):
+        yield np.repeat(busy[block], count[block]), spans(first[block], count[block])

@@ -1,0 +1,208 @@
+"""Truth and predictions as one checked problem for a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from . import federated
+from .evaluation import Settings
+from .inputs.digest import digest
+from .inputs.predictions import read_predictions
+from .inputs.segmentations import ReadMasks, read_masks
+from .inputs.tables import Detections, Notes, Truths, Whole, restrict, rows_of
+from .inputs.truth import read_truth
+from .kernels import MASK_KERNELS, Problem
+from .kernels.keypoints import sigmas_per_category
+from .masks.runs import Masks
+
+
+def read_problem(
+    truth, predictions, settings: Settings, sigmas, drop: bool, images=None
+) -> Problem:
+    """Read and check truth and predictions, masks included; `images` are the ids of those wanted."""
+    common = {
+        "iou_type": settings.iou_type,
+        "strict": settings.strict,
+        "use_categories": settings.use_categories,
+        "joints": _joints(sigmas),
+        "drop": drop,
+    }
+    truths = read_truth(truth, lvis=settings.lvis, **common)
+    detections = read_predictions(
+        predictions, truths, detection_area=settings.detection_area, **common
+    )
+    whole = None
+    if images is not None:
+        truths, detections, whole = _only(truths, detections, images)
+    if not settings.strict:
+        _check_categories(truths, settings)
+    if settings.lvis and not settings.strict:
+        federated.check_lists(truths)
+    truth_masks = None
+    if settings.iou_type in MASK_KERNELS:
+        truths, truth_masks = _truth_masks(truths, settings, drop)
+    detections, detection_masks = _detection_masks(truths, detections, settings, drop)
+    _warn(truths, detections, settings)
+    return Problem(
+        truths=truths,
+        detections=detections,
+        truth_masks=truth_masks,
+        detection_masks=detection_masks,
+        boundary_ratio=settings.boundary_ratio,
+        sigmas=sigmas_per_category(sigmas, truths.categories)
+        if settings.iou_type == "keypoints"
+        else None,
+        whole=whole,
+    )
+
+
+def _only(truths: Truths, detections: Detections, images) -> tuple[Truths, Detections, Whole]:
+    """What lies on the images with these ids; what lies on others is counted."""
+    known = {str(identity): place for place, identity in enumerate(truths.images.ids.tolist())}
+    chosen = np.zeros(len(known), bool)
+    for identity in images:
+        place = known.get(str(identity))
+        if place is None:
+            raise PermafrostError(
+                f"the image {identity} is not in the truth",
+                where="images",
+                remedy="name only images of the truth",
+            )
+        chosen[place] = True
+    elsewhere = int(np.count_nonzero(~chosen[detections.image]))
+    whole = Whole(digest(truths), len(truths.images), elsewhere)
+    return *restrict(truths, detections, chosen), whole
+
+
+def _joints(sigmas) -> int:
+    if sigmas is None:
+        return 17
+    first = next(iter(sigmas.values()), []) if isinstance(sigmas, dict) else sigmas
+    return len(first)
+
+
+def _check_categories(truths: Truths, settings: Settings) -> None:
+    if settings.use_categories and not len(truths.categories):
+        raise PermafrostError(
+            "the ground truth has no categories",
+            where=truths.source,
+            remedy="add them, or evaluate without categories",
+        )
+
+
+def _truth_masks(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks]:
+    read = read_masks(
+        truths.segmentations,
+        truths.images.heights[truths.image],
+        truths.images.widths[truths.image],
+        truths.where,
+        strict=settings.strict,
+        drop=drop,
+        measured=np.zeros(len(truths), bool),
+    )
+    truths, masks = _without_bad(truths, read)
+    return truths, masks
+
+
+def _detection_masks(truths: Truths, detections: Detections, settings: Settings, drop: bool):
+    """Detections with boxes and areas complete, and their masks where a kernel needs them."""
+    if detections.segmentations is None:
+        return detections, None
+    needed = settings.iou_type in MASK_KERNELS
+    incomplete = np.isnan(detections.areas) | np.isnan(detections.boxes).any(axis=1)
+    rows = np.flatnonzero(needed | incomplete)
+    images = truths.images
+    _check_sizes(images, detections, rows)
+    read = read_masks(
+        [detections.segmentations[i] for i in rows.tolist()],
+        images.heights[detections.image[rows]],
+        images.widths[detections.image[rows]],
+        lambda place: detections.where(rows[place]),
+        strict=settings.strict,
+        drop=drop,
+        keep=_has_partner(truths, detections, settings)[rows] & needed,
+        measured=incomplete[rows],
+    )
+    boxes, areas = detections.boxes.copy(), detections.areas.copy()
+    boxes[rows] = np.where(np.isnan(boxes[rows]), read.boxes, boxes[rows])
+    areas[rows] = np.where(np.isnan(areas[rows]), read.areas, areas[rows])
+    detections = replace(detections, boxes=boxes, areas=areas)
+    if needed:
+        return _without_bad(detections, read)
+    bad = np.zeros(len(detections), bool)
+    bad[rows] = read.bad
+    _note(detections, read)
+    return (rows_of(detections, ~bad) if bad.any() else detections), None
+
+
+def _check_sizes(images, detections: Detections, rows: np.ndarray) -> None:
+    unknown = (images.heights * images.widths == 0)[detections.image[rows]]
+    if unknown.any():
+        image = images.ids[detections.image[rows[np.flatnonzero(unknown)[0]]]]
+        raise PermafrostError(
+            f"image {image} has no width and height, which its masks need", where="images"
+        )
+
+
+def _has_partner(truths: Truths, detections: Detections, settings: Settings) -> np.ndarray:
+    """(N,) bool: detections whose cell holds a truth; only their masks are compared."""
+    if not settings.use_categories:
+        return np.isin(detections.image, truths.image)
+    count = max(len(truths.categories), 1)
+    return np.isin(
+        detections.image * count + detections.category, truths.image * count + truths.category
+    )
+
+
+def _without_bad(table, read: ReadMasks):
+    _note(table, read)
+    if not read.bad.any():
+        return table, read.masks
+    good = np.flatnonzero(~read.bad)
+    return rows_of(table, good), read.masks.take(good)
+
+
+def _note(table: Truths | Detections, read: ReadMasks) -> None:
+    section = "annotations" if isinstance(table, Truths) else "detections"
+    table.notes.dropped.update({f"{section}: {what}": n for what, n in read.dropped.items()})
+
+
+def _warn(truths: Truths, detections: Detections, settings: Settings) -> None:
+    notes: Notes = truths.notes
+    for dropped in (truths.notes.dropped, detections.notes.dropped):
+        notes.warnings.extend(f"left out {count}: {what}" for what, count in dropped.items())
+    if settings.strict and truths.ids.dtype.kind != "U" and (truths.ids == 0).any():
+        notes.warnings.append(
+            f"{truths.source}: an annotation has the id 0, which strict mode counts as missed even"
+            " where it is found, as pycocotools does"
+        )
+    frequencies = truths.categories.frequencies
+    if settings.lvis and "" in (frequencies or ()):
+        missing = sum(not f for f in frequencies)
+        notes.warnings.append(
+            f"{truths.source}: {missing} categories have no frequency (r, c or f) and are in none"
+            " of APr, APc and APf"
+        )
+
+
+def with_all_masks(problem: Problem, settings: Settings) -> Problem:
+    """The problem with the masks of all detections, not only of those with a truth in their cell.
+
+    Comparisons across categories need them; everything was checked when it was read first.
+    """
+    if problem.detection_masks is None:
+        return problem
+    detections, images = problem.detections, problem.truths.images
+    read = read_masks(
+        detections.segmentations,
+        images.heights[detections.image],
+        images.widths[detections.image],
+        detections.where,
+        strict=settings.strict,
+        measured=np.zeros(len(detections), bool),
+    )
+    return replace(problem, detection_masks=read.masks)

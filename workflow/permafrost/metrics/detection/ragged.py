@@ -1,0 +1,61 @@
+"""Lists of different lengths in one flat array: the few index tricks that everything here rests on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def offsets_of(lengths) -> np.ndarray:
+    """(N + 1,) int64: where each of N lists starts in the flat array, and the total at the end."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def places_within(lengths) -> np.ndarray:
+    """0, 1, …, length - 1 of every list in turn, flat."""
+    offsets = offsets_of(lengths)
+    return np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+
+
+def spans(starts, lengths) -> np.ndarray:
+    """start, start + 1, …, start + length - 1 of every list in turn, flat."""
+    lengths = np.asarray(lengths)
+    offsets = offsets_of(lengths)
+    return np.arange(offsets[-1]) + np.repeat(np.asarray(starts) - offsets[:-1], lengths)
+
+
+def sum_each(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """(N,) sum of every list; 0 of an empty one."""
+    return _reduce_each(np.add, values, offsets, 0)
+
+
+def max_each(values: np.ndarray, offsets: np.ndarray, empty) -> np.ndarray:
+    """(N,) largest of every list."""
+    return _reduce_each(np.maximum, values, offsets, empty)
+
+
+def min_each(values: np.ndarray, offsets: np.ndarray, empty) -> np.ndarray:
+    """(N,) smallest of every list."""
+    return _reduce_each(np.minimum, values, offsets, empty)
+
+
+def _reduce_each(function, values: np.ndarray, offsets: np.ndarray, empty) -> np.ndarray:
+    # reduceat gives the element at the start, not the empty result, for an empty list
+    kept = np.flatnonzero(offsets[1:] > offsets[:-1])
+    kind = np.int64 if values.dtype.kind in "biu" and function is np.add else values.dtype
+    out = np.full(len(offsets) - 1, empty, kind)
+    if kept.size:
+        out[kept] = function.reduceat(values, offsets[kept], dtype=kind)
+    return out
+
+
+def in_blocks(costs, budget: int):
+    """Slices of consecutive items whose costs stay below `budget` together, one item at least."""
+    ends = np.cumsum(costs)
+    first, count = 0, len(ends)
+    while first < count:
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + budget, side="right")))
+        yield slice(first, last)
+        first = last

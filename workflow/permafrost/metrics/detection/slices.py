@@ -1,0 +1,175 @@
+"""Scenario slices: the scores of the images by weather, by site, by whatever a manifest says.
+
+A manifest names, for every image, a label on each of its axes. As JSON it is
+``{"manifest_version": "1", "key_kind": "image_id", "rows": [{"key": 17, "weather": "fog"}, …]}``; as
+CSV it has a column ``image_id`` (or ``key``) and a column per axis. Images that it does not name, or
+names without a label, are ``__unassigned__``, which comes last.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line, near_names
+
+from .evaluation import Evaluation
+from .subset import subset
+
+UNASSIGNED = "__unassigned__"
+_KEYS = ("key", "image_id")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Labels of the I images of an evaluation.
+
+    Attributes
+    ----------
+    labels : axis to the (I,) labels (objects), in the order of the images.
+    warnings : sentences about rows that name no image.
+    """
+
+    labels: dict[str, np.ndarray]
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The images with one label, and their evaluation: `subset` of the whole."""
+
+    axis: str
+    label: str
+    chosen: np.ndarray
+    evaluation: Evaluation
+
+
+def read_manifest(source, images: np.ndarray) -> Manifest:
+    """Read a manifest for images with these ids.
+
+    Parameters
+    ----------
+    source : path of a JSON or CSV file, parsed JSON, or a list of rows.
+
+    Raises
+    ------
+    PermafrostError : not a manifest, an image named twice, no axis.
+    """
+    rows, where = _rows(source)
+    axes = list(dict.fromkeys(name for row in rows for name in row if name not in _KEYS))
+    if not axes:
+        raise PermafrostError(
+            "the manifest has no axis", where=where, remedy="add for example a column weather"
+        )
+    place = {str(image): index for index, image in enumerate(images.tolist())}
+    labels = {axis: np.full(len(images), UNASSIGNED, object) for axis in axes}
+    seen: set[str] = set()
+    unknown: list[str] = []
+    for number, row in enumerate(rows):
+        key = _key(row, f"{where}: row {number + 1}")
+        if key in seen:
+            raise PermafrostError(f"the image {key} is named twice", where=where)
+        seen.add(key)
+        if key not in place:
+            unknown.append(key)
+            continue
+        for axis in axes:
+            value = row.get(axis)
+            if value is not None and str(value) != "":
+                labels[axis][place[key]] = str(value)
+    warnings = []
+    if unknown:
+        warnings.append(
+            f"{where}: {len(unknown)} images of the manifest are not in the truth"
+            f" (the first is {unknown[0]})"
+        )
+    return Manifest(labels, warnings)
+
+
+def crossed(manifest: Manifest, axes: list[str] | None = None) -> Manifest:
+    """One axis of the combinations of labels that occur; `axes` are all where none are given."""
+    axes = list(manifest.labels) if axes is None else axes
+    for axis in axes:
+        if axis not in manifest.labels:
+            raise PermafrostError(
+                f"no axis {axis!r}", where="slices", remedy=near_names(axis, manifest.labels)
+            )
+    columns = [manifest.labels[axis] for axis in axes]
+    labels = np.empty(len(columns[0]), object)
+    for image, parts in enumerate(zip(*columns, strict=True)):
+        labels[image] = UNASSIGNED if UNASSIGNED in parts else " & ".join(parts)
+    return Manifest({" & ".join(axes): labels}, manifest.warnings)
+
+
+def slices(evaluation: Evaluation, manifest: Manifest) -> list[Slice]:
+    """All slices, axis by axis, labels ascending."""
+    found = []
+    for axis, labels in manifest.labels.items():
+        for label in sorted(set(labels.tolist()), key=lambda text: (text == UNASSIGNED, text)):
+            chosen = labels == label
+            found.append(Slice(axis, label, chosen, subset(evaluation, chosen)))
+    return found
+
+
+def _rows(source) -> tuple[list[dict], str]:
+    where = "manifest"
+    if isinstance(source, str | Path):
+        where = str(source)
+        source = _read(Path(source))
+    if isinstance(source, dict):
+        for name, expected in (("manifest_version", "1"), ("key_kind", "image_id")):
+            if str(source.get(name, expected)) != expected:
+                raise PermafrostError(
+                    f"{name} must be {expected!r}, not {source[name]!r}", where=where
+                )
+        source = source.get("rows")
+    if not isinstance(source, list) or not all(isinstance(row, dict) for row in source):
+        raise PermafrostError(
+            "a manifest must have rows, one object per image",
+            where=where,
+            remedy='write {"manifest_version": "1", "key_kind": "image_id", "rows": […]}',
+        )
+    return source, where
+
+
+def _read(path: Path):
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
+    if not text.lstrip().startswith(("{", "[")):
+        return _csv(text, path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PermafrostError(f"not a JSON file ({first_line(error)})", where=path) from error
+
+
+def _csv(text: str, path: Path) -> list[dict]:
+    rows = list(csv.reader(text.splitlines()))
+    header = [name.strip() for name in rows[0]] if rows else []
+    if not set(header) & set(_KEYS) or len(set(header)) != len(header):
+        raise PermafrostError(
+            "a table of images needs a column image_id, and different names for all columns",
+            where=path,
+            remedy="write for example image_id,weather in the first line",
+        )
+    for number, row in enumerate(rows[1:], 2):
+        if row and len(row) != len(header):
+            raise PermafrostError(
+                f"{len(row)} cells under {len(header)} names", where=f"{path}: line {number}"
+            )
+    stripped = ([cell.strip() for cell in row] for row in rows[1:] if row)
+    return [dict(zip(header, row, strict=True)) for row in stripped]
+
+
+def _key(row: dict, where: str) -> str:
+    for name in _KEYS:
+        value = row.get(name)
+        if value is not None and str(value) != "":
+            return str(value)
+    raise PermafrostError("has no image_id", where=where, remedy="name the image of every row")

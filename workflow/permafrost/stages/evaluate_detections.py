@@ -1,0 +1,235 @@
+"""``permafrost evaluate-detections``: COCO JSON in, COCO's or LVIS's scores with intervals out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, near_names
+
+from . import detection_text, standalone
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--truth", type=Path, help="COCO or LVIS JSON")
+    parser.add_argument("--predictions", type=Path, help="JSON list in COCO's results format")
+    parser.add_argument("--iou-type", help="bbox, segm, boundary or keypoints")
+    parser.add_argument("--lvis", action="store_true", help="LVIS's federated rules")
+    parser.add_argument(
+        "--mode", default="corrected", help="corrected, or strict: pycocotools (lvis) bit for bit"
+    )
+    parser.add_argument("--max-dets", help="detections per image and category: 1,10,100")
+    parser.add_argument("--no-categories", action="store_true", help="pool all categories")
+    parser.add_argument("--iou-thresholds", help="0.5,0.75 or first:last:step (0.5:0.95:0.05)")
+    parser.add_argument("--area-ranges", help="in square pixels: tiny=0:256,rest=256:1e10")
+    parser.add_argument(
+        "--boundary-ratio", type=float, default=0.02, help="band by the diagonal (0.02; LVIS 0.008)"
+    )
+    parser.add_argument(
+        "--detection-area", default="auto", help="what an area range judges by: auto, bbox, mask"
+    )
+    parser.add_argument("--sigmas", help="of the keypoints: 0.026,0.025,…")
+    parser.add_argument(
+        "--invalid", default="error", help="wrong entries: error, or drop (left out and counted)"
+    )
+    _add_images(parser)
+    parser.add_argument("--against", type=Path, help="other predictions: differences, p-values")
+    parser.add_argument(
+        "--interval", default="basic", help="basic (corrected for the bias of AP) or percentile"
+    )
+    standalone.add_arguments(parser)
+
+
+def _add_images(parser) -> None:
+    parser.add_argument(
+        "--groups", type=Path, help="table with image_id and a group: images resampled together"
+    )
+    parser.add_argument("--group-column", default="group", help="its name in --groups (group)")
+    parser.add_argument(
+        "--slices", type=Path, help="manifest (CSV or JSON): image_id and columns to score apart by"
+    )
+    parser.add_argument(
+        "--cross-slices", action="store_true", help="also by all combinations of these columns"
+    )
+    parser.add_argument("--images", type=Path, help="evaluate these images only: an id per line")
+    parser.add_argument("--partial", type=Path, help="file to write for --merge")
+    parser.add_argument(
+        "--merge", type=Path, nargs="+", help="files of --partial, instead of truth and predictions"
+    )
+    parser.add_argument(
+        "--incomplete", action="store_true", help="merge although images are missing"
+    )
+
+
+def run(arguments) -> None:
+    evaluation = _evaluate(arguments)
+    if arguments.partial:
+        from permafrost.metrics.detection.partial import save_partial
+
+        save_partial(evaluation, arguments.partial)
+    _write(arguments, evaluation)
+
+
+def _evaluate(arguments):
+    if not arguments.merge:
+        for name in ("truth", "predictions", "iou_type"):
+            if getattr(arguments, name) is None:
+                raise PermafrostError(f"--{name.replace('_', '-')} is missing", remedy="give it")
+        return _evaluated(arguments, arguments.predictions)
+    from permafrost.metrics.detection.partial import merge
+
+    for name in ("truth", "predictions", "iou_type", "against", "images", "partial"):
+        if getattr(arguments, name) is not None:
+            raise PermafrostError(
+                f"--{name.replace('_', '-')} and --merge exclude each other",
+                remedy="parts know what they were made from; leave it out",
+            )
+    return merge(arguments.merge, incomplete=arguments.incomplete)
+
+
+def _evaluated(arguments, predictions: Path):
+    from permafrost.metrics.detection import evaluate
+
+    from .lists import area_ranges, lines_of, numbers, thresholds
+
+    return evaluate(
+        arguments.truth,
+        predictions,
+        iou_type=arguments.iou_type,
+        mode=arguments.mode,
+        lvis=arguments.lvis,
+        use_categories=not arguments.no_categories,
+        max_dets=numbers(arguments.max_dets, int),
+        iou_thresholds=thresholds(arguments.iou_thresholds),
+        area_ranges=area_ranges(arguments.area_ranges),
+        boundary_ratio=arguments.boundary_ratio,
+        detection_area=arguments.detection_area,
+        sigmas=numbers(arguments.sigmas, float),
+        invalid=arguments.invalid,
+        images=None if arguments.images is None else lines_of(arguments.images),
+    )
+
+
+def _write(arguments, evaluation) -> None:
+    from permafrost.statistics.detection import DetectionScores, detection_rows, image_units
+
+    drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
+    drawn["method"] = arguments.interval
+    notes = [f"Note: {text}." for text in evaluation.warnings]
+    groups = _groups(arguments, evaluation, notes)
+    units = image_units(evaluation, groups)
+    scores = DetectionScores(evaluation)
+    rows = detection_rows(scores, units, **drawn)
+    detection_text.print_heading(evaluation, units, arguments)
+    detection_text.print_summary(evaluation, rows)
+    notes += detection_text.remarks(rows, arguments)
+    more = {"slices": _slices(arguments, evaluation, groups, drawn, notes)}
+    more["comparison"] = _comparison(arguments, scores, units, drawn)
+    tables, missing = _tables(arguments, evaluation)
+    for note in [*notes, *missing]:
+        print(f"\n{note}")
+    options = _options(arguments)
+    if arguments.output:
+        standalone.write_scores(
+            arguments.output,
+            options=options,
+            rows=rows,
+            **_content(evaluation),
+            **{name: found for name, found in more.items() if found is not None},
+            n_units=units.count,
+            unit=units.kind,
+            notes=notes,
+        )
+    if arguments.tables:
+        tables["scores"] = standalone.score_table(rows)
+        standalone.write_tables(arguments.tables, tables, options)
+
+
+def _groups(arguments, evaluation, notes: list[str]) -> list | None:
+    if arguments.groups is None:
+        return None
+    from permafrost.metrics.detection.slices import UNASSIGNED, read_manifest
+
+    manifest = read_manifest(arguments.groups, evaluation.truths.images.ids)
+    column = arguments.group_column
+    if column not in manifest.labels:
+        raise PermafrostError(
+            f"there is no column {column!r}",
+            where=arguments.groups,
+            remedy=near_names(column, manifest.labels),
+        )
+    notes += [f"Note: {text}." for text in manifest.warnings]
+    labels = manifest.labels[column].tolist()
+    if alone := labels.count(UNASSIGNED):
+        notes.append(f"Note: {alone} images have no group; each is a group of its own.")
+    return [None if label == UNASSIGNED else label for label in labels]
+
+
+def _slices(arguments, evaluation, groups, drawn: dict, notes: list[str]) -> list[dict] | None:
+    if arguments.slices is None:
+        return None
+    from permafrost.metrics.detection.slices import crossed, read_manifest, slices
+    from permafrost.statistics.detection import slice_rows
+
+    manifest = read_manifest(arguments.slices, evaluation.truths.images.ids)
+    notes += [f"Note: {text}." for text in manifest.warnings]
+    parts = slices(evaluation, manifest)
+    if arguments.cross_slices and len(manifest.labels) > 1:
+        parts += slices(evaluation, crossed(manifest))
+    rows = slice_rows(parts, groups, **drawn)
+    detection_text.print_slices(rows, evaluation.names[:3])
+    return rows
+
+
+def _comparison(arguments, scores, units, drawn: dict) -> list[dict] | None:
+    if arguments.against is None:
+        return None
+    from permafrost.statistics.detection import DetectionScores, comparison_rows
+
+    other = _evaluated(arguments, arguments.against)
+    for text in other.detections.notes.warnings:
+        print(f"\nNote: {text}.")
+    rows = comparison_rows(scores, DetectionScores(other), units, **drawn)
+    detection_text.print_differences(rows, arguments.against)
+    return rows
+
+
+def _tables(arguments, evaluation) -> tuple[dict, list[str]]:
+    if not arguments.tables:
+        return {}, []
+    from permafrost.metrics.detection.analysis.export import arrow_tables
+
+    return arrow_tables(evaluation)
+
+
+def _options(arguments) -> dict:
+    """Options and digests of all files that can change a figure."""
+    from permafrost.core.identity import file_digest
+
+    options = standalone.options_of(
+        arguments, "truth", "predictions", "against", "groups", "slices"
+    )
+    options.pop("partial")
+    for name in ("images", "merge"):
+        given = getattr(arguments, name)
+        paths = given if isinstance(given, list) else [given] if given else []
+        options[name] = [file_digest(path) for path in paths]
+    return options
+
+
+def _content(evaluation) -> dict:
+    axes = evaluation.axes
+    return {
+        "stats": {
+            name: None if value != value else value
+            for name, value in zip(evaluation.names, evaluation.stats.tolist(), strict=True)
+        },
+        "axes": {
+            "iou_thresholds": axes.thresholds.tolist(),
+            "area_ranges": dict(zip(axes.area_names, axes.areas.tolist(), strict=True)),
+            "max_dets": list(axes.max_dets),
+        },
+        "images": len(evaluation.truths.images),
+        "truths": len(evaluation.truths),
+        "detections": len(evaluation.detections),
+        "dropped": evaluation.dropped,
+    }
