@@ -125,7 +125,6 @@ class Project:
         entry |= {"weights": {"source": "file", "path": str(weights)}}
         entry |= {"input": {"mean": 0.5, "std": 0.5}}
         probe = {"kind": "segmentation", "epochs": size.epochs, "batch_size": size.batch}
-        probe |= {"resolution": "native", "boundary": None, "masks": "none", "pictures": 4}
         config = {
             "catalogues": [],
             "extra_datasets": {"chips": dataset},
