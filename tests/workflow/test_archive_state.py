@@ -36,7 +36,7 @@ rule aggregate:
 """
 PLAN = {
     "plan": "abc", "config": {}, "backbones": {}, "datasets": {},
-    "outputs": [{"path": f"results/{path}"} for path in
+    "outputs": [{"stage": path.partition("/")[0], "path": f"results/{path}"} for path in
                 ("features/a.zarr", "features/b.zarr", "scores/a.parquet", "scores/b.parquet",
                  "leaderboard.csv")],
 }  # fmt: skip
