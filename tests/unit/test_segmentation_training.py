@@ -112,12 +112,12 @@ def test_seeds_reproduce_and_differ_whatever_ran_before(toy, tmp_path, weights):
 def test_global_random_state_and_switches_are_left_alone(tmp_path):
     stores = toy_stores(tmp_path / "stores", grids=(2, 4, 8, 16), counts=(8, 4, 4))
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()
-    grad = torch.is_grad_enabled()
+    grad, matmul = torch.is_grad_enabled(), torch.backends.mkldnn.matmul.fp32_precision
     run(stores, tmp_path, head="dpt", epochs=1)
     assert torch.equal(before[0], torch.random.get_rng_state())
     np.testing.assert_array_equal(before[1], np.random.get_state()[1])
     assert torch.is_grad_enabled() == grad
-    assert torch.backends.mkldnn.matmul.fp32_precision == "none"
+    assert torch.backends.mkldnn.matmul.fp32_precision == matmul
 
 
 def test_the_learning_rate_is_chosen_on_validation(toy, tmp_path, weights):
