@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import write_store
+from permafrost.core.tables import read_table
 
 FINGERPRINT = "f" * 32
 SEGMENTATION = {
@@ -147,3 +148,28 @@ def toy_stores(folder: Path, *, counts=(24, 8, 10), grids=(4, 8), **changes) -> 
         maps, masks = separable(count, seed=i, grids=grids)
         stores[split] = write_maps(folder / f"{split}.zarr", maps, masks, split=split, **changes)
     return stores
+
+
+def run(stores, folder, *, seed=0, device="cpu", memory=None, masks_output=None, **options):
+    """Train and score a head with `SEGMENTATION` and `options`: (table, metadata)."""
+    # torch only where a head is trained
+    from permafrost.probes.segmentation.run import run_segmentation
+
+    output = folder / f"{len(list(folder.iterdir()))}.parquet"
+    run_segmentation(
+        stores,
+        output,
+        spec=spec({**SEGMENTATION, **options}, seed),
+        fingerprint="0" * 32,
+        device=device,
+        memory=memory,
+        masks_output=masks_output,
+    )
+    table, metadata = read_table(output, expect="0" * 32)
+    return table, metadata
+
+
+def confusion(table, classes=3):
+    """(N, K, K) of a table of predictions."""
+    flat = table["confusion"].combine_chunks().flatten().to_numpy()
+    return flat.reshape(len(table), classes, classes)

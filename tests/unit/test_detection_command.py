@@ -15,7 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.detection import evaluate
 from permafrost.stages import evaluate_detections
-from permafrost.stages.lists import area_ranges, lines_of, numbers, thresholds
+from permafrost.stages.lists import area_ranges, lines_of, thresholds, values_of
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_many_categories_are_not_printed(tmp_path, capsys):
 
 
 def test_lists_of_numbers():
-    assert numbers(None, int) is None and numbers("1, 2", int) == [1, 2]
+    assert values_of(None, int) is None and values_of("1, 2", int) == [1, 2]
     assert thresholds("0.5,0.75") == [0.5, 0.75]
     assert np.array_equal(thresholds("0.5:0.95:0.05"), np.linspace(0.5, 0.95, 10))
     assert area_ranges("a=0:4,all=0:9") == {"a": (0, 4), "all": (0, 9)}
@@ -291,7 +291,7 @@ def test_lists_of_numbers():
 @pytest.mark.parametrize(
     ("read", "text", "words"),
     [
-        (lambda text: numbers(text, int), "1,x", "no list of whole numbers"),
+        (lambda text: values_of(text, int), "1,x", "no list of whole numbers"),
         (thresholds, "0.5:0.9", "not first:last:step"),
         (thresholds, "0.5:0.9:0", "not first:last:step"),
         (thresholds, "0.5:0.9:0.3", "do not lead from 0.5 to 0.9"),

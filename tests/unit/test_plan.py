@@ -10,8 +10,6 @@ import yaml
 from _plans import CONFIG, changed, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.plan.record import record_plan
-from permafrost.plan.recorded import current_plan, planned, read_plan
 
 #: options of extraction that matter to every task
 CONFIG_EXTRACTION = ("size", "interpolation", "antialias", "dtype", "precision", "compile")
@@ -341,72 +339,3 @@ def test_an_unknown_backbone_is_an_error(root, config):
     config["backbones"] = ["stat"]
     with pytest.raises(PermafrostError, match="did you mean 'stats'"):
         make_plan(root, config)
-
-
-# --- the record -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def results(root, monkeypatch):
-    monkeypatch.chdir(root)
-    return root / "results"
-
-
-def test_the_recorded_plan_lists_every_output_with_its_fingerprint(root, results):
-    plan = make_plan(root)
-    recorded = read_plan(record_plan(plan, "results"))
-    expected = fingerprints(plan)
-    for stage, files in (("prepare", 3), ("extract", 3), ("probe", 1), ("bootstrap", 1)):
-        rows = planned(recorded, stage)
-        jobs = [job for job in expected if job[0] == stage]
-        assert len(rows) == len(jobs) * files
-        assert {row["fingerprint"] for row in rows} == {expected[job] for job in jobs}
-    paths = [row["path"] for row in recorded["outputs"]]
-    assert len(set(paths)) == len(paths)
-    assert "results/predictions/world/net/seed0/knn.parquet" in paths
-
-
-def test_recording_a_plan_again_touches_no_file(root, results):
-    plan = make_plan(root)
-    files = [record_plan(plan, "results"), results / "plans" / "current"]
-    before = [os.stat(file).st_mtime_ns for file in files]
-    record_plan(make_plan(root), "results")
-    assert [os.stat(file).st_mtime_ns for file in files] == before
-
-
-def test_the_plan_recorded_last_is_the_current_one_even_if_it_was_known_before(
-    root, results, config
-):
-    first = record_plan(make_plan(root), "results")
-    config["probes"]["knn"]["k"] = 7
-    second = record_plan(make_plan(root, config), "results")
-    assert first != second
-    assert current_plan(results) == root / second
-    record_plan(make_plan(root), "results")
-    assert current_plan(results) == root / first
-
-
-def test_a_new_title_is_recorded_under_the_same_hash(root, results, config):
-    first = record_plan(make_plan(root), "results")
-    config["extra_backbones"]["net"]["title"] = "A net"
-    assert record_plan(make_plan(root, config), "results") == first
-    assert read_plan(first)["backbones"]["net"]["title"] == "A net"
-
-
-def test_without_a_record_the_remedy_is_named(results):
-    with pytest.raises(PermafrostError, match="no plan was recorded") as caught:
-        current_plan(results)
-    assert "snakemake -n" in caught.value.remedy
-
-
-@pytest.mark.parametrize("content", ["", "{"])
-def test_a_damaged_record_is_named_and_made_again(root, results, content):
-    plan = make_plan(root)
-    path = record_plan(plan, "results")
-    whole = read_plan(path)
-    with open(path, "w") as stream:
-        stream.write(content)
-    with pytest.raises(PermafrostError, match="cannot be read"):
-        read_plan(path)
-    record_plan(plan, "results")
-    assert read_plan(path) == whole

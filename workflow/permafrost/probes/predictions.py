@@ -11,17 +11,7 @@ import pyarrow as pa
 from permafrost.core.tables import write_table
 
 from .features import Features
-
-# what a table of predictions repeats from the feature store, so that it can be judged alone
-_INHERITED = (
-    "weights_sha256",
-    "input",
-    "split_method",
-    "spatially_random",
-    "versions",
-    "parameters",
-    "device",
-)
+from .metadata import prediction_metadata
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,16 @@ def write_predictions(
             "scores": _column(np.asarray(result.scores, dtype=np.float32)),
         }
     )
-    write_table(path, table, _metadata(result, splits, spec, fingerprint))
+    metadata = prediction_metadata(
+        test.attributes,
+        spec=spec,
+        fingerprint=fingerprint,
+        counts={split: len(features.embeddings) for split, features in splits.items()},
+        feature_dim=int(test.embeddings.shape[1]),
+        settings=result.settings,
+        gates=result.gates,
+    )
+    write_table(path, table, metadata)
 
 
 def _column(values: np.ndarray) -> pa.Array:
@@ -66,25 +65,3 @@ def _column(values: np.ndarray) -> pa.Array:
         flat = pa.array(values.astype(kind, copy=False).reshape(-1))
         return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     return pa.array(values.astype(np.int32, copy=False))
-
-
-def _metadata(
-    result: Prediction, splits: dict[str, Features], spec: dict, fingerprint: str
-) -> dict:
-    attributes = splits["test"].attributes
-    counts = {f"n_{split}": len(features.embeddings) for split, features in splits.items()}
-    return {
-        "fingerprint": fingerprint,
-        "stage": spec["stage"],
-        **{key: spec[key] for key in ("dataset", "backbone", "probe", "seed")},
-        "kind": spec["options"]["kind"],
-        "task": attributes["task"],
-        "classes": attributes["classes"],
-        **counts,
-        "feature_dim": int(splits["test"].embeddings.shape[1]),
-        "settings": result.settings,
-        "gates": sorted({*attributes.get("gates", []), *result.gates}),
-        "options": spec["options"],
-        "backbone_fingerprint": spec["inputs"]["features"],
-        **{key: attributes.get(key) for key in _INHERITED},
-    }

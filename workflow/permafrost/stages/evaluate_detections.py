@@ -89,7 +89,7 @@ def _evaluate(arguments):
 def _evaluated(arguments, predictions: Path):
     from permafrost.metrics.detection import evaluate
 
-    from .lists import area_ranges, lines_of, numbers, thresholds
+    from .lists import area_ranges, lines_of, thresholds, values_of
 
     return evaluate(
         arguments.truth,
@@ -98,12 +98,12 @@ def _evaluated(arguments, predictions: Path):
         mode=arguments.mode,
         lvis=arguments.lvis,
         use_categories=not arguments.no_categories,
-        max_dets=numbers(arguments.max_dets, int),
+        max_dets=values_of(arguments.max_dets, int),
         iou_thresholds=thresholds(arguments.iou_thresholds),
         area_ranges=area_ranges(arguments.area_ranges),
         boundary_ratio=arguments.boundary_ratio,
         detection_area=arguments.detection_area,
-        sigmas=numbers(arguments.sigmas, float),
+        sigmas=values_of(arguments.sigmas, float),
         invalid=arguments.invalid,
         images=None if arguments.images is None else lines_of(arguments.images),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import standalone
+from .lists import values_of
 
 
 def add_arguments(parser) -> None:
@@ -59,12 +60,12 @@ def run(arguments) -> None:
         arguments.prediction,
         logits=arguments.logits,
         mode=arguments.mode,
-        classes=_list(arguments.class_names, str) or arguments.classes,
-        class_weights=_list(arguments.class_weights, float),
+        classes=values_of(arguments.class_names, str) or arguments.classes,
+        class_weights=values_of(arguments.class_weights, float),
         smooth=arguments.smooth,
         threshold=arguments.threshold,
         zero_based=not arguments.one_based,
-        ignore=_list(arguments.ignore, int) or (),
+        ignore=values_of(arguments.ignore, int) or (),
         missing=arguments.missing_prediction,
         keep_nodata=arguments.keep_nodata,
         reference_band=arguments.reference_band,
@@ -114,16 +115,3 @@ def _write(arguments, evaluation) -> None:
     if arguments.tables:
         tables = {"scores": standalone.score_table(rows)}
         standalone.write_tables(arguments.tables, tables, options)
-
-
-def _list(text: str | None, kind) -> list | None:
-    from permafrost.core.errors import PermafrostError
-
-    if text is None:
-        return None
-    try:
-        return [kind(part.strip()) for part in text.split(",")]
-    except ValueError as error:
-        raise PermafrostError(
-            f"{text!r} is no list of numbers", remedy="separate them by commas"
-        ) from error

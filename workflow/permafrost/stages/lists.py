@@ -7,8 +7,8 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, first_line
 
 
-def numbers(text: str | None, kind) -> list | None:
-    """Numbers between commas."""
+def values_of(text: str | None, kind) -> list | None:
+    """What stands between commas, each as `kind`."""
     if text is None:
         return None
     try:
@@ -23,10 +23,10 @@ def numbers(text: str | None, kind) -> list | None:
 def thresholds(text: str | None):
     """Numbers between commas, or ``first:last:step``, both ends included, evenly spaced."""
     if text is None or ":" not in text:
-        return numbers(text, float)
+        return values_of(text, float)
     import numpy as np
 
-    parts = numbers(text.replace(":", ","), float)
+    parts = values_of(text.replace(":", ","), float)
     if len(parts) != 3 or not parts[2] > 0 or parts[1] < parts[0]:
         raise PermafrostError(f"{text!r} is not first:last:step", remedy="give 0.5:0.95:0.05")
     first, last, step = parts

@@ -11,21 +11,10 @@ import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.metrics.segmentation.boundary import boundary_counts
 
+from ..metadata import prediction_metadata
 from .interpolate import resize_mask
 from .shown import Shown
 from .splits import Layer, MapSplit
-
-# what a table of predictions repeats from the feature store, so that it can be judged alone
-_INHERITED = (
-    "weights_sha256",
-    "input",
-    "split_method",
-    "spatially_random",
-    "versions",
-    "parameters",
-    "working_size",
-    "device",
-)
 
 
 @dataclass(frozen=True)
@@ -112,28 +101,21 @@ def write_segmentation(
 ) -> None:
     """Write the table with what identifies and explains it."""
     test = splits["test"]
-    attributes = test.attributes
-    write_table(
-        path,
-        table,
-        {
-            "fingerprint": fingerprint,
-            "stage": spec["stage"],
-            **{key: spec[key] for key in ("dataset", "backbone", "probe", "seed")},
-            "kind": spec["options"]["kind"],
-            "task": attributes["task"],
-            "classes": test.classes,
-            "ignore_index": test.ignore_index,
-            "dead_classes": test.dead_classes,
-            "resolution": spec["options"]["resolution"],
-            "head": outcome.head,
-            "layers": [layer.name for layer in outcome.layers],
-            **{f"n_{name}": len(split) for name, split in splits.items()},
-            "feature_dim": sum(layer.channels for layer in outcome.layers),
-            "settings": outcome.settings,
-            "gates": sorted({*attributes.get("gates", []), *outcome.gates}),
-            "options": spec["options"],
-            "backbone_fingerprint": spec["inputs"]["features"],
-            **{key: attributes.get(key) for key in _INHERITED},
-        },
+    metadata = prediction_metadata(
+        test.attributes,
+        spec=spec,
+        fingerprint=fingerprint,
+        counts={name: len(split) for name, split in splits.items()},
+        feature_dim=sum(layer.channels for layer in outcome.layers),
+        settings=outcome.settings,
+        gates=outcome.gates,
     )
+    own = {
+        "ignore_index": test.ignore_index,
+        "dead_classes": test.dead_classes,
+        "resolution": spec["options"]["resolution"],
+        "working_size": test.attributes["working_size"],
+        "head": outcome.head,
+        "layers": [layer.name for layer in outcome.layers],
+    }
+    write_table(path, table, {**metadata, **own})
