@@ -48,6 +48,8 @@ def commands(plan: Plan, folder: Path) -> dict[str, list[str]]:
     found = {}
     for dataset, backbone, probe, seed in plan.evaluations():
         kind, table = plan.probes[probe]["kind"], f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"
+        if kind == "segmentation":
+            continue  # it trains: no light stage
         stores = [
             f"{results}/features/{dataset}/{backbone}/{s}.zarr" for s in ("train", "val", "test")
         ]
