@@ -2,8 +2,9 @@
 #
 # results/images/{dataset}/{split}.zarr                            prepare
 # results/features/{dataset}/{backbone}/{split}.zarr               extract
-# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, linear, segmentation, dense_knn
+# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, linear, segmentation, dense_knn, detection
 # results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks
+# results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
 # results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
 # results/comparisons/{dataset}/{probe}.parquet                    compare
 # results/leaderboard.{parquet,csv}, results/summary.csv           aggregate
@@ -26,6 +27,7 @@ include: "workflow/rules/prepare.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/probe.smk"
 include: "workflow/rules/segmentation.smk"
+include: "workflow/rules/detection.smk"
 include: "workflow/rules/bootstrap.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/aggregate.smk"

@@ -18,7 +18,7 @@ from permafrost.core.splits import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.environment import expose_commands
 from permafrost.plan.plan import Plan
-from permafrost.plan.probes import writes_masks
+from permafrost.plan.probes import DETECTIONS, MASKS, leaves
 from permafrost.plan.record import record_plan
 
 expose_commands(WORKFLOW)
@@ -75,7 +75,7 @@ def probes_of_kind(kind, masks=None):
         [
             name
             for name, options in PLAN.probes.items()
-            if options["kind"] == kind and masks in (None, writes_masks(options))
+            if options["kind"] == kind and masks in (None, leaves(options) == MASKS)
         ]
     )
 
@@ -89,7 +89,9 @@ def evaluation_path(stage, dataset, backbone, probe, seed):
     return f"{RESULTS}/{stage}/{dataset}/{backbone}/seed{seed}/{probe}.parquet"
 
 
-MASKS = f"{RESULTS}/masks/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}"
+def beside_predictions(folder):
+    """Where a probe leaves a second output, which is a folder or a store."""
+    return f"{RESULTS}/{folder}/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}"
 
 
 def masks_option(wildcards, output):

@@ -52,7 +52,7 @@ rule dense_knn:
 use rule segmentation as segmentation_with_masks with:
     output:
         table=f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
-        masks=directory(MASKS),
+        masks=directory(beside_predictions(MASKS)),
     wildcard_constraints:
         probe=probes_of_kind("segmentation", masks=True),
     params:
@@ -64,7 +64,7 @@ use rule segmentation as segmentation_with_masks with:
 use rule dense_knn as dense_knn_with_masks with:
     output:
         table=f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
-        masks=directory(MASKS),
+        masks=directory(beside_predictions(MASKS)),
     wildcard_constraints:
         probe=probes_of_kind("dense_knn", masks=True),
     params:

@@ -11,6 +11,7 @@ from ..backbones.contract import InputPlan
 from ..core.errors import PermafrostError
 from ..core.stores import StoreWriter
 from ..data.image_store import ImageStore
+from ..data.objects import OBJECT_TASKS
 from .health import check_finite
 from .rows import Rows
 
@@ -41,15 +42,19 @@ def dense_attributes(
     plan: InputPlan, stores: dict[str, ImageStore], card: dict, *, where: str
 ) -> dict:
     """What a store with maps records beside its layers, once it is known that maps can be made."""
+    about = {"working_size": working_size(plan, stores, where=where)}
+    if card["task"] in OBJECT_TASKS:
+        detection = {name: value for name, value in card["detection"].items() if name != "splits"}
+        return {**about, "detection": detection}
     for store in stores.values():
         if "masks" not in store.store:
             raise PermafrostError(
-                f"maps are wanted, and the images of task {card['task']} have no masks",
+                f"maps are wanted, and the images of task {card['task']} have neither masks nor objects",
                 where=store.path,
-                remedy="use maps for segmentation only",
+                remedy="use maps for segmentation and detection only",
             )
     return {
-        "working_size": working_size(plan, stores, where=where),
+        **about,
         "ignore_index": card["ignore_index"],
         "dead_classes": card["dead_classes"],
     }
@@ -156,11 +161,13 @@ class MapWriter:
         ]
 
     def copy_masks(self, store: ImageStore) -> None:
-        """``masks`` as the image store has them, a shard of rows at a time.
+        """``masks`` as the image store has them, if it has any, a shard of rows at a time.
 
         They have the chunks of the maps, beside which they are read, but shards of their own: a mask
         of native size may be larger than all maps of its image.
         """
+        if "masks" not in store.store:
+            return
         shape, dtype = store.store.shape("masks"), store.store.attributes["arrays"]["masks"][1]
         chunk, _ = self._rows()
         shard = rows_per_shard(chunk, int(np.prod(shape[1:])) * np.dtype(dtype).itemsize)

@@ -26,12 +26,19 @@ KINDS = {
     "linear": ProbeKind("linear", frozenset({"classification", "multilabel"})),
     "segmentation": ProbeKind("segmentation", frozenset({"segmentation"}), seeded=True),
     "dense_knn": ProbeKind("dense_knn", frozenset({"segmentation"})),
+    "detection": ProbeKind(
+        "detection", frozenset({"detection", "point_detection"}), seeded=True
+    ),
 }
+#: folders of results in which probes leave more than a table: predicted masks, detections as COCO JSON
+MASKS, DETECTIONS = "masks", "detections"
 
 
-def writes_masks(options: dict) -> bool:
-    """Whether a probe with these options also leaves predicted masks."""
-    return options.get("masks", "none") != "none"
+def leaves(options: dict) -> str | None:
+    """The folder of results in which a probe with these options leaves a second output; None: none."""
+    if options["kind"] == "detection":
+        return DETECTIONS
+    return MASKS if options.get("masks", "none") != "none" else None
 
 
 def is_seeded(options: dict) -> bool:

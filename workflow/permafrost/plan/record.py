@@ -10,7 +10,7 @@ from permafrost.core.outputs import whole_file
 from permafrost.core.splits import SPLITS
 
 from .plan import Plan
-from .probes import writes_masks
+from .probes import leaves
 from .recorded import CURRENT
 
 
@@ -39,9 +39,8 @@ def outputs(plan: Plan, results: str) -> list[dict]:
         labels = {"dataset": dataset, "backbone": backbone, "probe": probe, "seed": seed}
         made = plan.probe(*names).fingerprint
         add("probe", f"predictions/{path}", made, **labels)
-        if writes_masks(plan.probes[probe]):
-            masks = f"masks/{dataset}/{backbone}/seed{seed}/{probe}"
-            add("masks", masks, made, **labels)
+        if folder := leaves(plan.probes[probe]):
+            add(folder, f"{folder}/{dataset}/{backbone}/seed{seed}/{probe}", made, **labels)
         add("bootstrap", f"scores/{path}", plan.bootstrap(*names).fingerprint, **labels)
     for dataset, probe in plan.compared():
         made = plan.compare(dataset, probe).fingerprint

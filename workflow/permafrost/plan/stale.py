@@ -14,6 +14,9 @@ from permafrost.core.tables import read_metadata
 
 from .recorded import read_plan
 
+# what a folder of detections holds beside them, with the fingerprint
+TRUTH = "truth.json"
+
 
 def find_stale(plan: Path, results: Path) -> list[tuple[Path, str]]:
     """Outputs of the plan that exist with another fingerprint, or are damaged, with the reason.
@@ -42,6 +45,9 @@ def _reason(path: Path, expected: str) -> str | None:
     try:
         if path.is_dir() and (path / SAMPLES).exists() and not (path / "zarr.json").exists():
             if pq.read_metadata(path / SAMPLES).metadata[b"fingerprint"] != expected.encode():
+                return "made from another plan"
+        elif (path / TRUTH).exists():
+            if json.loads((path / TRUTH).read_text())["info"]["fingerprint"] != expected:
                 return "made from another plan"
         elif path.is_dir():
             Store(path, expect=expected)

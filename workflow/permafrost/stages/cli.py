@@ -15,6 +15,7 @@ COMMANDS = {
     "linear": "fit a sweep of linear probes and predict the test split",
     "segmentation": "train a segmentation head on maps of layers and predict the test split",
     "dense_knn": "label patches of test images by their nearest neighbours",
+    "detection": "train a detection head on maps of layers and find the objects of the test split",
     "bootstrap": "score predictions, with an interval for every metric",
     "compare": "paired differences between backbones",
     "aggregate": "gather all scores into the leaderboard",

@@ -128,6 +128,7 @@ def _run_tiles(arguments, truth, notes: list[str]):
 def _write(arguments, evaluation, notes: list[str]) -> None:
     from permafrost.metrics.crowns.reading import read_groups
     from permafrost.metrics.crowns.tables import image_table, match_table
+    from permafrost.report import score_files, score_text
     from permafrost.statistics.standalone import score_rows
     from permafrost.statistics.units import find_units
 
@@ -143,15 +144,13 @@ def _write(arguments, evaluation, notes: list[str]) -> None:
         seed=arguments.seed,
     )
     notes = [*evaluation.notes(), *notes]
-    unit = f"bootstrap of {units.count} {units.kind}s, {arguments.resamples} resamples"
-    if units.count == 1:
-        unit = f"none, a single {units.kind} cannot be resampled"
-    standalone.print_scores(
+    unit = score_text.bootstrap_words(units.count, units.kind, arguments.resamples)
+    score_text.print_scores(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )
     options = standalone.options_of(arguments, "truth", "predictions")
     if arguments.output:
-        standalone.write_scores(
+        score_files.write_scores(
             arguments.output,
             options=options,
             rows=rows,
@@ -162,8 +161,8 @@ def _write(arguments, evaluation, notes: list[str]) -> None:
         )
     if arguments.tables:
         tables = {"matches": match_table(evaluation), "images": image_table(evaluation)}
-        tables["scores"] = standalone.score_table(rows)
-        standalone.write_tables(arguments.tables, tables, options)
+        tables["scores"] = score_files.score_table(rows)
+        score_files.write_tables(arguments.tables, tables, options)
     if arguments.pictures:
         _draw(arguments, evaluation)
 

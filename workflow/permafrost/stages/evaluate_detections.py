@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
 
-from . import detection_text, standalone
+from . import standalone
 
 
 def add_arguments(parser) -> None:
@@ -110,6 +110,7 @@ def _evaluated(arguments, predictions: Path):
 
 
 def _write(arguments, evaluation) -> None:
+    from permafrost.report import detection_text, score_files
     from permafrost.statistics.detection import DetectionScores, detection_rows, image_units
 
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
@@ -129,19 +130,19 @@ def _write(arguments, evaluation) -> None:
         print(f"\n{note}")
     options = _options(arguments)
     if arguments.output:
-        standalone.write_scores(
+        score_files.write_scores(
             arguments.output,
             options=options,
             rows=rows,
-            **_content(evaluation),
+            **detection_text.content_of(evaluation),
             **{name: found for name, found in more.items() if found is not None},
             n_units=units.count,
             unit=units.kind,
             notes=notes,
         )
     if arguments.tables:
-        tables["scores"] = standalone.score_table(rows)
-        standalone.write_tables(arguments.tables, tables, options)
+        tables["scores"] = score_files.score_table(rows)
+        score_files.write_tables(arguments.tables, tables, options)
 
 
 def _groups(arguments, evaluation, notes: list[str]) -> list | None:
@@ -168,6 +169,7 @@ def _slices(arguments, evaluation, groups, drawn: dict, notes: list[str]) -> lis
     if arguments.slices is None:
         return None
     from permafrost.metrics.detection.slices import crossed, read_manifest, slices
+    from permafrost.report.detection_text import print_slices
     from permafrost.statistics.detection import slice_rows
 
     manifest = read_manifest(arguments.slices, evaluation.truths.images.ids)
@@ -176,20 +178,21 @@ def _slices(arguments, evaluation, groups, drawn: dict, notes: list[str]) -> lis
     if arguments.cross_slices and len(manifest.labels) > 1:
         parts += slices(evaluation, crossed(manifest))
     rows = slice_rows(parts, groups, **drawn)
-    detection_text.print_slices(rows, evaluation.names[:3])
+    print_slices(rows, evaluation.names[:3])
     return rows
 
 
 def _comparison(arguments, scores, units, drawn: dict) -> list[dict] | None:
     if arguments.against is None:
         return None
+    from permafrost.report.detection_text import print_differences
     from permafrost.statistics.detection import DetectionScores, comparison_rows
 
     other = _evaluated(arguments, arguments.against)
     for text in other.detections.notes.warnings:
         print(f"\nNote: {text}.")
     rows = comparison_rows(scores, DetectionScores(other), units, **drawn)
-    detection_text.print_differences(rows, arguments.against)
+    print_differences(rows, arguments.against)
     return rows
 
 
@@ -214,22 +217,3 @@ def _options(arguments) -> dict:
         paths = given if isinstance(given, list) else [given] if given else []
         options[name] = [file_digest(path) for path in paths]
     return options
-
-
-def _content(evaluation) -> dict:
-    axes = evaluation.axes
-    return {
-        "stats": {
-            name: None if value != value else value
-            for name, value in zip(evaluation.names, evaluation.stats.tolist(), strict=True)
-        },
-        "axes": {
-            "iou_thresholds": axes.thresholds.tolist(),
-            "area_ranges": dict(zip(axes.area_names, axes.areas.tolist(), strict=True)),
-            "max_dets": list(axes.max_dets),
-        },
-        "images": len(evaluation.truths.images),
-        "truths": len(evaluation.truths),
-        "detections": len(evaluation.detections),
-        "dropped": evaluation.dropped,
-    }

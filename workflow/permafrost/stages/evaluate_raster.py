@@ -77,6 +77,7 @@ def run(arguments) -> None:
 
 
 def _write(arguments, evaluation) -> None:
+    from permafrost.report import score_files, score_text
     from permafrost.statistics.standalone import score_rows
     from permafrost.statistics.units import find_units
 
@@ -90,15 +91,19 @@ def _write(arguments, evaluation) -> None:
     )
     area_rows, remarks = evaluation.area_rows(arguments.confidence)
     rows, notes = rows + area_rows, [*evaluation.notes(), *remarks]
-    unit = f"bootstrap of {units.count} blocks of {arguments.block} px, {arguments.resamples} resamples"
-    if units.count == 1:
-        unit = "none, a single block cannot be resampled (a smaller --block gives several)"
-    standalone.print_scores(
+    unit = score_text.bootstrap_words(
+        units.count,
+        "block",
+        arguments.resamples,
+        size=f" of {arguments.block} px",
+        hint=" (a smaller --block gives several)",
+    )
+    score_text.print_scores(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )
     options = standalone.options_of(arguments, "reference", "prediction", "logits")
     if arguments.output:
-        standalone.write_scores(
+        score_files.write_scores(
             arguments.output,
             options=options,
             rows=rows,
@@ -113,5 +118,5 @@ def _write(arguments, evaluation) -> None:
             notes=notes,
         )
     if arguments.tables:
-        tables = {"scores": standalone.score_table(rows)}
-        standalone.write_tables(arguments.tables, tables, options)
+        tables = {"scores": score_files.score_table(rows)}
+        score_files.write_tables(arguments.tables, tables, options)

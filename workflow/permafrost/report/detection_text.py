@@ -1,9 +1,12 @@
-"""What ``permafrost evaluate-detections`` prints."""
+"""What ``permafrost evaluate-detections`` prints and writes."""
 
 from __future__ import annotations
 
+from .score_text import bootstrap_words, interval, print_rows
+
 # more categories than this are in the files, not on the screen
 SHOWN = 20
+_DIGITS = 3
 
 
 def print_heading(evaluation, units, arguments) -> None:
@@ -17,14 +20,7 @@ def print_heading(evaluation, units, arguments) -> None:
         f" {len(evaluation.truths.images)} images: {settings.iou_type} by {whose}'s rules"
     )
     print(f"{settings.mode} mode, see {QUIRKS}")
-    unit = (
-        f"bootstrap of {units.count} {units.kind}s, {arguments.resamples} resamples,"
-        f" {arguments.interval}"
-    )
-    if not arguments.resamples:
-        unit = "none asked for"
-    elif units.count <= 1:
-        unit = f"none, a single {units.kind} cannot be resampled"
+    unit = bootstrap_words(units.count, units.kind, arguments.resamples, method=arguments.interval)
     print(f"{100 * arguments.confidence:g} % intervals: {unit}\n")
 
 
@@ -32,14 +28,14 @@ def print_summary(evaluation, rows: list[dict]) -> None:
     """The familiar lines with their intervals, then the categories if they are few."""
     bounds = {row["metric"]: row for row in rows if row["class"] is None}
     for name, line in zip(evaluation.names, evaluation.lines(), strict=True):
-        print(f"{line} {_interval(bounds[name])}".rstrip())
+        print(f"{line} {interval(bounds[name], _DIGITS)}".rstrip())
     of_classes = [row for row in rows if row["class"] is not None]
     classes = {row["class"] for row in of_classes}
     if len(classes) > SHOWN:
         print(f"\n{len(classes)} categories: --output and --tables write the figures of each.")
     elif classes:
         print()
-        print_rows(of_classes)
+        print_rows(of_classes, digits=_DIGITS)
 
 
 def remarks(rows: list[dict], arguments) -> list[str]:
@@ -83,7 +79,8 @@ def print_slices(rows: list[dict], names) -> None:
             {**row, "class": f"{row['axis']} = {row['label']}, {row['images']} images"}
             for row in rows
             if row["metric"] in names
-        ]
+        ],
+        digits=_DIGITS,
     )
 
 
@@ -91,35 +88,25 @@ def print_differences(rows: list[dict], against) -> None:
     """Differences with intervals and p-values; of the categories only if they are few."""
     few = len({row["class"] for row in rows}) <= SHOWN
     print(f"\nDifference to {against} on the same resamples (p-values of single figures):")
-    print_rows([{**row, "value": row["difference"]} for row in rows if few or row["class"] is None])
+    shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
+    print_rows(shown, digits=_DIGITS)
 
 
-def print_rows(rows: list[dict]) -> None:
-    """Metric, class, value, interval and, where there is one, p-value as aligned columns."""
-    lines = [
-        (
-            row["metric"],
-            row["class"] or "",
-            _number(row["value"]),
-            _interval(row),
-            f"p = {row['p_value']:.3f}" if row.get("p_value") is not None else "",
-        )
-        for row in rows
-    ]
-    widths = [max((len(line[column]) for line in lines), default=0) for column in range(4)]
-    for metric, label, value, interval, p_value in lines:
-        text = (
-            f"  {metric:<{widths[0]}}  {label:<{widths[1]}}  {value:>{widths[2]}}"
-            f"  {interval:<{widths[3]}}  {p_value}"
-        )
-        print(text.rstrip())
-
-
-def _number(value) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _interval(row: dict) -> str:
-    if row["lower"] is None:
-        return ""
-    return f"[{_number(row['lower'])}, {_number(row['upper'])}]"
+def content_of(evaluation) -> dict:
+    """What is written of an evaluation beside the rows of its figures."""
+    axes = evaluation.axes
+    return {
+        "stats": {
+            name: None if value != value else value
+            for name, value in zip(evaluation.names, evaluation.stats.tolist(), strict=True)
+        },
+        "axes": {
+            "iou_thresholds": axes.thresholds.tolist(),
+            "area_ranges": dict(zip(axes.area_names, axes.areas.tolist(), strict=True)),
+            "max_dets": list(axes.max_dets),
+        },
+        "images": len(evaluation.truths.images),
+        "truths": len(evaluation.truths),
+        "detections": len(evaluation.detections),
+        "dropped": evaluation.dropped,
+    }

@@ -1,0 +1,165 @@
+"""Objects in images: boxes, polygons or points, as columns of the tables of samples.
+
+Coordinates are pixels of the whole image, x to the right and y down, with the origin at the outer
+corner of its first pixel: pixel i covers [i, i + 1). A window of an image lists its objects in these
+same coordinates, and says where it lies (`WINDOW`), so that an object is one object in all windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+BOX, POLYGON, POINT = "box", "polygon", "point"
+GEOMETRIES = (BOX, POLYGON, POINT)
+#: tasks whose truth is objects
+OBJECT_TASKS = frozenset({"detection", "point_detection"})
+
+#: one object; ``object`` is its number in the whole image, ``area`` what the annotation says (of COCO,
+#: that of the mask), else that of the polygon or box, and 0 for a point, whose corners are the same
+OBJECT = pa.struct(
+    [
+        ("object", pa.int64()),
+        ("class", pa.int32()),
+        ("x_min", pa.float64()),
+        ("y_min", pa.float64()),
+        ("x_max", pa.float64()),
+        ("y_max", pa.float64()),
+        ("area", pa.float64()),
+        ("crowd", pa.bool_()),
+        ("polygon", pa.list_(pa.list_(pa.float64()))),
+    ]
+)
+OBJECTS = pa.field("objects", pa.list_(OBJECT))
+#: where a sample lies in its whole image; an image that is not cut is its own window
+WINDOW = (
+    pa.field("image_id", pa.string()),
+    pa.field("x_offset", pa.int32()),
+    pa.field("y_offset", pa.int32()),
+    pa.field("image_height", pa.int32()),
+    pa.field("image_width", pa.int32()),
+)
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The objects of one image, or those of it that one window meets.
+
+    Attributes
+    ----------
+    numbers : (N,) int64, unique in the whole image.
+    classes : (N,) int32 ids.
+    boxes : (N, 4) float64 ``x_min, y_min, x_max, y_max``, see above.
+    areas : (N,) float64.
+    crowd : (N,) bool; regions that are not to be told apart or that are too doubtful to score.
+        Predictions there count neither as right nor as wrong, and nothing is learned there.
+    polygons : N lists of rings ``[x0, y0, x1, y1, …]``, or None where there is none.
+    """
+
+    numbers: np.ndarray
+    classes: np.ndarray
+    boxes: np.ndarray
+    areas: np.ndarray
+    crowd: np.ndarray
+    polygons: tuple[list[list[float]] | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @classmethod
+    def of(
+        cls,
+        boxes,
+        classes,
+        *,
+        numbers=None,
+        areas=None,
+        crowd=None,
+        polygons: Sequence | None = None,
+    ) -> Objects:
+        """Objects of boxes (N, 4) and class ids (N,); what is not given is its plainest value."""
+        boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
+        count = len(boxes)
+        sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
+        return cls(
+            numbers=np.arange(count) if numbers is None else np.asarray(numbers, np.int64),
+            classes=np.asarray(classes, np.int32).reshape(count),
+            boxes=boxes,
+            areas=sides.prod(axis=1) if areas is None else np.asarray(areas, np.float64),
+            crowd=np.zeros(count, bool) if crowd is None else np.asarray(crowd, bool),
+            polygons=(None,) * count if polygons is None else tuple(polygons),
+        )
+
+    def take(self, which: np.ndarray) -> Objects:
+        """The objects at these places, or where a mask (N,) is True."""
+        places = np.arange(len(self))[which]
+        return Objects(
+            self.numbers[places],
+            self.classes[places],
+            self.boxes[places],
+            self.areas[places],
+            self.crowd[places],
+            tuple(self.polygons[place] for place in places),
+        )
+
+    @property
+    def centres(self) -> np.ndarray:
+        """(N, 2) x and y of the middles of the boxes; of points, the points."""
+        return (self.boxes[:, :2] + self.boxes[:, 2:]) / 2
+
+
+NO_OBJECTS = Objects.of(np.empty((0, 4)), np.empty(0))
+
+
+def objects_column(images: Sequence[Objects]) -> pa.Array:
+    """The column ``objects`` of a table with one row per image or window."""
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in images], dtype=np.int64)])
+    polygons = [polygon for each in images for polygon in each.polygons]
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([getattr(each, name) for each in (NO_OBJECTS, *images)])
+
+    boxes = joined("boxes")
+    columns = [
+        joined("numbers"),
+        joined("classes"),
+        *(boxes[:, side] for side in range(4)),
+        joined("areas"),
+        joined("crowd"),
+        polygons,
+    ]
+    fields = [OBJECT.field(place) for place in range(OBJECT.num_fields)]
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, fields, strict=True)]
+    structs = pa.StructArray.from_arrays(arrays, fields=fields)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
+
+
+def objects_of(column: pa.ChunkedArray | pa.Array) -> list[Objects]:
+    """The objects of each row of the column ``objects``."""
+    lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    offsets = lists.offsets.to_numpy() if len(lists) else np.zeros(1, np.int32)
+    # `values` ignores where a slice begins, as the offsets do
+    values = lists.values
+    named = {
+        field.name: values.field(place)
+        for place, field in enumerate(OBJECT)
+        if field.name not in ("crowd", "polygon")
+    }
+    arrays = {name: array.to_numpy() for name, array in named.items()}
+    crowd = values.field("crowd").to_numpy(zero_copy_only=False).astype(bool)
+    polygons = values.field("polygon").to_pylist()
+    boxes = np.stack([arrays[name] for name in ("x_min", "y_min", "x_max", "y_max")], axis=1)
+    return [
+        Objects(
+            arrays["object"][start:stop],
+            arrays["class"][start:stop],
+            boxes[start:stop],
+            arrays["area"][start:stop],
+            crowd[start:stop],
+            tuple(polygons[start:stop]),
+        )
+        for start, stop in zip(offsets[:-1], offsets[1:], strict=True)
+    ]

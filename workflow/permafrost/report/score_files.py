@@ -1,0 +1,42 @@
+"""Figures of an evaluation of given files as JSON, and tables as parquet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def write_scores(path: Path, *, options: dict, rows: list[dict], **more) -> None:
+    """The figures at full precision as JSON; what is undefined is null."""
+    from permafrost.core.outputs import whole_file
+
+    content = {"options": options, "scores": rows, **more}
+    with whole_file(path) as partial:
+        text = json.dumps(content, indent=1, default=str, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def write_tables(folder: Path, tables: dict, options: dict) -> None:
+    """Each table as ``{name}.parquet``, with a fingerprint of the options and inputs' content."""
+    from permafrost.core.identity import fingerprint
+    from permafrost.core.tables import write_table
+
+    named = {
+        key: value["sha256"] if isinstance(value, dict) else value for key, value in options.items()
+    }
+    identity = fingerprint(json.loads(json.dumps(named, default=str)))
+    for name, table in tables.items():
+        write_table(folder / f"{name}.parquet", table, {"fingerprint": identity, "table": name})
+
+
+def score_table(rows: list[dict]):
+    """The rows as an Arrow table."""
+    import pyarrow as pa
+
+    kinds = {"metric": pa.string(), "class": pa.string(), "n_undefined": pa.int64()}
+    return pa.table(
+        {
+            name: pa.array([row[name] for row in rows], kinds.get(name, pa.float64()))
+            for name in ("metric", "class", "value", "lower", "upper", "n_undefined")
+        }
+    )
