@@ -210,4 +210,14 @@ def test_a_band_may_have_a_unit_of_its_own(tmp_path):
 def test_an_unknown_kind_lists_the_known_ones():
     with pytest.raises(PermafrostError, match="folder.*table|did you mean 'folder'"):
         open_source({**RGB_ENTRY, "source": {"kind": "folders"}}, where="x")
-    assert set(KINDS) == {"demo", "folder", "table", "torchgeo"}
+    assert set(KINDS) == {
+        "coco",
+        "deepforest",
+        "demo",
+        "folder",
+        "points",
+        "table",
+        "torchgeo",
+        "voc",
+        "yolo",
+    }

@@ -25,6 +25,7 @@ KEYS = frozenset(
         "split_seed",
         "spatially_random",
         "audit",
+        "detection",
         "image_size",
         "gsd_m",
         "licence",

@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .objects import OBJECT_TASKS
 from .records import Record
 
 
@@ -18,7 +19,13 @@ def label_array(records: Sequence[Record], task: str) -> np.ndarray:
 
 
 def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarray:
-    """(K,) number of images per class; an image with several labels counts for each."""
+    """(K,) number of images per class; an image with several labels counts for each.
+
+    Where objects are the labels, the number of objects per class, without crowds.
+    """
+    if task in OBJECT_TASKS:
+        found = [r.objects.classes[~r.objects.crowd] for r in records]
+        return np.bincount(np.concatenate([np.empty(0, np.int32), *found]), minlength=classes)
     labels = label_array(records, task)
     if task == "classification":
         return np.bincount(labels, minlength=classes)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .georeference import Georeference, georeference
 from .records import Decoded
+from .windows import Window
 
 #: conversion -> what the entry permits by naming it
 CONVERSIONS = {
@@ -36,6 +38,15 @@ class UnreadableImage(Exception):
     def __init__(self, problem: str, *, remedy: str | None = None) -> None:
         super().__init__(problem)
         self.remedy = remedy
+
+
+def check_size(found: Sequence[int], stated: Sequence[int]) -> None:
+    """Refuse an image whose (height, width) are not those that its annotations are for."""
+    if tuple(found) != tuple(stated):
+        raise UnreadableImage(
+            f"is {found[1]} x {found[0]} pixels (width x height), its annotations are for"
+            f" {stated[1]} x {stated[0]}"
+        )
 
 
 @dataclass(frozen=True)
@@ -134,15 +145,35 @@ def _deep_png(data: bytes) -> np.ndarray:
     return png_decode(data).transpose(2, 0, 1)
 
 
-def read_tiff(data: bytes, decoding: Decoding) -> Decoded:
-    """All bands of a TIFF with one page, with its georeference where it has one."""
+def read_tiff(
+    data: bytes | str,
+    decoding: Decoding,
+    window: Window | None = None,
+    *,
+    size: tuple[int, int] | None = None,
+) -> Decoded:
+    """All bands of a TIFF with one page, with its georeference where it has one.
+
+    Parameters
+    ----------
+    data : as for `open_tiff`.
+    window : the part to read; the place is that of the part.
+    size : height and width that the whole image must have.
+    """
     from rasterio.enums import ColorInterp
+    from rasterio.windows import Window as Part
 
     with open_tiff(data) as dataset:
         if len(dataset.subdatasets) > 1:
             raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
-        array = dataset.read()
+        if size is not None:
+            check_size(dataset.shape, size)
         place = georeference(dataset)
+        if window is None:
+            array = dataset.read()
+        else:
+            array = dataset.read(window=Part(window.x, window.y, window.width, window.height))
+            place = place.of(window)
         nodata, interpretation = dataset.nodata, dataset.colorinterp
     if interpretation[0] == ColorInterp.palette:
         raise UnreadableImage("has a palette; store colours or labels instead")
@@ -167,16 +198,21 @@ def tiff_place(data: bytes) -> Georeference:
 
 
 @contextlib.contextmanager
-def open_tiff(data: bytes):
-    import warnings
-
+def open_tiff(data: bytes | str):
+    """An open rasterio dataset of a whole file, or of the place where GDAL finds it."""
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning
 
-    with warnings.catch_warnings():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.MemoryFile(data) as memory, memory.open() as dataset:
-            yield dataset
+        if isinstance(data, str):
+            # what lies beside the file is no part of it, as it is none where the bytes are given
+            stack.enter_context(rasterio.Env(GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR"))
+            yield stack.enter_context(rasterio.open(data, driver="GTiff"))
+        else:
+            memory = stack.enter_context(rasterio.MemoryFile(data))
+            yield stack.enter_context(memory.open())
 
 
 def _fit_bands(array: np.ndarray, decoding: Decoding, *, alpha: int | None) -> np.ndarray:

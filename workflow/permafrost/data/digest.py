@@ -10,14 +10,25 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, file_digest
 
+#: how the name of a file begins that lies inside the directory or archive of ``path``
+INSIDE = "<path>/"
+#: kind of source -> its options that say where files or folders lie: each a place, or places by split
+PLACES = {
+    "coco": ("path", "annotations"),
+    "deepforest": ("path", "table"),
+    "folder": ("path",),
+    "points": ("path",),
+    "table": ("table", "images"),
+    "voc": ("path",),
+    "yolo": ("path",),
+}
+
 
 def source_paths(entry: dict) -> list[Path]:
     """Files and folders outside the project that the entry's images and labels come from."""
     source = entry["source"]
-    if source["kind"] == "folder":
-        return [Path(source["path"])]
-    if source["kind"] == "table":
-        return [Path(source["table"]), Path(source["images"])]
+    if source["kind"] in PLACES:
+        return [Path(place) for key in PLACES[source["kind"]] for place in _places(source, key)]
     if source["kind"] == "torchgeo":
         arguments = source.get("arguments", {})
         # what torchgeo downloads it checks itself, and downloading must not change the identity
@@ -67,8 +78,13 @@ def source_digest(entry: dict, digest_of: Callable[[Path], str] = content_digest
 
 def _without_places(source: dict) -> dict:
     """The options of a source that say what is read, without those that say where it lies."""
-    places = {"folder": ("path",), "table": ("table", "images")}.get(source["kind"], ())
+    places = PLACES.get(source["kind"], ())
     options = {key: value for key, value in source.items() if key not in places}
+    for key in places:
+        if isinstance(source[key], dict):
+            options[key] = {split: _inside(place) for split, place in source[key].items()}
+        elif _inside(source[key]):
+            options[key] = source[key]
     if source["kind"] == "torchgeo":
         arguments = source.get("arguments", {})
         options["arguments"] = {
@@ -77,6 +93,21 @@ def _without_places(source: dict) -> dict:
             if key not in ("root", "download", "checksum")
         }
     return options
+
+
+def _places(source: dict, key: str) -> list[str]:
+    """The places that an option names, those by split in the order of the splits' names.
+
+    Without those inside ``path``, whose content counts with it.
+    """
+    value = source[key]
+    places = [value[split] for split in sorted(value)] if isinstance(value, dict) else [value]
+    return [place for place in places if _inside(place) is None]
+
+
+def _inside(place: str) -> str | None:
+    """A place that is a name inside ``path``; None for any other."""
+    return place if place.startswith(INSIDE) else None
 
 
 def folder_files(folder: Path) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ file would be written: a name that lies about where it belongs is no name for a 
 
 from __future__ import annotations
 
+import io
 import os
 import posixpath
 import re
@@ -14,11 +15,12 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from permafrost.core.errors import PermafrostError
 
 _JUNK = re.compile(r"(^|/)(__MACOSX|\.[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
+_PIECE = 1 << 20
 _REMEDY = "repack the data without it"
 
 
@@ -29,6 +31,21 @@ class Members(Protocol):
     names: list[str]
 
     def read(self, name: str) -> bytes: ...
+
+    def open(self, name: str) -> BinaryIO:
+        """The file, to read a part of it."""
+        ...
+
+    def location(self, name: str) -> str:
+        """Where GDAL finds the file."""
+        ...
+
+    def verify(self, name: str) -> None:
+        """Compare the whole file with the archive's checksum, the first time it is asked for.
+
+        Not needed before `read`, which does so itself.
+        """
+        ...
 
 
 def open_members(path, *, where: object) -> Members:
@@ -112,6 +129,15 @@ class DirectoryMembers:
     def read(self, name: str) -> bytes:
         return (self.place / name).read_bytes()
 
+    def open(self, name: str) -> BinaryIO:
+        return open(self.place / name, "rb")
+
+    def location(self, name: str) -> str:
+        return str(self.place / name)
+
+    def verify(self, name: str) -> None:
+        """A directory has no checksums."""
+
 
 class ZipMembers:
     """Members of a zip archive; every read is checked by the archive's CRC-32."""
@@ -120,6 +146,7 @@ class ZipMembers:
         self.place = path
         self._archive = zipfile.ZipFile(path)
         self._infos: dict[str, zipfile.ZipInfo] = {}
+        self._verified: set[str] = set()
         names = []
         for info in self._archive.infolist():
             # the name as it stands in the file: zipfile cuts and rewrites some
@@ -136,6 +163,21 @@ class ZipMembers:
 
     def read(self, name: str) -> bytes:
         return self._archive.read(self._infos[name])
+
+    def open(self, name: str) -> BinaryIO:
+        return self._archive.open(self._infos[name])
+
+    def location(self, name: str) -> str:
+        # in braces, the archive may have any ending
+        return f"/vsizip/{{{self.place}}}/{name}"
+
+    def verify(self, name: str) -> None:
+        if name in self._verified:
+            return
+        with self.open(name) as stream:
+            while stream.read(_PIECE):
+                pass
+        self._verified.add(name)
 
 
 class TarMembers:
@@ -170,6 +212,17 @@ class TarMembers:
         if len(data) != size:
             raise OSError(f"{name} is cut off in its archive")
         return data
+
+    def open(self, name: str) -> BinaryIO:
+        return io.BytesIO(self.read(name))
+
+    def location(self, name: str) -> str:
+        offset, size = self._places[name]
+        # the spooled archive has no name of its own
+        return f"/vsisubfile/{offset}_{size},/dev/fd/{self._stream.fileno()}"
+
+    def verify(self, name: str) -> None:
+        """A tar has no checksums of contents."""
 
 
 def _is_plain(path: Path) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .windows import Window
+
 
 @dataclass(frozen=True)
 class Georeference:
@@ -20,6 +22,15 @@ class Georeference:
     lat: float | None = None
     size: tuple[int, int] | None = None
 
+    def of(self, window: Window) -> Georeference:
+        """Where a window of the image lies: nothing, unless the transform says it."""
+        if self.transform is None:
+            return NOWHERE
+        a, b, c, d, e, f = self.transform
+        x, y = window.x, window.y
+        transform = (a, b, a * x + b * y + c, d, e, d * x + e * y + f)
+        return _placed(self.crs, transform, (window.height, window.width))
+
 
 NOWHERE = Georeference()
 
@@ -30,10 +41,17 @@ def georeference(dataset) -> Georeference:
         return NOWHERE
     transform = tuple(float(value) for value in tuple(dataset.transform)[:6])
     size = (dataset.height, dataset.width)
-    if dataset.crs is None:
+    return _placed(None if dataset.crs is None else dataset.crs.to_string(), transform, size)
+
+
+def _placed(crs: str | None, transform: tuple[float, ...], size: tuple[int, int]) -> Georeference:
+    """With lon and lat of the centre, where the coordinate system is known."""
+    if crs is None:
         return Georeference(transform=transform, size=size)
     from rasterio.warp import transform as reproject
 
-    x, y = dataset.transform @ (dataset.width / 2, dataset.height / 2)
-    (lon,), (lat,) = reproject(dataset.crs, "EPSG:4326", [x], [y])
-    return Georeference(dataset.crs.to_string(), transform, float(lon), float(lat), size)
+    a, b, c, d, e, f = transform
+    height, width = size
+    x, y = a * width / 2 + b * height / 2 + c, d * width / 2 + e * height / 2 + f
+    (lon,), (lat,) = reproject(crs, "EPSG:4326", [x], [y])
+    return Georeference(crs, transform, float(lon), float(lat), size)

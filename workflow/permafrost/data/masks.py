@@ -111,7 +111,7 @@ def declared_dead(entry: dict, classes: Sequence[str], *, where: object) -> list
             where=where,
             remedy="name classes of the dataset",
         )
-    if len(set(names)) == len(classes):
+    if names and len(set(names)) == len(classes):
         raise PermafrostError(
             "dead_classes leaves no class", where=where, remedy="leave one that is scored"
         )

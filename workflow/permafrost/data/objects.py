@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-BOX, POLYGON, POINT = "box", "polygon", "point"
-GEOMETRIES = (BOX, POLYGON, POINT)
 #: tasks whose truth is objects
 OBJECT_TASKS = frozenset({"detection", "point_detection"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,11 +17,15 @@ from .bands import select_bands
 from .card import write_card
 from .classes import check_classes, class_counts, dead_classes
 from .decode import UnreadableImage, no_truncated_images
+from .detection import check_objects, detection_card
+from .detection import check_options as check_object_options
 from .masks import check_options, declared_dead
-from .records import Record, Source
+from .objects import OBJECT_TASKS
+from .records import Record, Source, check_records
 from .sources import open_source
 from .splits import SplitPlan, make_splits
 from .stream import Cleaning, Failure, Reader, locate_all, read_chunks, refuse_failures
+from .tiles import placed_like, samples_of
 from .units import check_dtype, check_range
 from .writing import Layout, SplitWriter, samples_table, write_labels
 
@@ -39,6 +42,8 @@ class Job:
     selected: list[str]
     dead: list[int]
     workers: int
+    images: dict[str, list[Record]]
+    """The records of each split before they were cut into windows."""
 
     @property
     def where(self) -> str:
@@ -70,7 +75,8 @@ def prepare(spec: dict, *, outputs: dict, card_path, fingerprint: str, workers: 
     spec : ``{"dataset": name, "entry": {...}}``, the entry as in YAML after validation.
     outputs : ``{"train": path, "val": path, "test": path}`` of the stores.
     fingerprint : of the plan; recorded in the stores and the card.
-    workers : threads that decode. Memory: a few chunks of 6 MB, independent of the dataset.
+    workers : threads that decode. Memory: a few chunks of 6 MB, independent of the dataset; with
+        tiles, also one decoded image per thread and another, but for those that can be read in parts.
 
     Returns
     -------
@@ -100,42 +106,27 @@ def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
     """Everything about a dataset that is known without reading pixels, checked."""
     where = f"dataset {name}"
     check_options(entry, where=where)
+    check_object_options(entry, where=where)
     source = open_source(entry, where=where)
     dead = declared_dead(entry, source.classes, where=where)
     selected = select_bands(source.bands, entry.get("select", "all"))
     records = source.records()
-    _check_records(records, where)
+    check_records(records, where)
     options = entry.get("splits", {})
     if options.get("method") == "block":
         records = locate_all(source, records, workers, where=where)
     plan = make_splits(records, options, name=name, where=where)
+    images = {split: [records[i] for i in plan.indices[split]] for split in SPLITS}
+    if source.task in OBJECT_TASKS:
+        # split first, then cut: all windows of an image belong to one split
+        source, records, plan = samples_of(source, records, plan, entry, workers, where)
     names = [source.bands[i].name for i in selected]
-    job = Job(name, entry, source, records, plan, names, dead, workers)
+    job = Job(name, entry, source, records, plan, names, dead, workers, images)
     if source.task != "segmentation":
         _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
+    if source.task in OBJECT_TASKS:
+        check_objects(job.images, where=where)
     return job
-
-
-def _check_records(records: list[Record], where: str) -> None:
-    if not records:
-        raise PermafrostError("the data holds no images", where=where, remedy="correct the path")
-    twice = [name for name, count in Counter(r.sample_id for r in records).items() if count > 1]
-    if twice:
-        raise PermafrostError(
-            f"{len(twice)} samples are listed more than once, e.g. {', '.join(twice[:5])}",
-            where=where,
-            remedy="list each image once",
-        )
-    for record in records:
-        lon, lat = record.lon, record.lat
-        if (lon is None) != (lat is None) or (
-            lon is not None and not (-180 <= lon <= 360 and -90 <= lat <= 90)
-        ):
-            raise PermafrostError(
-                f"{record.sample_id} lies at lon {lon}, lat {lat}, which is no place on Earth",
-                where=where,
-                remedy="give degrees (WGS 84) in the columns lon and lat",
-            )
 
 
 def _first_layout(job: Job) -> Layout:
@@ -171,7 +162,7 @@ def _write_stores(job: Job, writers: dict, outputs: dict, fingerprint: str) -> d
             for split in SPLITS
         }
         _read_pixels(job, writers, stores)
-        total = len(job.records)
+        total = sum(len(images) for images in job.images.values())
         failures = [failure for writer in writers.values() for failure in writer.failures]
         refuse_failures(failures, total=total, where=job.where)
         if not all(writer.fits for writer in writers.values()):
@@ -229,7 +220,11 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
         # coordinates may have turned up only in the files
         "spatially_random": plan.spatially_random
         or (plan.method == "random" and any(r.lon is not None for r in records["train"])),
-        "audit": audit_splits(records, {split: writers[split].hashes for split in SPLITS}),
+        "detection": detection_card(entry, job.images),
+        "audit": audit_splits(
+            {split: placed_like(records[split], job.images[split]) for split in SPLITS},
+            {split: writers[split].hashes for split in SPLITS},
+        ),
         "image_size": {"min": sizes.min(axis=0).tolist(), "max": sizes.max(axis=0).tolist()},
         "gsd_m": entry.get("gsd_m"),
         "licence": entry.get("licence"),
@@ -255,7 +250,10 @@ def _band_cards(job: Job, statistics) -> list[dict]:
 
 
 def _split_card(records: list[Record], counts: np.ndarray, ignored: int | None) -> dict:
-    """Counts are of images, for segmentation of pixels, of which `ignored` have no label."""
+    """Counts are of images, for detection of objects, for segmentation of pixels.
+
+    Of the pixels, `ignored` have no label.
+    """
     groups = {record.group_id for record in records} - {None}
     return {
         "count": len(records),
@@ -266,7 +264,7 @@ def _split_card(records: list[Record], counts: np.ndarray, ignored: int | None) 
 
 
 def _label_counts(job: Job, split: str) -> np.ndarray:
-    return class_counts(job.of(split), job.source.task, len(job.source.classes))
+    return class_counts(job.images[split], job.source.task, len(job.source.classes))
 
 
 def _check_counts(job: Job, counts: dict[str, np.ndarray]) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
+
 from .bands import Band
 from .georeference import NOWHERE, Georeference
+from .objects import Objects
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,13 @@ class Record:
     """One image before it is decoded.
 
     ``label`` is a class id (classification), a tuple of 0 and 1 per class (multilabel), or None where
-    the mask is the label (segmentation). ``split`` is the data's own name for its part, or None.
+    the mask (segmentation) or the objects (detection) are the label. ``split`` is the data's own name
+    for its part, or None.
+
+    Only for objects: ``objects``, those of the image or those that a window of it meets, in pixels of
+    the whole image; ``image_id``, ``x_offset``, ``y_offset``, where the window lies (None, 0, 0 for a
+    whole image); ``image_size``, height and width of the whole image, None where only decoding tells;
+    ``clipped``, how many of the objects reached beyond the image and were cut at its edge.
     """
 
     sample_id: str
@@ -26,6 +37,12 @@ class Record:
     lon: float | None = None
     lat: float | None = None
     date: str | None = None
+    objects: Objects | None = field(default=None, compare=False)
+    image_id: str | None = None
+    x_offset: int = 0
+    y_offset: int = 0
+    image_size: tuple[int, int] | None = None
+    clipped: int = 0
 
     def placed(self, lon: float | None, lat: float | None) -> Record:
         return replace(self, lon=lon, lat=lat)
@@ -63,3 +80,26 @@ class Source(Protocol):
     def locate(self, index: int) -> tuple[float | None, float | None]:
         """lon, lat from the image file's header, where the record itself has none."""
         ...
+
+
+def check_records(records: Sequence[Record], where: object) -> None:
+    """Refuse a dataset without images, with two of one name, or with one that lies nowhere on Earth."""
+    if not records:
+        raise PermafrostError("the data holds no images", where=where, remedy="correct the path")
+    twice = [name for name, count in Counter(r.sample_id for r in records).items() if count > 1]
+    if twice:
+        raise PermafrostError(
+            f"{len(twice)} samples are listed more than once, e.g. {', '.join(twice[:5])}",
+            where=where,
+            remedy="list each image once",
+        )
+    for record in records:
+        lon, lat = record.lon, record.lat
+        if (lon is None) != (lat is None) or (
+            lon is not None and not (-180 <= lon <= 360 and -90 <= lat <= 90)
+        ):
+            raise PermafrostError(
+                f"{record.sample_id} lies at lon {lon}, lat {lat}, which is no place on Earth",
+                where=where,
+                remedy="give degrees (WGS 84) in the columns lon and lat",
+            )

@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.splits import SPLITS
 
+from .dealing import at_random, by_unit
 from .records import Record
 
 METHODS = ("given", "random", "group", "block")
@@ -53,7 +54,7 @@ def make_splits(records: Sequence[Record], options: dict, *, name: str, where: o
         fractions = _fractions(options.get("fractions", [0.6, 0.2, 0.2]), where)
         everything = np.arange(len(records))
         if method == "random":
-            parts = stratified(_strata(records), fractions, rng)
+            parts = at_random(_strata(records), fractions, rng)
         else:
             units = (
                 _groups(records, where)
@@ -143,55 +144,8 @@ def _val_from_train(records, indices, fraction: float, rng, where) -> dict[str, 
     if groups and None not in groups:
         parts = by_unit(np.unique(groups, return_inverse=True)[1], strata, fractions, rng)
     else:
-        parts = stratified(strata, fractions, rng)
+        parts = at_random(strata, fractions, rng)
     return {**indices, "train": train[parts == 0], "val": train[parts == 1]}
-
-
-def stratified(strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Part of each record, every stratum divided in the same fractions.
-
-    Parameters
-    ----------
-    strata : (N,) int, e.g. class ids.
-    fractions : (P,), sum 1.
-
-    Returns
-    -------
-    (N,) int, the part in [0, P).
-    """
-    parts = np.empty(len(strata), np.int64)
-    edges = np.cumsum(fractions)[:-1]
-    for stratum in np.unique(strata):
-        members = rng.permutation(np.flatnonzero(strata == stratum))
-        # the random offset shares out the remainders of small strata
-        position = (np.arange(len(members)) + rng.random()) / len(members)
-        parts[members] = np.searchsorted(edges, np.minimum(position, 1 - 1e-12), side="right")
-    return parts
-
-
-def by_unit(
-    units: np.ndarray, strata: np.ndarray, fractions: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Part of each record, no unit (group, block) in two parts, sizes and strata near the fractions.
-
-    Units are dealt from large to small, in random order among equals, each to the part whose
-    counts per stratum then lie nearest to what the fractions ask for.
-    """
-    names, unit = np.unique(units, return_inverse=True)
-    kinds, stratum = np.unique(strata, return_inverse=True)
-    counts = np.zeros((len(names), len(kinds)))
-    np.add.at(counts, (unit, stratum), 1)
-    wanted = fractions[:, None] * counts.sum(0)
-    have = np.zeros_like(wanted)
-    part_of = np.empty(len(names), np.int64)
-    order = rng.permutation(len(names))
-    for number in order[np.argsort(-counts[order].sum(1), kind="stable")]:
-        over = have + counts[number] - wanted
-        cost = (over**2 - (have - wanted) ** 2) / np.maximum(wanted, 1e-9)
-        best = int(cost.sum(1).argmin())
-        part_of[number] = best
-        have[best] += counts[number]
-    return part_of[unit]
 
 
 def blocks(records: Sequence[Record], side_km: float, where: object) -> np.ndarray:
@@ -226,7 +180,13 @@ def _groups(records, where) -> np.ndarray:
 
 
 def _strata(records: Sequence[Record]) -> np.ndarray:
-    """Class ids; for several labels the rarest one that a record has."""
+    """(N,) class ids; for several labels the rarest one that a record has.
+
+    Of objects (N, 1 + K): one image each, and its objects of every class. So splits are near their
+    shares of the images and of the objects of every class at once.
+    """
+    if records and records[0].objects is not None:
+        return _amounts(records)
     labels = [record.label for record in records]
     if not labels or labels[0] is None:
         return np.zeros(len(labels), np.int64)
@@ -235,6 +195,15 @@ def _strata(records: Sequence[Record]) -> np.ndarray:
         return array
     rarity = np.where(array > 0, array.sum(0), np.inf)
     return np.where(array.any(axis=1), rarity.argmin(axis=1), array.shape[1])
+
+
+def _amounts(records: Sequence[Record]) -> np.ndarray:
+    found = [record.objects.classes[~record.objects.crowd] for record in records]
+    kinds = 1 + max((int(classes.max(initial=-1)) for classes in found), default=-1)
+    counts = np.ones((len(records), 1 + kinds))
+    for row, classes in zip(counts, found, strict=True):
+        row[1:] = np.bincount(classes, minlength=kinds)
+    return counts
 
 
 def _fractions(values, where) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from .band_statistics import BandStatistics
-from .decode import UnreadableImage
+from .decode import UnreadableImage, check_size
 from .hashes import ImageHashes, hash_images
 from .records import Decoded, Record, Source
 
@@ -30,7 +30,7 @@ class Failure:
 
     @classmethod
     def of(cls, record: Record, error: UnreadableImage) -> Failure:
-        return cls(record.sample_id, str(error), error.remedy)
+        return cls(record.image_id or record.sample_id, str(error), error.remedy)
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,11 @@ class Reader:
         batch = Batch(positions)
         for position in positions:
             try:
-                batch.decoded.append(self.cleaning(self.source.decode(position)))
+                decoded = self.source.decode(position)
+                record = self.records[position]
+                if record.image_size is not None and record.image_id is None:
+                    check_size(decoded.image.shape[1:], record.image_size)
+                batch.decoded.append(self.cleaning(decoded))
             except UnreadableImage as failure:
                 batch.failures.append(Failure.of(self.records[position], failure))
         if not batch.failures:
@@ -230,13 +234,16 @@ def refuse_failures(failures: Sequence[Failure], *, total: int, where: object) -
     """One error that lists the unusable images, the first 20 of them by name."""
     if not failures:
         return
+    # what is wrong with an image is found in each of its windows
+    failures = list(dict.fromkeys(failures))
+    count = len({failure.sample_id for failure in failures})
     shown = "; ".join(f"{failure.sample_id}: {failure.why}" for failure in failures[:20])
     more = f"; and {len(failures) - 20} more" if len(failures) > 20 else ""
     special = list(dict.fromkeys(one.remedy for one in failures if one.remedy))
     plain = any(one.remedy is None for one in failures)
     general = ["repair or remove these files, or correct the entry"] if plain or not special else []
     raise PermafrostError(
-        f"{len(failures)} of {total} images cannot be used: {shown}{more}",
+        f"{count} of {total} images cannot be used: {shown}{more}",
         where=where,
         remedy="; ".join([*general, *special]),
     )

@@ -15,6 +15,7 @@ from .classes import label_array
 from .georeference import Georeference
 from .hashes import ImageHashes
 from .image_store import GEOREFERENCE, SAMPLES_SCHEMA
+from .objects import OBJECT_TASKS, OBJECTS, WINDOW, objects_column
 from .records import Record
 from .stream import Batch, Failure
 
@@ -125,7 +126,7 @@ class SplitWriter:
 
 def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
     """``labels`` of tasks that label whole images."""
-    if task == "segmentation":
+    if task == "segmentation" or task in OBJECT_TASKS:
         return
     labels = label_array(records, task)
     store.array("labels", labels.shape, labels.dtype, rows_per_chunk=65_536)[:] = labels
@@ -134,7 +135,11 @@ def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
 def samples_table(
     records: list[Record], writer: SplitWriter, *, georeferenced: bool = False
 ) -> pa.Table:
-    """samples.parquet of a store; columns of `SAMPLES_SCHEMA`, and of `GEOREFERENCE` if asked for."""
+    """samples.parquet of a store.
+
+    Columns of `SAMPLES_SCHEMA`, of `GEOREFERENCE` if asked for, and of objects and windows if the
+    records have objects.
+    """
     columns = {
         "height": [height for height, _ in writer.sizes],
         "width": [width for _, width in writer.sizes],
@@ -143,12 +148,32 @@ def samples_table(
             for name in ("sample_id", "group_id", "lon", "lat", "date")
         },
     }
-    schema = SAMPLES_SCHEMA
+    fields = list(SAMPLES_SCHEMA)
     if georeferenced:
-        schema = pa.schema([*SAMPLES_SCHEMA, *GEOREFERENCE])
+        fields += GEOREFERENCE
         columns["crs"] = [place.crs for place in writer.places]
         columns["transform"] = [place.transform for place in writer.places]
+    if records[0].objects is not None:
+        fields += [OBJECTS, *WINDOW]
+        columns |= _windows(records, writer.sizes)
+    schema = pa.schema(fields)
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def _windows(records: list[Record], sizes: list[tuple[int, int]]) -> dict:
+    """Columns of objects and windows; a sample that is no window of another image is its own."""
+    wholes = [
+        size if record.image_size is None else record.image_size
+        for record, size in zip(records, sizes, strict=True)
+    ]
+    return {
+        "objects": objects_column([record.objects for record in records]),
+        "image_id": [record.image_id or record.sample_id for record in records],
+        "x_offset": [record.x_offset for record in records],
+        "y_offset": [record.y_offset for record in records],
+        "image_height": [height for height, _ in wholes],
+        "image_width": [width for _, width in wholes],
+    }
 
 
 def _padded(arrays: list[np.ndarray], shape: tuple[int, int], dtype, fill) -> np.ndarray:

@@ -14,10 +14,15 @@ from ..records import Source
 
 #: kind -> module of this package and class; the plan follows such names to find what a stage uses
 KINDS: dict[str, str] = {
-    "demo": ".demo:DemoSource",
+    "coco": ".coco:open_coco",
+    "deepforest": ".deepforest:open_deepforest",
+    "demo": ".demo:open_demo",
     "folder": ".folder:open_folder",
+    "points": ".points:open_points",
     "table": ".table:TableSource",
-    "torchgeo": ".torchgeo:TorchgeoSource",
+    "torchgeo": ".torchgeo:open_torchgeo",
+    "voc": ".voc:open_voc",
+    "yolo": ".yolo:open_yolo",
 }
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, first_line
 
-from ..decode import Decoding, UnreadableImage, decode_image, image_format, tiff_place
+from ..decode import (
+    Decoding,
+    UnreadableImage,
+    decode_image,
+    image_format,
+    open_tiff,
+    read_tiff,
+    tiff_place,
+)
 from ..files import DirectoryMembers, Members
 from ..masks import MaskCoding
 from ..records import Decoded
+from ..windows import Window
 
 
 def read_member(members: Members, name: str) -> bytes:
@@ -44,6 +54,54 @@ def locate_member(members: Members, name: str) -> tuple[float | None, float | No
         return None, None
     place = tiff_place(data)
     return place.lon, place.lat
+
+
+def member_size(members: Members, name: str) -> tuple[int, int]:
+    """Height and width of an image from its header."""
+    from PIL import Image
+
+    with _readable(), members.open(name) as stream:
+        kind = image_format(stream.read(8))
+        if kind in ("jpeg", "png"):
+            stream.seek(0)
+            with Image.open(stream) as image:
+                return image.height, image.width
+    if kind is None:
+        raise UnreadableImage("neither JPEG, PNG nor TIFF")
+    with _readable(), open_tiff(members.location(name)) as dataset:
+        return dataset.height, dataset.width
+
+
+def read_member_window(
+    members: Members,
+    name: str,
+    decoding: Decoding,
+    window: Window,
+    size: tuple[int, int] | None = None,
+) -> Decoded | None:
+    """A window of an image whose format lets one read a part of it (TIFF), else None.
+
+    Parameters
+    ----------
+    size : height and width that the whole image must have.
+    """
+    with _readable():
+        with members.open(name) as stream:
+            if image_format(stream.read(8)) != "tiff":
+                return None
+        members.verify(name)
+        return read_tiff(members.location(name), decoding, window, size=size)
+
+
+@contextlib.contextmanager
+def _readable():
+    """What readers raise on damaged files, in many ways, means the same."""
+    try:
+        yield
+    except UnreadableImage:
+        raise
+    except Exception as error:
+        raise UnreadableImage(f"{type(error).__name__}: {first_line(error)}") from error
 
 
 def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list[str | None]:

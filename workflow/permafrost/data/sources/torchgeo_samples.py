@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..decode import tiff_place
+from ..decode import UnreadableImage, tiff_place
 from ..georeference import NOWHERE, Georeference
 
 
@@ -13,7 +13,10 @@ def sample_path(part, number: int) -> str | None:
     """The image file of a sample, for the ways in which torchgeo's classes list their files."""
     if hasattr(part, "imgs"):
         return str(part.imgs[number][0])
-    for name in ("image_fns", "image_paths", "files"):
+    table = getattr(part, "sample_df", None)
+    if table is not None and "image_path" in table and len(table) == len(part):
+        return os.path.join(part.root, table["image_path"].iloc[number])
+    for name in ("image_fns", "image_paths", "files", "source"):
         listed = getattr(part, name, None)
         if not isinstance(listed, list) or len(listed) != len(part):
             continue
@@ -47,3 +50,14 @@ def sample_place(part, number: int) -> Georeference:
     if path is None or not path.lower().endswith((".tif", ".tiff")):
         return NOWHERE
     return tiff_place(Path(path).read_bytes())
+
+
+def sample_size(part, number: int) -> tuple[int, int]:
+    """Height and width from the header of a sample's image file, for classes that read it by Pillow."""
+    from PIL import Image
+
+    try:
+        with Image.open(sample_path(part, number)) as image:
+            return image.height, image.width
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error

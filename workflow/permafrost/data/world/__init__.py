@@ -1,5 +1,9 @@
-"""A small procedural world, seen by a Sentinel-2-like camera: data without a download.
+"""A small procedural world, seen from a satellite or an aircraft: data without a download.
 
 ``spectra``: reflectance of materials; ``fields``: noise and parcels; ``covers``: how each land cover
 mixes materials; ``scene``: where the covers lie and how a scene is lit; ``cuts``: chips of scenes.
+
+From an aircraft: ``plots``: what lies and stands on each land cover; ``things``, ``shapes``, ``stands``:
+what kinds of things there are, how they are built, where they find room; ``canvas``: which of them is
+seen; ``aerial``: a view of all that; ``photograph``: light, shadow and camera; ``crowns``: the truth.
 """

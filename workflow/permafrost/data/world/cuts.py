@@ -9,11 +9,11 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 
+from . import aerial
 from . import scene as scenes
 
 #: origin of the made-up projection, and its scale in degrees of latitude per metre
 LON0, LAT0, DEGREES = 9.0, 47.0, 1 / 111_195
-PIXEL_M = 10.0
 SCENE_SPACING_M = 60_000.0
 #: a chip belongs to the class that covers at least this share of it
 DOMINANT = 0.5
@@ -21,9 +21,9 @@ DOMINANT = 0.5
 
 @dataclass(frozen=True)
 class Chip:
-    """A window of a scene; ``label``: the dominant class, where chips are cut by class."""
+    """A window of a scene or aerial view; ``label``: the dominant class, where chips are cut by class."""
 
-    scene: scenes.SceneSpec
+    scene: scenes.SceneSpec | aerial.ViewSpec
     top: int
     left: int
     size: int
@@ -39,8 +39,10 @@ class Chip:
     def lonlat(self) -> tuple[float, float]:
         """Centre of the chip; scenes lie on a grid of ten columns."""
         row, column = divmod(self.scene.number, 10)
-        north = -row * SCENE_SPACING_M - (self.top + self.size / 2) * PIXEL_M
-        east = column * SCENE_SPACING_M + (self.left + self.size / 2) * PIXEL_M
+        down, right = self.scene.corner_m
+        pixel_m = self.scene.pixel_m
+        north = -row * SCENE_SPACING_M - down - (self.top + self.size / 2) * pixel_m
+        east = column * SCENE_SPACING_M + right + (self.left + self.size / 2) * pixel_m
         lat = LAT0 + north * DEGREES
         return LON0 + east * DEGREES / float(np.cos(np.radians(LAT0))), lat
 
@@ -63,7 +65,7 @@ def by_class(specs: list[scenes.SceneSpec], count: int, size: int) -> list[Chip]
     return _in_order(chosen)
 
 
-def anywhere(specs: list[scenes.SceneSpec], count: int, size: int) -> list[Chip]:
+def anywhere(specs: list, count: int, size: int) -> list[Chip]:
     """`count` chips at random places on a grid, spread over the scenes; two of a scene overlap by a quarter at most."""
     chips = []
     for spec, number in zip(specs, _shares(count, len(specs)), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,10 @@ class SceneSpec:
     number: int
     size: int
     clouds: bool = False
+
+    #: metres per pixel, and from where its place is counted to its upper left corner, down and right
+    pixel_m: ClassVar[float] = 10.0
+    corner_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def rng(self, part: str) -> np.random.Generator:
         # the layout must not change when clouds are asked for, so they are no part of the seed
@@ -84,7 +89,7 @@ def render(spec: SceneSpec, bands: list[str]) -> np.ndarray:
     shares = _materials(rng, spec)
     reflectance = np.tensordot(spectra.REFLECTANCE[:, columns], shares, axes=(0, 0))
     reflectance *= _light(rng, spec.size)
-    reflectance += _haze(rng, spec.size, columns)
+    reflectance += haze(rng, spec.size, columns)
     if spec.clouds:
         cover = clouds(spec)
         cloud = spectra.REFLECTANCE[spectra.MATERIALS.index("cloud"), columns]
@@ -122,7 +127,8 @@ def _light(rng, size: int) -> np.ndarray:
     return (rng.uniform(0.88, 1.12) * (1 + 0.08 * slope / slope.std())).astype(np.float32)
 
 
-def _haze(rng, size: int, columns: list[int]) -> np.ndarray:
+def haze(rng, size: int, columns: list[int]) -> np.ndarray:
+    """What the air adds to each band, (C, size, size); `columns` are places in `spectra.BANDS`."""
     veil = rng.uniform(0.0, 0.03) * (1 + 0.15 * fields.smooth_noise(rng, size, 60))
     return spectra.HAZE[columns, None, None] * veil
 

@@ -1,0 +1,148 @@
+"""Named columns out of a CSV file, a data frame, an Arrow table, a mapping or a list of records."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from permafrost.core.errors import PermafrostError, first_line
+
+#: further rows that one error lists
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Values as they were found (text, from a file) and where each row stands in the source."""
+
+    values: dict[str, list]
+    rows: list[int]
+    where: str
+    unit: str  # "line" of a file or "row" of a frame, counted from 1
+
+    def place(self, index: int) -> str:
+        return f"{self.where}: {self.unit} {self.rows[index]}"
+
+    def refuse(self, wrong, problem: str, remedy: str = "correct the table") -> NoReturn:
+        """Refuse the rows at the indices `wrong`; `problem` is said of the first of them.
+
+        Raises
+        ------
+        PermafrostError : always; the others are listed by their numbers, up to a limit.
+        """
+        first, *others = (int(index) for index in wrong)
+        if others:
+            numbers = ", ".join(str(self.rows[index]) for index in others[:SHOWN])
+            more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+            plural = f"{self.unit}s" if len(others) > 1 else self.unit
+            problem = f"{problem}; the like in {plural} {numbers}{more}"
+        raise PermafrostError(problem, where=self.place(first), remedy=remedy)
+
+
+def read_columns(source, what: str) -> Columns:
+    """The columns of `source`.
+
+    Parameters
+    ----------
+    source : `Columns`; path of a CSV file; anything with ``columns`` and ``[name]`` (pandas, geopandas); an
+        Arrow table; a mapping of names to sequences; or a list of mappings with the same keys.
+    what : ``truth`` or ``predictions``, the name of what has no file name.
+
+    Raises
+    ------
+    PermafrostError : the file cannot be read or is no table; columns of different lengths.
+    """
+    if isinstance(source, Columns):
+        return source
+    if isinstance(source, str | Path):
+        return _from_csv(Path(source))
+    if hasattr(source, "to_pydict"):
+        values = source.to_pydict()
+    elif isinstance(source, Mapping):
+        values = {str(name): list(column) for name, column in source.items()}
+    elif hasattr(source, "columns"):
+        values = {str(name): list(source[name]) for name in source.columns}
+    elif isinstance(source, list | tuple):
+        values = _from_records(source, what)
+    else:
+        raise PermafrostError(
+            f"a {type(source).__name__} is no table of crowns",
+            where=what,
+            remedy="give the path of a CSV file, a data frame or a list of records",
+        )
+    lengths = {len(column) for column in values.values()}
+    if len(lengths) > 1:
+        raise PermafrostError(f"the columns have different lengths {sorted(lengths)}", where=what)
+    return Columns(values, list(range(1, 1 + (lengths.pop() if lengths else 0))), what, "row")
+
+
+def _from_records(records, what: str) -> dict[str, list]:
+    names = list(records[0]) if records else []
+    for number, record in enumerate(records, 1):
+        if set(record) != set(names):
+            odd = sorted(map(str, set(record) ^ set(names)))
+            raise PermafrostError(
+                f"its fields differ from those of row 1 ({', '.join(odd)})",
+                where=f"{what}: row {number}",
+                remedy="give every record the same fields",
+            )
+    return {str(name): [record[name] for record in records] for name in names}
+
+
+def _from_csv(path: Path) -> Columns:
+    try:
+        return csv_columns(path.read_bytes(), str(path))
+    except FileNotFoundError as error:
+        raise PermafrostError(
+            "the file does not exist", where=path, remedy="correct its name"
+        ) from error
+    except OSError as error:
+        raise PermafrostError(
+            f"cannot be read ({first_line(error)})", where=path, remedy="get the file again"
+        ) from error
+
+
+def csv_columns(data: bytes, where: str) -> Columns:
+    """The columns of a CSV file's content; raises `PermafrostError` for what is none."""
+    try:
+        # utf-8-sig: spreadsheets put a mark before the first name
+        text = io.StringIO(data.decode("utf-8-sig"), newline="")
+        reader = csv.reader(text, strict=True)
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(header, where)
+        cells, lines = [], []
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise PermafrostError(
+                    f"{len(row)} cells under {len(header)} names",
+                    where=f"{where}: line {reader.line_num}",
+                    remedy="put values that hold a comma in double quotes",
+                )
+            cells.append(row)
+            lines.append(reader.line_num)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise PermafrostError(
+            f"not a CSV file in UTF-8 ({first_line(error)})",
+            where=where,
+            remedy="write the table as CSV in UTF-8",
+        ) from error
+    columns = [list(column) for column in zip(*cells, strict=True)] or [[] for _ in header]
+    return Columns(dict(zip(header, columns, strict=True)), lines, where, "line")
+
+
+def _check_header(header: list[str], path: str) -> None:
+    if not header:
+        raise PermafrostError(
+            "the file is empty",
+            where=path,
+            remedy="write at least the line with the names of the columns",
+        )
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise PermafrostError(f"the column {twice[0]!r} occurs more than once", where=path)

@@ -1,0 +1,151 @@
+"""Tables in DeepForest's format to checked `Annotations`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+
+from ..geometries import GEOMETRIES, POINT
+from .annotations import Annotations, empty_shapes
+from .columns import Columns, read_columns
+from .shapes import convert, read_shapes, to_numbers
+
+AUTO = "auto"
+
+
+def read_annotations(source, what: str, *, geometry: str = AUTO) -> Annotations:
+    """Read crowns and check every value.
+
+    Parameters
+    ----------
+    source : see `columns.read_columns`. Columns ``image_path``, ``label``, and one geometry:
+        ``xmin, ymin, xmax, ymax`` (boxes); ``geometry`` (WKT or shapely: polygons or points); or
+        ``x, y`` (points). ``score`` is optional, others are ignored.
+    what : ``truth`` or ``predictions``. In the truth, a row whose coordinates are all 0 (or whose
+        polygon is empty) says that the image was searched and holds no crown, as DeepForest
+        writes it.
+    geometry : ``box``, ``polygon`` or ``point`` where a table holds several, or to convert: boxes
+        to rectangles, polygons to their bounding boxes, both to their centres. ``auto`` takes what
+        the table holds.
+
+    Raises
+    ------
+    PermafrostError : a column is missing or holds something else; corners in the wrong order;
+        an invalid polygon; an image that is called empty and has crowns. Each names the row.
+    """
+    if geometry not in (*GEOMETRIES, AUTO):
+        raise PermafrostError(
+            f"no geometry is called {geometry!r}", remedy=near_names(geometry, (*GEOMETRIES, AUTO))
+        )
+    columns = read_columns(source, what)
+    for name in ("image_path", "label"):
+        need_column(columns, name)
+    images = read_texts(columns, "image_path")
+    kind, shapes, marks = read_shapes(columns, None if geometry == AUTO else geometry)
+    if what != "truth" and marks.any():
+        raise PermafrostError(
+            "the shape has no area",
+            where=columns.place(int(np.flatnonzero(marks)[0])),
+            remedy="leave it out: an image without predictions needs no row",
+        )
+    labels = read_texts(columns, "label", optional=marks)
+    names = tuple(dict.fromkeys(images))
+    number = {name: place for place, name in enumerate(names)}
+    image = np.fromiter((number[name] for name in images), np.intp, len(images))
+    _check_marks(columns, image, marks)
+    found = Annotations(
+        kind=kind,
+        images=names,
+        image=image,
+        label=labels,
+        score=_scores(columns),
+        shape=shapes,
+        row=np.asarray(columns.rows, np.int64),
+        where=columns.where,
+    ).take(~marks)
+    return found if geometry == AUTO or not kind else as_kind(found, geometry)
+
+
+def as_kind(annotations: Annotations, kind: str) -> Annotations:
+    """The same crowns as another kind of shape: see `read_annotations`."""
+    if annotations.kind == kind:
+        return annotations
+    if annotations.kind == POINT and len(annotations):
+        raise PermafrostError(f"points have no {kind}", where=annotations.where)
+    shape = convert(annotations.shape, annotations.kind, kind) if len(annotations) else None
+    return replace(annotations, kind=kind, shape=empty_shapes(kind) if shape is None else shape)
+
+
+def need_column(columns: Columns, name: str) -> None:
+    if name not in columns.values:
+        raise PermafrostError(
+            f"there is no column {name!r}",
+            where=columns.where,
+            remedy=near_names(name, columns.values),
+        )
+
+
+def read_texts(columns: Columns, name: str, optional=None) -> np.ndarray:
+    """A column of names, none of them blank (but where `optional`)."""
+    texts = np.empty(len(columns.rows), object)
+    blanks = []
+    for index, value in enumerate(columns.values[name]):
+        blank = value is None or value != value or not str(value).strip()
+        if blank and (optional is None or not optional[index]):
+            blanks.append(index)
+        texts[index] = "" if blank else str(value).strip()
+    if blanks:
+        columns.refuse(blanks, f"{name} is blank")
+    return texts
+
+
+def _scores(columns: Columns) -> np.ndarray:
+    if "score" not in columns.values:
+        return np.full(len(columns.rows), np.nan)
+    return to_numbers(columns, "score")
+
+
+def _check_marks(columns: Columns, image: np.ndarray, marks: np.ndarray) -> None:
+    """An image is empty or has crowns, not both."""
+    both = np.isin(image, image[marks]) & ~marks
+    if both.any():
+        columns.refuse(
+            np.flatnonzero(both),
+            "the image has crowns, and a row of zeros that says it has none",
+            "delete one of the two",
+        )
+
+
+def read_groups(source, name: str, images: tuple[str, ...]) -> list[str | None]:
+    """The group of each image, from a column of the truth; None for one it does not name.
+
+    Raises
+    ------
+    PermafrostError : no such column, a blank, an image in two groups.
+    """
+    found = parts_of_images(read_columns(source, "truth"), name, "groups")
+    return [found.get(image) for image in images]
+
+
+def parts_of_images(columns: Columns, name: str, what: str) -> dict[str, str]:
+    """What a column says of each image, the same in all of its rows.
+
+    Parameters
+    ----------
+    what : the groups, splits or other parts that the column names, for messages.
+    """
+    need_column(columns, name)
+    pairs = list(zip(read_texts(columns, "image_path"), read_texts(columns, name), strict=True))
+    found: dict[str, str] = {}
+    torn = [i for i, (image, part) in enumerate(pairs) if found.setdefault(image, part) != part]
+    if torn:
+        image, part = pairs[torn[0]]
+        columns.refuse(
+            torn,
+            f"the image {image!r} is in the {what} {found[image]!r} and {part!r}",
+            "name one in all rows of an image",
+        )
+    return found

@@ -1,0 +1,222 @@
+"""Boxes, polygons and points out of the columns of a table, and from one kind to another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+
+from ..geometries import BOX, POINT, POLYGON
+from .annotations import empty_shapes
+from .columns import Columns
+
+CORNERS = ("xmin", "ymin", "xmax", "ymax")
+CENTRE = ("x", "y")
+WKT = "geometry"
+FARTHEST = 1e7
+
+
+def read_shapes(columns: Columns, wanted: str | None) -> tuple[str, np.ndarray, np.ndarray]:
+    """The kind of the shapes in a table, the shapes, and (N,) bool: which are marks of emptiness.
+
+    Parameters
+    ----------
+    wanted : the kind to take where a table holds several; None: there must be one, or all agree.
+        A table that holds only another kind is read as that kind.
+
+    Returns
+    -------
+    The kind is empty for a table without rows whose columns do not tell it.
+    """
+    found = _held(columns)
+    if not found:
+        raise PermafrostError(
+            "there are no columns with shapes",
+            where=columns.where,
+            remedy="give xmin, ymin, xmax, ymax of boxes, or geometry with WKT, or x, y of points",
+        )
+    if len(found) > 1 and wanted in found:
+        found = {wanted: found[wanted]}
+    kind = _only(found, columns)
+    shapes, marks = found[kind] if kind else (empty_shapes(BOX), np.zeros(0, bool))
+    check_shapes(columns, kind, shapes, marks)
+    return kind, shapes, marks
+
+
+def _held(columns: Columns) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Every kind of shape that the table holds, with the shapes and the marks."""
+    found = {}
+    if set(CORNERS) <= set(columns.values):
+        found[BOX] = _stacked(columns, CORNERS)
+    if set(CENTRE) <= set(columns.values):
+        found[POINT] = _stacked(columns, CENTRE)
+    if WKT in columns.values:
+        kind, shapes, marks = _from_geometry(columns)
+        if kind in found:
+            _agree(columns, found[kind][0], shapes)
+        else:
+            found[kind] = (shapes, marks)
+    return found
+
+
+def _only(found: dict, columns: Columns) -> str:
+    """The kind to take from a table that may hold one thing twice, or several things."""
+    if len(found) > 1:
+        found = {kind: held for kind, held in found.items() if kind}  # no rows: columns tell
+    if set(found) == {BOX, POLYGON} and _are_rectangles(*found[BOX], *found[POLYGON]):
+        return BOX
+    if len(found) > 1:
+        raise PermafrostError(
+            f"the table holds several kinds of shapes ({', '.join(sorted(found))})",
+            where=columns.where,
+            remedy="say which to take with geometry (--geometry box, polygon or point)",
+        )
+    return next(iter(found))
+
+
+def _stacked(columns: Columns, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    shapes = np.stack([to_numbers(columns, name) for name in names], axis=1)
+    return shapes, (shapes == 0).all(axis=1)
+
+
+def to_numbers(columns: Columns, name: str) -> np.ndarray:
+    """A column as (N,) float64.
+
+    Raises
+    ------
+    PermafrostError : something that is not a finite number; names the row.
+    """
+    values = columns.values[name]
+    try:
+        numbers = np.asarray(values, np.float64).reshape(len(values))
+    except (ValueError, TypeError):
+        numbers = np.array([_number(value) for value in values])
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if wrong.size:
+        columns.refuse(wrong, f"{name} is {values[int(wrong[0])]!r}, not a finite number")
+    return numbers
+
+
+def _number(value) -> float:
+    try:
+        return float(value)
+    except (ValueError, TypeError):
+        return float("nan")
+
+
+def _from_geometry(columns: Columns) -> tuple[str, np.ndarray, np.ndarray]:
+    import shapely
+
+    values = columns.values[WKT]
+    shapes = np.empty(len(values), object)
+    wrong: dict[int, str] = {}
+    for index, value in enumerate(values):
+        try:
+            shapes[index] = shapely.from_wkt(value) if isinstance(value, str) else value
+            shapely.is_empty(shapes[index])
+        except (shapely.errors.ShapelyError, TypeError) as error:
+            wrong[index] = f"geometry is not WKT ({first_line(error)})"
+            continue
+        if not isinstance(shapes[index], shapely.Geometry):
+            wrong[index] = "geometry is missing"
+    if wrong:
+        columns.refuse(wrong, next(iter(wrong.values())))
+    marks = shapely.is_empty(shapes)
+    types = shapely.get_type_id(shapes)
+    points = types == shapely.GeometryType.POINT
+    areas = np.isin(types, (shapely.GeometryType.POLYGON, shapely.GeometryType.MULTIPOLYGON))
+    odd = ~(points | areas | marks)
+    if odd.any():
+        rows = np.flatnonzero(odd)
+        kind = shapes[int(rows[0])].geom_type
+        columns.refuse(rows, f"a {kind} is no crown", "give polygons or points")
+    points, areas = points & ~marks, areas & ~marks
+    if points.any() and areas.any():
+        raise PermafrostError(
+            "polygons and points in one column",
+            where=columns.place(int(np.flatnonzero(points)[0])),
+            remedy="put them into two tables",
+        )
+    if points.any():
+        xy = np.zeros((len(shapes), 2))
+        xy[points] = shapely.get_coordinates(shapes[points])
+        return POINT, xy, marks | (xy == 0).all(axis=1)
+    return (POLYGON if len(shapes) else ""), shapes, marks
+
+
+def check_shapes(columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndarray) -> None:
+    """Coordinates lie on some image; boxes have corners in order, polygons are valid."""
+    _check_extent(columns, kind, shapes, marks)
+    if kind == BOX:
+        wrong = ((shapes[:, 2:] <= shapes[:, :2]).any(axis=1)) & ~marks
+        if wrong.any():
+            rows = np.flatnonzero(wrong)
+            columns.refuse(
+                rows,
+                f"the box {shapes[int(rows[0])].tolist()} has no area or its corners are in the"
+                " wrong order",
+                "give xmin < xmax and ymin < ymax (not a width and a height)",
+            )
+    elif kind == POLYGON:
+        import shapely
+
+        # an infinite corner makes a polygon invalid too
+        wrong = ~(shapely.is_valid(shapes) & (shapely.area(shapes) > 0)) & ~marks
+        if wrong.any():
+            rows = np.flatnonzero(wrong)
+            columns.refuse(
+                rows,
+                f"the polygon is invalid ({shapely.is_valid_reason(shapes[int(rows[0])])})",
+                "put it right, for example with shapely.make_valid",
+            )
+
+
+def _check_extent(columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndarray) -> None:
+    """Areas of larger coordinates are not exact, and in the end infinite."""
+    coordinates = shapes
+    if kind == POLYGON:
+        import shapely
+
+        coordinates = shapely.bounds(shapes)
+    far = np.abs(coordinates) > FARTHEST
+    wrong = np.flatnonzero(far.any(axis=1) & ~marks)
+    if wrong.size:
+        columns.refuse(
+            wrong,
+            f"a coordinate is beyond {FARTHEST:g}, where no image has pixels",
+            "give pixels of the image, not map coordinates",
+        )
+
+
+def _agree(columns: Columns, stated: np.ndarray, shapes: np.ndarray) -> None:
+    """x, y and a geometry of points say the same."""
+    differ = np.flatnonzero((stated != shapes).any(axis=1))
+    if differ.size:
+        raise PermafrostError(
+            "x, y and geometry name different points", where=columns.place(int(differ[0]))
+        )
+
+
+def _are_rectangles(boxes, box_marks, polygons, polygon_marks) -> bool:
+    """Whether the polygons are the boxes once more, as DeepForest writes predictions."""
+    import shapely
+
+    used = ~(box_marks | polygon_marks)
+    bounds = shapely.bounds(polygons[used])
+    areas = np.prod(bounds[:, 2:] - bounds[:, :2], axis=1)
+    return bool(
+        np.array_equal(bounds, boxes[used]) and np.allclose(shapely.area(polygons[used]), areas)
+    )
+
+
+def convert(shapes: np.ndarray, kind: str, wanted: str) -> np.ndarray:
+    """Rectangles of boxes, bounding boxes of polygons, centres of either (a polygon's centroid)."""
+    import shapely
+
+    if wanted == POLYGON:
+        return shapely.box(*shapes.T)
+    if wanted == BOX:
+        return shapely.bounds(shapes)
+    if kind == BOX:
+        return (shapes[:, :2] + shapes[:, 2:]) / 2
+    return shapely.get_coordinates(shapely.centroid(shapes))

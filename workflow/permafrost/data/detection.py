@@ -1,0 +1,94 @@
+"""What an entry of a detection dataset asks for, and what its card says about the objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from permafrost.core.errors import PermafrostError
+
+from .geometries import BOX, POINT, POLYGON
+from .objects import OBJECT_TASKS
+from .records import Record
+from .windows import OVERLAP
+
+#: options of an entry that mean something only where the labels are objects, with their defaults
+DEFAULTS = {"tiles": None, "min_visible": 0.5, "max_detections": 100, "match_distance": 10}
+POINTS = "point_detection"
+
+
+def check_options(entry: dict, *, where: object) -> None:
+    """Refuse options about objects that would do nothing in silence."""
+    task = entry["task"]
+    idle = [key for key in DEFAULTS if key in entry and not _used(key, entry, task)]
+    if idle:
+        raise PermafrostError(
+            f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here: tiles and"
+            " max_detections are for detection and point_detection, min_visible for boxes in tiles,"
+            " match_distance for points",
+            where=where,
+            remedy="remove what has no meaning, or correct the task",
+        )
+
+
+def _used(key: str, entry: dict, task: str) -> bool:
+    if key == "match_distance":
+        return task == POINTS
+    if key == "min_visible":
+        return task == "detection" and "tiles" in entry
+    return task in OBJECT_TASKS
+
+
+def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None:
+    """Refuse a split in which there is nothing to find: it could not be scored."""
+    for split, records in images.items():
+        if not any((~record.objects.crowd).any() for record in records):
+            raise PermafrostError(
+                f"{split} holds no object",
+                where=where,
+                remedy="change the splits, so that each has images with objects",
+            )
+
+
+def detection_card(entry: dict, images: dict[str, Sequence[Record]]) -> dict | None:
+    """The card's ``detection``; None where the labels are no objects.
+
+    Parameters
+    ----------
+    images : the records of whole images of every split.
+
+    Returns
+    -------
+    ``geometry``; the options with their defaults, ``match_distance`` None but for points; and for
+    every split the whole ``images``, ``empty`` ones without an object, ``objects`` without ``crowd``
+    regions, and how many were ``clipped`` at the edge of their image.
+    """
+    task = entry["task"]
+    if task not in OBJECT_TASKS:
+        return None
+    options = {key: entry.get(key, default) for key, default in DEFAULTS.items()}
+    return {
+        "geometry": _geometry(task, images),
+        "max_detections": int(options["max_detections"]),
+        "match_distance": float(options["match_distance"]) if task == POINTS else None,
+        "min_visible": float(options["min_visible"]),
+        "tiles": options["tiles"] and {"overlap": OVERLAP, **options["tiles"]},
+        "splits": {split: _split(records) for split, records in images.items()},
+    }
+
+
+def _geometry(task: str, images: dict[str, Sequence[Record]]) -> str:
+    if task == POINTS:
+        return POINT
+    polygons = (record.objects.polygons for records in images.values() for record in records)
+    return POLYGON if any(one is not None for each in polygons for one in each) else BOX
+
+
+def _split(records: Sequence[Record]) -> dict[str, int]:
+    crowd = sum(int(record.objects.crowd.sum()) for record in records)
+    return {
+        "images": len(records),
+        "objects": sum(len(record.objects) for record in records) - crowd,
+        "empty": sum(len(record.objects) == 0 for record in records),
+        "crowd": crowd,
+        "clipped": sum(record.clipped for record in records),
+    }

@@ -1,0 +1,6 @@
+"""The kinds of shapes that objects have."""
+
+from __future__ import annotations
+
+BOX, POLYGON, POINT = "box", "polygon", "point"
+GEOMETRIES = (BOX, POLYGON, POINT)

@@ -1,0 +1,121 @@
+"""Kind ``deepforest``: images with objects listed in a CSV as DeepForest reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from ..deepforest.annotations import Annotations
+from ..deepforest.columns import Columns, csv_columns
+from ..deepforest.reading import parts_of_images, read_annotations
+from ..files import open_members
+from ..geometries import BOX, POINT, POLYGON
+from .annotated import Annotated, Found, ObjectSource
+from .common import require_task
+from .places import ImageNames, annotation_bytes, annotation_files
+
+TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
+
+
+def open_deepforest(entry: dict, *, where: object) -> ObjectSource:
+    """Images and their boxes, polygons (WKT) or points.
+
+    Options: ``path`` (directory or archive of the images); ``root`` (folder in it that image_path is
+    relative to; ``<split>`` in it stands for the name of the split); ``table`` (a CSV, or a mapping of
+    names of splits to CSVs; a name that begins with ``<path>/`` lies inside ``path``); ``geometry``
+    (box, polygon or point where a table holds several kinds of shapes, or to convert them: point
+    takes the middles of boxes and the centroids of polygons); ``split`` and ``group_column``
+    (columns); ``group``, ``clip_boxes``, see `ObjectSource`.
+
+    A row of zeros or of an empty shape says that its image holds no object. Of a polygon with holes,
+    the area is exact, and the outline is the outer one.
+    """
+    require_task(entry, sorted(set(TASKS.values())), where=where)
+    options = entry["source"]
+    _check_options(options, where)
+    members = open_members(options["path"], where=where)
+    places = annotation_files(options["table"])
+    names = ImageNames(members, options, splits=places[0][0] is not None, where=where)
+    images: list[Annotated] = []
+    for split, place in places:
+        columns = csv_columns(annotation_bytes(members, place, where), f"{where}: {place}")
+        annotations = read_annotations(columns, "truth", geometry=options.get("geometry", "auto"))
+        _check_task(annotations, entry["task"], where)
+        images += _images(annotations, columns, options, split, names)
+    return ObjectSource(entry, members, images, where=where)
+
+
+def _check_options(options: dict, where: object) -> None:
+    for one, other in (("group", "group_column"), ("split", "table")):
+        both = other in options if one == "group" else isinstance(options["table"], dict)
+        if one in options and both:
+            raise PermafrostError(
+                f"both {one} and {other} say what the {one} of an image is",
+                where=where,
+                remedy="use one of them",
+            )
+
+
+def _check_task(annotations: Annotations, task: str, where: object) -> None:
+    if len(annotations) and TASKS[annotations.kind] != task:
+        geometry = " (or set geometry: point for their middles)" if task == TASKS[POINT] else ""
+        raise PermafrostError(
+            f"{annotations.where} holds shapes of the kind {annotations.kind}, which are for the task"
+            f" {TASKS[annotations.kind]}",
+            where=where,
+            remedy=f"correct the task{geometry}",
+        )
+
+
+def _images(
+    annotations: Annotations,
+    columns: Columns,
+    options: dict,
+    split: str | None,
+    names: ImageNames,
+) -> list[Annotated]:
+    """The images of a table in the order in which it names them first."""
+    splits, groups = (
+        parts_of_images(columns, options[key], what) if key in options else {}
+        for key, what in (("split", "splits"), ("group_column", "groups"))
+    )
+    file = Path(annotations.where).name
+    found = _found(annotations, file)
+    rows_of = annotations.by_image(annotations.images)
+    return [
+        names.image(
+            image, [found[row] for row in rows], splits.get(image, split), group=groups.get(image)
+        )
+        for image, rows in zip(annotations.images, rows_of, strict=True)
+    ]
+
+
+def _found(annotations: Annotations, file: str) -> list[Found]:
+    if not len(annotations):
+        return []
+    boxes, areas, polygons = _shapes(annotations)
+    return [
+        Found(label, box, f"{file}: line {line}", area, False, polygon)
+        for label, box, line, area, polygon in zip(
+            annotations.label, boxes, annotations.row.tolist(), areas, polygons, strict=True
+        )
+    ]
+
+
+def _shapes(annotations: Annotations) -> tuple[list, list, list]:
+    """Boxes, areas (None: of the box) and outlines (None: has none)."""
+    shape, nothing = annotations.shape, [None] * len(annotations)
+    if annotations.kind == BOX:
+        return shape.tolist(), nothing, nothing
+    if annotations.kind == POINT:
+        return np.tile(shape, 2).tolist(), nothing, nothing
+    import shapely
+
+    outlines = [
+        [shapely.get_coordinates(part.exterior).ravel().tolist() for part in shapely.get_parts(one)]
+        for one in shape
+    ]
+    return shapely.bounds(shape).tolist(), shapely.area(shape).tolist(), outlines

@@ -1,0 +1,131 @@
+"""Lists of images by split, as in Pascal VOC's ``ImageSets/Main``: a file per split, a stem per line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.splits import SPLITS
+
+from ..decode import UnreadableImage
+from ..files import Members
+from .pairing import name_pattern, root_of
+from .reading import read_member
+
+
+class ImageSets:
+    """Which split each image is listed for.
+
+    The lists that count are those of the splits that the entry maps or leaves out; others, such as
+    trainval, say the same again. Falsy where the entry has no ``image_sets``.
+
+    Parameters
+    ----------
+    files : all lists that lie there, used or not.
+    split_of : stem -> name of its list.
+    """
+
+    def __init__(self, files: Sequence[str], split_of: dict[str, str], ignore: bool) -> None:
+        self.files = frozenset(files)
+        self._split_of, self._ignore = split_of, ignore
+
+    def __bool__(self) -> bool:
+        return bool(self.files)
+
+    @classmethod
+    def of(cls, members: Members, entry: dict, *, where: object) -> ImageSets:
+        """The lists that an entry names by a pattern with ``<split>``.
+
+        Raises
+        ------
+        PermafrostError : the splits are not those of the data, there is no list, a list holds
+            something else than stems, or an image stands in two.
+        """
+        options, splits = entry["source"], entry.get("splits", {})
+        if "image_sets" not in options:
+            return cls([], {}, False)
+        if splits.get("method", "given") != "given":
+            raise PermafrostError(
+                f"image_sets give the splits, but splits are made by {splits['method']}",
+                where=where,
+                remedy="remove image_sets, or set splits.method: given",
+            )
+        lists = _lists(members, options, where)
+        declared = splits.get("map", {split: [split] for split in SPLITS}).values()
+        wanted = {*(name for names in declared for name in names), *splits.get("leave_out", [])}
+        split_of: dict[str, str] = {}
+        for split in sorted(wanted & set(lists)):
+            for stem in _stems(members, lists[split], where):
+                if stem in split_of:
+                    raise PermafrostError(
+                        f"{stem} is listed for {split_of[stem]} and for {split}",
+                        where=f"{where}: {members.place}/{lists[split]}",
+                        remedy="map only lists that have no image in common",
+                    )
+                split_of[stem] = split
+        return cls(list(lists.values()), split_of, options.get("unlisted", "error") == "ignore")
+
+    def divide(self, stems: Sequence[str], *, where: object) -> list[str | None]:
+        """The split of each image; None for one in no list, where the entry ignores such images."""
+        absent = sorted(set(self._split_of) - set(stems))
+        if absent:
+            raise PermafrostError(
+                f"{len(absent)} images that the image sets list do not exist:"
+                f" {', '.join(absent[:20])}",
+                where=where,
+                remedy="complete the images, or correct image_sets",
+            )
+        unlisted = [stem for stem in stems if stem not in self._split_of]
+        if unlisted and not self._ignore:
+            raise PermafrostError(
+                f"{len(unlisted)} of {len(stems)} images are in no image set, e.g."
+                f" {', '.join(unlisted[:5])}",
+                where=where,
+                remedy="map all image sets or list them under splits.leave_out, or set unlisted:"
+                " ignore in source to leave these images out",
+            )
+        return [self._split_of.get(stem) for stem in stems]
+
+
+def _lists(members: Members, options: dict, where) -> dict[str, str]:
+    """Name of the split -> file."""
+    pattern, root = name_pattern(options["image_sets"], None, where), root_of(options)
+    if set(pattern.groupindex) != {"split"}:
+        raise PermafrostError(
+            f"image_sets {options['image_sets']} does not say where the split's name stands",
+            where=where,
+            remedy='write <split> there, e.g. "ImageSets/Main/<split>.txt"',
+        )
+    below = [name for name in members.names if name.startswith(root)]
+    matches = [(name, pattern.fullmatch(name[len(root) :])) for name in below]
+    lists = {match["split"]: name for name, match in matches if match}
+    if not lists:
+        raise PermafrostError(
+            f"{members.place} holds no {options['image_sets']}",
+            where=where,
+            remedy="correct image_sets",
+        )
+    return lists
+
+
+def _stems(members: Members, name: str, where) -> list[str]:
+    try:
+        lines = read_member(members, name).decode("utf-8-sig").splitlines()
+    except (UnreadableImage, UnicodeDecodeError) as error:
+        raise PermafrostError(
+            f"the list cannot be read ({error})",
+            where=f"{where}: {members.place}/{name}",
+            remedy="repair it",
+        ) from error
+    stems = [line.strip() for line in lines if line.strip()]
+    crowded = [stem for stem in stems if len(stem.split()) > 1]
+    twice = [stem for stem, count in Counter(stems).items() if count > 1]
+    if crowded or twice:
+        problem = "with more than its name" if crowded else "twice"
+        raise PermafrostError(
+            f"lists an image {problem}: {(crowded or twice)[0]}",
+            where=f"{where}: {members.place}/{name}",
+            remedy="map lists of images, not those of one class, and list each image once",
+        )
+    return stems

@@ -1,0 +1,74 @@
+"""Files of annotations: on their own, one for each split, or inside the directory of the images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+
+from ..decode import UnreadableImage
+from ..digest import INSIDE
+from ..files import Members, check_name
+from .annotated import Annotated, Found
+from .reading import read_member
+
+SPLIT = "<split>"
+
+
+def annotation_files(places: str | dict[str, str]) -> list[tuple[str | None, str]]:
+    """(split or None, place) of the files that an option names, in the order of the splits' names."""
+    if isinstance(places, str):
+        return [(None, places)]
+    return [(split, places[split]) for split in sorted(places)]
+
+
+def annotation_bytes(members: Members, place: str, where: object) -> bytes:
+    """The content of a file of annotations; ``<path>/`` begins the names of those inside `members`."""
+    inside = place.startswith(INSIDE)
+    name = place.removeprefix(INSIDE)
+    if name not in members.names if inside else not Path(place).is_file():
+        raise PermafrostError(
+            f"{members.place} holds no {name}" if inside else f"{place} does not exist",
+            where=where,
+            remedy="correct the place of the annotations in source",
+        )
+    try:
+        return read_member(members, name) if inside else Path(place).read_bytes()
+    except (OSError, UnreadableImage) as error:
+        raise PermafrostError(
+            f"{place} cannot be read ({error})", where=where, remedy="get the file again"
+        ) from error
+
+
+class ImageNames:
+    """From the names in annotations to those of files: below ``root``, which may name the split.
+
+    Parameters
+    ----------
+    splits : whether there is a file of annotations for each split.
+    """
+
+    def __init__(self, members: Members, options: dict, *, splits: bool, where: object) -> None:
+        root = options.get("root", "").strip("/")
+        if SPLIT in root and not splits:
+            raise PermafrostError(
+                f"root {root!r} names {SPLIT}, but the annotations are in one file",
+                where=where,
+                remedy="name a file of annotations for each split, or correct root",
+            )
+        self._root, self._members, self._where = f"{root}/" if root else "", members, where
+
+    def image(
+        self,
+        name: str,
+        found: Sequence[Found],
+        split: str | None,
+        size: tuple[int, int] | None = None,
+        group: str | None = None,
+    ) -> Annotated:
+        """The image that annotations call `name`."""
+        file = self._root.replace(SPLIT, str(split)) + name
+        return Annotated(
+            check_name(file, self._members.place, self._where), found, size, split, group
+        )

@@ -1,0 +1,161 @@
+"""Objects of the samples of torchgeo's detection datasets."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from ..decode import UnreadableImage
+from .annotated import Found
+from .corners import EDGES, box_edges, outline_of
+
+#: classes whose boxes do not depend on the pixels, which are then not read to list the boxes
+WITHOUT_PIXELS = frozenset({"DIOR", "DOTA", "FAIR1M", "ForestDamage", "ReforesTree", "SODAA"})
+
+
+class SampleObjects:
+    """Reads the objects of a sample as the entry declares them.
+
+    Options: ``boxes_key`` (default bbox_xyxy); ``boxes`` (``upright``: x_min, y_min, x_max, y_max; or
+    ``corners``: all corners of rotated boxes, kept as outlines, whose upright boxes count);
+    ``corners`` (what the numbers of upright boxes mean); ``label_key`` (default label); the entry's
+    ``label_values`` (number -> class).
+    """
+
+    def __init__(self, options: dict, classes: Sequence[str], *, where: object) -> None:
+        self._classes = classes
+        self._boxes = options.get("boxes_key", "bbox_xyxy")
+        self._rotated = options.get("boxes", "upright") == "corners"
+        self._corners = options.get("corners", EDGES)
+        if self._rotated and self._corners != EDGES:
+            raise PermafrostError(
+                f"corners: {self._corners} is for upright boxes",
+                where=where,
+                remedy="remove corners, or set boxes: upright",
+            )
+        self._label = options.get("label_key", "label")
+        # without labels, every object is of the only class there is
+        required = "label_key" in options or len(classes) > 1
+        self._needed_labels = [self._label] if required else []
+        self._names = _label_names(options.get("label_values"), classes, where)
+
+    def __call__(self, sample: dict, name: str) -> list[Found]:
+        """The objects of a sample; raises `UnreadableImage` for what cannot be told.
+
+        Parameters
+        ----------
+        name : of the sample, for messages.
+        """
+        absent = [key for key in (self._boxes, *self._needed_labels) if key not in sample]
+        if absent:
+            raise UnreadableImage(f"has no {absent[0]!r}, only {', '.join(sample)}")
+        boxes = np.asarray(sample[self._boxes], np.float64)
+        count = len(boxes) if boxes.size else 0
+        labels = self._class_names(sample, count)
+        shapes = self._shapes(boxes, count)
+        return [
+            Found(label=label, where=f"{name}: object {number}", **shape)
+            for number, (label, shape) in enumerate(zip(labels, shapes, strict=True), start=1)
+        ]
+
+    def _shapes(self, boxes: np.ndarray, count: int) -> list[dict]:
+        if self._rotated:
+            return [outline_of(outline) for outline in self._outlines(boxes, count)]
+        if count and boxes.shape != (count, 4):
+            raise UnreadableImage(
+                f"its boxes have shape {boxes.shape}, not ({count}, 4); set boxes: corners for"
+                " rotated boxes"
+            )
+        edges = box_edges(boxes.reshape(-1, 4), self._corners)
+        return [{"box": box} for box in edges.tolist()]
+
+    def _outlines(self, boxes: np.ndarray, count: int) -> list[np.ndarray]:
+        """Corners (P, 2) of each object."""
+        pairs = boxes.ndim == 3 and boxes.shape[2] == 2 and boxes.shape[1] > 2
+        flat = boxes.ndim == 2 and boxes.shape[1] > 4 and boxes.shape[1] % 2 == 0
+        if count and not pairs and not flat:
+            raise UnreadableImage(
+                f"its boxes have shape {boxes.shape}, not ({count}, corners, 2); set boxes: upright for"
+                " boxes by two corners"
+            )
+        return list(boxes.reshape(count, -1, 2)) if count else []
+
+    def _class_names(self, sample: dict, count: int) -> list[str]:
+        if self._label not in sample:
+            return [self._classes[0]] * count
+        labels = np.asarray(sample[self._label]).ravel().tolist()
+        if len(labels) != count:
+            raise UnreadableImage(f"has {count} boxes and {len(labels)} labels")
+        unknown = sorted(set(labels) - set(self._names))
+        if unknown:
+            raise UnreadableImage(
+                f"its labels hold {', '.join(f'{label:g}' for label in unknown[:10])}, which no class"
+                " has; say with label_values which number means which class"
+            )
+        return [self._names[label] for label in labels]
+
+
+def _label_names(values: dict | None, classes: Sequence[str], where: object) -> dict[int, str]:
+    """Stored number -> class."""
+    if values is None:
+        return dict(enumerate(classes))
+    try:
+        names = {int(number): name for number, name in values.items()}
+    except ValueError as error:
+        raise PermafrostError(
+            f"label_values has a key that is no whole number ({error})",
+            where=where,
+            remedy="name the numbers that the class returns",
+        ) from error
+    strange = sorted(set(names.values()) ^ set(classes))
+    if strange:
+        raise PermafrostError(
+            f"label_values and classes do not name the same: {', '.join(strange[:20])}",
+            where=where,
+            remedy="give every class at least one number, and no other class",
+        )
+    return names
+
+
+def without_pixels(part):
+    """The same dataset, whose samples hold one pixel where that does not change the boxes; else None."""
+    if type(part).__name__ not in WITHOUT_PIXELS:
+        return None
+    import torch
+
+    quick = copy.copy(part)
+    quick._load_image = lambda *_, **__: torch.zeros(3, 1, 1)
+    return quick
+
+
+def check_pairing(part, where: object) -> None:
+    """Refuse images and annotations that are matched by their order alone, where a name differs."""
+    files = getattr(part, "files", None)
+    if hasattr(part, "source") and isinstance(getattr(part, "labels", None), list):
+        images, annotations = part.source, part.labels
+    elif isinstance(files, list) and files and isinstance(files[0], dict):
+        images = [file.get("image") for file in files]
+        annotations = [file.get("annotation") for file in files]
+        if None in images or None in annotations:
+            return
+    else:
+        return
+    strangers = [
+        f"{os.path.basename(image)} with {os.path.basename(other)}"
+        for image, other in zip(images, annotations, strict=False)
+        if Path(image).stem != Path(other).stem
+    ]
+    if strangers or len(images) != len(annotations):
+        few = f", e.g. {'; '.join(strangers[:3])}" if strangers else ""
+        raise PermafrostError(
+            f"torchgeo's {type(part).__name__} matches {len(images)} images with"
+            f" {len(annotations)} annotations by their order, and the names differ{few}",
+            where=where,
+            remedy="complete or remove the files that have no counterpart",
+        )

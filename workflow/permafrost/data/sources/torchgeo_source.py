@@ -1,0 +1,270 @@
+"""Samples of a torchgeo dataset that hold an image and a label or mask."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.splits import SPLITS
+
+from ..bands import Band, normal_name
+from ..decode import UnreadableImage
+from ..georeference import NOWHERE
+from ..masks import mask_coding
+from ..records import Decoded, Record
+from .common import declared_bands, require_task, required_classes
+from .reading import grouped
+from .torchgeo_samples import sample_name, sample_place
+
+#: classes whose list of classes does not stand in the order of the numbers in their masks
+NOT_IN_ORDER = frozenset({"LoveDA"})
+
+
+class TorchgeoSource:
+    """Samples of a torchgeo dataset class, by its name.
+
+    Options: ``name`` (the class); ``arguments`` (of its constructor, such as root, bands, download);
+    ``split_arguments`` (our split -> its further arguments; default ``split: train|val|test``);
+    ``image_key``, ``label_key`` (default image and label, for segmentation mask); ``dtype`` (type to
+    store: torchgeo returns floats; a value that does not fit is an error); ``group`` (a regular
+    expression whose group in parentheses is the sample's group, found in its name).
+    """
+
+    tasks = ("classification", "multilabel", "segmentation")
+
+    def __init__(self, entry: dict, *, where: object) -> None:
+        options = entry["source"]
+        self._where, self._entry = where, entry
+        self.task = require_task(entry, self.tasks, where=where)
+        self.bands = declared_bands(entry, where=where)
+        self.ignore_index = entry.get("ignore_index")
+        self._image = options.get("image_key", "image")
+        masked = self.task == "segmentation"
+        self._label = options.get("label_key", "mask" if masked else "label")
+        self._dtype = np.dtype(options["dtype"]) if "dtype" in options else None
+        per_split = options.get("split_arguments", {split: {"split": split} for split in SPLITS})
+        self._parts = {split: self._build(options, extra) for split, extra in per_split.items()}
+        self._index = [(s, i) for s, part in self._parts.items() for i in range(len(part))]
+        first = next(iter(self._parts.values()))
+        self.classes = self._classes(first, entry.get("classes"))
+        self._check_bands(first, options.get("arguments", {}))
+        if masked:
+            self._coding = self._mask_coding()
+            self._check_masks()
+
+    def records(self) -> list[Record]:
+        names = [sample_name(self._parts[split], split, i) for split, i in self._index]
+        groups = grouped(names, self._entry["source"].get("group"), where=self._where)
+        return [
+            Record(sample_id=name, label=label, split=split, group_id=group)
+            for name, label, group, (split, _) in zip(
+                names, self._labels(), groups, self._index, strict=True
+            )
+        ]
+
+    def _labels(self) -> list:
+        if self.task == "segmentation":
+            return [None] * len(self._index)
+        if self.task == "multilabel" or not self._image_folder():
+            return [self._labels_of(split, i) for split, i in self._index]
+        return [int(self._parts[split].imgs[i][1]) for split, i in self._index]
+
+    def decode(self, index: int) -> Decoded:
+        split, number = self._index[index]
+        try:
+            sample = self._parts[split][number]
+            image = np.asarray(sample[self._image])
+        # readers of many libraries hide behind a torchgeo dataset
+        except Exception as error:
+            raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        place = sample_place(self._parts[split], number)
+        if place is not NOWHERE and place.size != image.shape[-2:]:
+            # a class that resizes leaves the file's transform behind
+            place = replace(place, crs=None, transform=None)
+        decoded = Decoded(self._native(image), place=place)
+        if self.task != "segmentation":
+            return decoded
+        return replace(decoded, mask=self._mask(sample))
+
+    def locate(self, index: int) -> tuple[float | None, float | None]:
+        split, number = self._index[index]
+        place = sample_place(self._parts[split], number)
+        return place.lon, place.lat
+
+    def _build(self, options: dict, extra: dict):
+        cls = dataset_class(options["name"], self._where)
+        arguments = {**options.get("arguments", {}), **extra}
+        known = inspect.signature(cls.__init__).parameters
+        unknown = [name for name in arguments if name not in known]
+        if unknown:
+            offered = [name for name in known if name not in ("self", "transforms")]
+            raise PermafrostError(
+                f"torchgeo's {options['name']} takes no {', '.join(unknown)};"
+                f" {near_names(unknown[0], offered)}",
+                where=self._where,
+                remedy="correct arguments or split_arguments",
+            )
+        try:
+            return cls(**arguments)
+        except Exception as error:
+            raise PermafrostError(
+                f"torchgeo's {options['name']} cannot be built from {arguments}:"
+                f" {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}",
+                where=self._where,
+                remedy="correct root, or set download: true on a machine with a network",
+            ) from error
+
+    def _mask(self, sample: dict) -> np.ndarray:
+        if self._label not in sample:
+            raise UnreadableImage(f"has no {self._label!r}, only {', '.join(sample)}")
+        mask = np.asarray(sample[self._label])
+        if mask.ndim == 3 and len(mask) == 1:
+            mask = mask[0]
+        if mask.ndim != 2:
+            raise UnreadableImage(f"its mask has shape {mask.shape}, not (height, width)")
+        try:
+            return self._coding(mask)
+        except UnreadableImage as failure:
+            raise UnreadableImage(f"its mask: {failure}", remedy=failure.remedy) from failure
+
+    def _mask_coding(self):
+        name = self._entry["source"]["name"]
+        if name in NOT_IN_ORDER and "mask_values" not in self._entry:
+            raise PermafrostError(
+                f"the masks of torchgeo's {name} do not number the classes in the order of its list",
+                where=self._where,
+                remedy="say what each number means with mask_values, as the catalogue's entry does",
+            )
+        coding = mask_coding(self._entry, self.classes, where=self._where)
+        if coding.colours:
+            raise PermafrostError(
+                "torchgeo turns the colours of masks into numbers, but mask_values names colours",
+                where=self._where,
+                remedy="name the numbers that the class returns, or read the files with kind: folder",
+            )
+        return coding
+
+    def _check_masks(self) -> None:
+        """Refuse a split without masks before all of it is decoded, by its first sample."""
+        for split, part in self._parts.items():
+            try:
+                keys = list(part[0]) if len(part) else [self._label]
+            # a damaged sample is reported with all others, later
+            except Exception:
+                continue
+            if self._label not in keys:
+                raise PermafrostError(
+                    f"torchgeo's {type(part).__name__} returns no {self._label!r} for {split},"
+                    f" only {', '.join(keys)}",
+                    where=self._where,
+                    remedy="list the splits that have masks under split_arguments (with"
+                    " val_from_train where one is missing), or correct label_key",
+                )
+
+    def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
+        if self.task == "segmentation" and "mask_values" in self._entry:
+            # masks are translated, so that the dataset's own order of classes has no say
+            return required_classes(self._entry, where=self._where)
+        sets = getattr(dataset, "class_sets", None)
+        offered = getattr(dataset, "classes", None)
+        if offered is None and isinstance(sets, dict):
+            offered = sets.get(getattr(dataset, "num_classes", None))
+        if offered is None:
+            if declared:
+                return list(declared)
+            raise PermafrostError(
+                f"torchgeo's {type(dataset).__name__} names no classes",
+                where=self._where,
+                remedy="list classes in the entry, in the order of its label numbers",
+            )
+        offered = [str(name) for name in offered]
+        if declared and list(declared) != offered:
+            raise PermafrostError(
+                f"classes differs from the dataset's own list: {', '.join(offered)}",
+                where=self._where,
+                remedy="remove classes from the entry; label numbers follow the dataset's list",
+            )
+        return offered
+
+    def _check_bands(self, dataset, arguments: dict) -> None:
+        """The declared order against the dataset's own, where it tells: a swap would go unseen."""
+        offered = arguments.get("bands", getattr(dataset, "bands", None))
+        if isinstance(offered, str) or offered is None or isinstance(offered, dict):
+            return
+        own = [normal_name(name) for name in offered]
+        if own != [normal_name(band.name) for band in self.bands] and _comparable(own, self.bands):
+            raise PermafrostError(
+                f"bands are declared as {', '.join(b.name for b in self.bands)}, but torchgeo's"
+                f" {type(dataset).__name__} returns {', '.join(map(str, offered))}",
+                where=self._where,
+                remedy="list bands in the dataset's order",
+            )
+
+    def _labels_of(self, split: str, number: int):
+        part = self._parts[split]
+        # labels without pixels, where the class has a way to them
+        for name in ("_load_target", "_load_label"):
+            loader = getattr(part, name, None)
+            if loader is not None and list(inspect.signature(loader).parameters) == ["index"]:
+                return self._as_label(loader(number))
+        return self._as_label(part[number][self._label])
+
+    def _as_label(self, value):
+        array = np.asarray(value)
+        if self.task == "classification":
+            if array.size != 1:
+                raise PermafrostError(
+                    f"labels have shape {array.shape}, not one class id",
+                    where=self._where,
+                    remedy="use task: multilabel",
+                )
+            return int(array.item())
+        if array.shape != (len(self.classes),) or not np.isin(array, (0, 1)).all():
+            raise PermafrostError(
+                f"labels have shape {array.shape}, not one 0 or 1 for each of the"
+                f" {len(self.classes)} classes",
+                where=self._where,
+                remedy="use task: classification, or correct classes",
+            )
+        return tuple(int(flag) for flag in array)
+
+    def _native(self, image: np.ndarray) -> np.ndarray:
+        if self._dtype is None or image.dtype == self._dtype:
+            return image
+        with np.errstate(invalid="ignore"):
+            native = image.astype(self._dtype)
+        if not np.array_equal(native.astype(image.dtype), image):
+            raise UnreadableImage(f"holds values that {self._dtype} cannot (dtype of the entry)")
+        return native
+
+    def _image_folder(self) -> bool:
+        return all(hasattr(part, "imgs") for part in self._parts.values())
+
+
+def dataset_class(name: str, where: object):
+    """A dataset class of torchgeo by name; unknown ones are an error with near names."""
+    import torchgeo.datasets as library
+
+    cls = getattr(library, name, None)
+    if not inspect.isclass(cls) or not issubclass(cls, library.NonGeoDataset):
+        offered = [
+            key
+            for key, value in vars(library).items()
+            if inspect.isclass(value) and issubclass(value, library.NonGeoDataset)
+        ]
+        raise PermafrostError(
+            f"torchgeo has no dataset of images named {name!r}; {near_names(name, offered)}",
+            where=where,
+            remedy="use the name of one of torchgeo's NonGeoDataset classes",
+        )
+    return cls
+
+
+def _comparable(own: list[str], bands: Sequence[Band]) -> bool:
+    """True when the dataset's names are of the same kind as ours, so that a difference means one."""
+    ours = {normal_name(band.name) for band in bands}
+    return len(own) != len(bands) or bool(ours & set(own))

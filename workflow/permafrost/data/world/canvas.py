@@ -1,0 +1,64 @@
+"""What stands on the ground of an aerial view: the highest thing at each pixel, as a camera above sees it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: side of a pixel of an aerial view in metres
+PIXEL_M = 0.4
+GROUND = 0
+
+
+class Canvas:
+    """Heights of a square of ground, and what reaches highest at each pixel.
+
+    Attributes
+    ----------
+    height : (size, size) float32, metres above the ground.
+    slope : (2, size, size) float32, rise in metres per metre along rows and along columns.
+    top : (size, size) int32, 1 + the number of the thing that is seen, or `GROUND`.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.height = np.zeros((size, size), np.float32)
+        self.slope = np.zeros((2, size, size), np.float32)
+        self.top = np.full((size, size), GROUND, np.int32)
+
+    def put(self, number: int, y: float, x: float, reach: float, shape) -> int:
+        """Stand a thing on the ground, under what is taller and over what is lower there.
+
+        Parameters
+        ----------
+        number : the thing's number, from 0.
+        y, x : its middle in pixels, pixel i being [i, i + 1).
+        reach : no part of it is further away than this, in metres.
+        shape : function of the offsets (dy, dx) from the middle, in metres, that returns its height and
+            where it is, both of their shape.
+
+        Returns
+        -------
+        The number of pixels that it would fill with nothing in the way, outside of the square too.
+        """
+        half = int(np.ceil(reach / PIXEL_M)) + 1
+        rows = np.arange(int(y) - half, int(y) + half + 1)
+        columns = np.arange(int(x) - half, int(x) + half + 1)
+        dy = ((rows + 0.5 - y) * PIXEL_M).astype(np.float32)[:, None]
+        dx = ((columns + 0.5 - x) * PIXEL_M).astype(np.float32)[None, :]
+        height, inside = shape(dy, dx)
+        slope = np.stack(np.gradient(height.astype(np.float32), PIXEL_M))
+        here, part = self._overlap(rows, columns)
+        wins = inside[part] & (height[part] > self.height[here])
+        self.height[here][wins] = height[part][wins]
+        self.top[here][wins] = number + 1
+        self.slope[(slice(None), *here)][:, wins] = slope[(slice(None), *part)][:, wins]
+        return int(inside.sum())
+
+    def _overlap(self, rows: np.ndarray, columns: np.ndarray) -> tuple[tuple, tuple]:
+        """Slices of the square and of the patch where they meet."""
+        here, part = [], []
+        for places in (rows, columns):
+            start, stop = max(places[0], 0), max(min(places[-1] + 1, self.size), 0)
+            here.append(slice(start, stop))
+            part.append(slice(start - places[0], max(stop - places[0], 0)))
+        return tuple(here), tuple(part)

@@ -1,0 +1,56 @@
+"""The truth of a window of an aerial view: which crowns it shows, and where."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..objects import NO_OBJECTS, Objects
+from .aerial import MARGIN, View
+from .things import CROWNS
+
+#: classes of the objects, in the order of their ids
+CLASSES = list(CROWNS)
+#: a crown counts when at least this share of it is seen, less is a region that nobody scores …
+CLEAR = 0.4
+#: … and less than that, or fewer pixels than these, is nothing that an annotator would mark
+TRACE, FEWEST = 0.1, 8
+
+
+def crowns(view: View, top: int, left: int, size: int, *, points: bool) -> Objects:
+    """Crowns seen in a square window: boxes around what is seen of each, or the middles of crowns.
+
+    A crown is hidden where another thing is taller and where the window ends. Coordinates are pixels of
+    the window. Points are listed when they lie in the window.
+    """
+    rows, columns = (slice(MARGIN + start, MARGIN + start + size) for start in (top, left))
+    seen = view.canvas.top[rows, columns]
+    found = []
+    for value, (count, *box) in _boxes(seen).items():
+        number = value - 1
+        thing, share = view.things[number], count / view.pixels[number]
+        if thing.crown is None or share < TRACE or count < FEWEST:
+            continue
+        if points:
+            y, x = thing.y - MARGIN - top, thing.x - MARGIN - left
+            if not (0 <= x < size and 0 <= y < size):
+                continue
+            box = [x, y, x, y]
+        found.append((number, thing.crown, box, share < CLEAR))
+    if not found:
+        return NO_OBJECTS
+    numbers, classes, boxes, doubtful = zip(*found, strict=True)
+    return Objects.of(boxes, classes, numbers=numbers, crowd=doubtful)
+
+
+def _boxes(seen: np.ndarray) -> dict[int, tuple[int, int, int, int, int]]:
+    """``{value: (pixels, x_min, y_min, x_max, y_max)}`` of each value above 0, in ascending order."""
+    y, x = np.nonzero(seen)
+    values, place = np.unique(seen[y, x], return_inverse=True)
+    low = np.full((2, len(values)), seen.shape[0])
+    high = np.zeros((2, len(values)), int)
+    for axis, along in enumerate((x, y)):
+        np.minimum.at(low[axis], place, along)
+        np.maximum.at(high[axis], place, along + 1)
+    counts = np.bincount(place, minlength=len(values))
+    columns = zip(values, counts, *low, *high, strict=True)
+    return {int(value): tuple(map(int, rest)) for value, *rest in columns}
