@@ -8,7 +8,7 @@ import torch
 from map_stores import DENSE_KNN, spec, write_maps
 from permafrost.core.tables import read_table
 from permafrost.probes.segmentation.dense_knn import run_dense_knn
-from permafrost.probes.segmentation.splits import MapSplit
+from permafrost.probes.segmentation.splits import MaskSplit
 from sklearn.neighbors import KNeighborsClassifier
 
 
@@ -31,7 +31,7 @@ def test_every_confusion_matrix_is_that_of_brute_force(tmp_path, metric, resolut
     run_dense_knn(stores, tmp_path / "x.parquet", spec=spec(options), fingerprint="0" * 32)
     table, _ = read_table(tmp_path / "x.parquet")
 
-    opened = {split: MapSplit(path) for split, path in stores.items()}
+    opened = {split: MaskSplit(path) for split, path in stores.items()}
     features = {
         split: one.store.read("map0").transpose(0, 2, 3, 1).reshape(-1, 6).astype(np.float64)
         for split, one in opened.items()

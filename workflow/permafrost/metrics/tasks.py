@@ -25,14 +25,55 @@ OVERALL = {
         "macro_f1",
         "mean_boundary_iou",
     ),
+    "detection": (
+        "AP",
+        "AP50",
+        "AP75",
+        "APs",
+        "APm",
+        "APl",
+        "AR1",
+        "AR10",
+        "AR",
+        "ARs",
+        "ARm",
+        "ARl",
+        "box_recall",
+        "box_precision",
+        "box_f1",
+    ),
+    "point_detection": (
+        "point_ap",
+        "point_recall",
+        "point_precision",
+        "point_f1",
+        "count_mae",
+    ),
 }
 PER_CLASS = {
     "classification": ("recall", "precision"),
     "multilabel": ("average_precision",),
     "segmentation": ("iou", "boundary_iou"),
+    "detection": ("class_AP", "class_AP50"),
+    "point_detection": ("class_point_ap",),
 }
-PRIMARY = {"classification": "accuracy", "multilabel": "micro_ap", "segmentation": "mean_iou"}
-LOWER_IS_BETTER: frozenset[str] = frozenset()
+PRIMARY = {
+    "classification": "accuracy",
+    "multilabel": "micro_ap",
+    "segmentation": "mean_iou",
+    "detection": "AP",
+    "point_detection": "point_ap",
+}
+LOWER_IS_BETTER: frozenset[str] = frozenset({"count_mae"})
+# read from curves over a ranking: resamples move them to one side (see `statistics.intervals`)
+OF_CURVES = frozenset(
+    {
+        *(name for name in OVERALL["detection"] if name.startswith("A")),
+        *PER_CLASS["detection"],
+        "point_ap",
+        *PER_CLASS["point_detection"],
+    }
+)
 # measured only where a probe was asked to count boundaries
 BOUNDARY = frozenset({"mean_boundary_iou", "boundary_iou"})
 

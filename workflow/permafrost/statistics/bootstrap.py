@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.metrics.tasks import LOWER_IS_BETTER, PRIMARY
+from permafrost.metrics.tasks import LOWER_IS_BETTER, OF_CURVES, PRIMARY
 
-from .intervals import bca_interval, check_method, percentile_interval
+from .intervals import basic_interval, bca_interval, check_method, percentile_interval
 from .predictions import Predictions
 from .resamples import iter_jackknife, iter_resamples
 from .units import find_units
@@ -27,7 +27,8 @@ def bootstrap_scores(
     predictions : of one backbone on a test set; units are its groups where known, else its images.
     seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
     method : ``percentile``, or ``bca`` (an interval per metric that has none falls back to
-        percentile, and its row's ``method`` says so).
+        percentile, and its row's ``method`` says so). Metrics `OF_CURVES` have ``basic`` intervals
+        whatever the method, see `intervals.reflected`.
 
     Returns
     -------
@@ -45,7 +46,9 @@ def bootstrap_scores(
     )
     family = predictions.family(units.index)
     replicates = gather(family, iter_resamples(units.count, resamples, seed))
-    left_out = gather(family, iter_jackknife(units.count)) if method == "bca" else None
+    left_out: dict[str, np.ndarray] = {}
+    if method == "bca":
+        left_out = gather(family, iter_jackknife(units.count), set(values) - OF_CURVES)
     common = {
         "confidence": confidence,
         "resamples": resamples,
@@ -61,8 +64,9 @@ def bootstrap_scores(
             row = _interval(
                 float(np.asarray(value)[pick]),
                 replicates[metric][pick],
-                None if left_out is None else left_out[metric][pick],
+                left_out[metric][pick] if metric in left_out else None,
                 confidence,
+                basic=metric in OF_CURVES,
             )
             row = {"metric": metric, "class": name, **row, **common}
             row["primary"] = metric == PRIMARY[predictions.task]
@@ -99,9 +103,11 @@ def _columns(value, classes):
     return list(enumerate(classes))
 
 
-def _interval(value: float, replicates, left_out, confidence: float) -> dict:
+def _interval(value: float, replicates, left_out, confidence: float, *, basic: bool) -> dict:
     bounds, method = None, "percentile"
-    if left_out is not None:
+    if basic:
+        bounds, method = basic_interval(value, replicates, confidence), "basic"
+    elif left_out is not None:
         bounds, method = bca_interval(value, replicates, left_out, confidence), "bca"
     if bounds is None:
         bounds, method = percentile_interval(replicates, confidence), "percentile"

@@ -1,4 +1,12 @@
-"""Paired comparison of backbones: differences of a metric on the same resamples of one test set."""
+"""Paired comparison of backbones: differences of a metric on the same resamples of one test set.
+
+Of metrics `OF_CURVES` the replicates of a difference are mirrored at it, as they are for the interval
+of one score (`intervals.reflected`): the bias of a difference is the difference of two biases, which
+cancel for backbones that are alike and not otherwise. The p-value counts the mirrored replicates
+beyond 0. That is how often a replicate strays from the difference by more than the difference itself,
+so that it is the test of no difference with the replicates moved to where there is none, and at the
+same time what inverts the interval: p <= 0.05 where the 95 % interval leaves 0 out.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +15,9 @@ import itertools
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.metrics.tasks import PRIMARY, overall_metrics
+from permafrost.metrics.tasks import OF_CURVES, PRIMARY, overall_metrics
 
-from .intervals import check_method, percentile_interval
+from .intervals import check_method, percentile_interval, reflected
 from .p_values import bootstrap_p_value, holm, mcnemar_p_value
 from .predictions import Predictions
 from .resamples import iter_resamples
@@ -44,8 +52,8 @@ def compare(
 
     Raises
     ------
-    PermafrostError : unknown metric; test samples, targets, groups or classes of two backbones
-        that differ (both are named).
+    PermafrostError : unknown metric; test samples, targets, groups, classes or rules of two
+        backbones that differ (both are named).
     """
     check_method("percentile", confidence)
     names = sorted(predictions_by_backbone)
@@ -64,7 +72,12 @@ def compare(
             "metric": metric,
             "backbone_a": names[a],
             "backbone_b": names[b],
-            **_difference(values[a] - values[b], replicates[a] - replicates[b], confidence),
+            **_difference(
+                values[a] - values[b],
+                replicates[a] - replicates[b],
+                confidence,
+                basic=metric in OF_CURVES,
+            ),
             "p_mcnemar": _mcnemar(
                 metric, units, predictions_by_backbone[names[a]], predictions_by_backbone[names[b]]
             ),
@@ -95,7 +108,11 @@ def _evaluate_all(
     return values, [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
-def _difference(difference: float, replicates: np.ndarray, confidence: float) -> dict:
+def _difference(
+    difference: float, replicates: np.ndarray, confidence: float, *, basic: bool
+) -> dict:
+    if basic:
+        replicates = reflected(difference, replicates)
     lower, upper = percentile_interval(replicates, confidence)
     return {
         "difference": difference,
@@ -139,8 +156,10 @@ def _check_same_test_set(name_a: str, a: Predictions, name_b: str, b: Prediction
         problem = f"test samples ({len(different)} are in one only, the first is {different[0]})"
     elif a.dead_classes != b.dead_classes:
         problem = "dead classes"
-    elif not np.array_equal(a.truth, b.truth):
-        differs = (a.truth != b.truth).reshape(len(a), -1).any(axis=1)
+    elif a.rules != b.rules:
+        problem = f"rules ({a.rules} and {b.rules})"
+    elif not np.array_equal(a.truth_keys, b.truth_keys):
+        differs = (a.truth_keys != b.truth_keys).reshape(len(a), -1).any(axis=1)
         problem = f"targets (first for the sample {a.sample_ids[differs][0]})"
     elif not np.array_equal(_names(a.groups), _names(b.groups)):
         problem = "groups"

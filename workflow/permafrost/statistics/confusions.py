@@ -39,6 +39,7 @@ class Confusions:
     dead_classes: tuple[int, ...]
 
     task = "segmentation"
+    rules = ()
 
     def __len__(self) -> int:
         return len(self.sample_ids)
@@ -46,6 +47,10 @@ class Confusions:
     @cached_property
     def truth(self) -> np.ndarray:
         return self.confusion.sum(axis=2)
+
+    @property
+    def truth_keys(self) -> np.ndarray:
+        return self.truth
 
     @cached_property
     def answers(self) -> np.ndarray:

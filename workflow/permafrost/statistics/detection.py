@@ -12,7 +12,7 @@ from permafrost.metrics.detection import Evaluation
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
 
-from .intervals import percentile_interval
+from .intervals import percentile_interval, reflected
 from .p_values import bootstrap_p_value
 from .resamples import draw_resamples
 from .standalone import score_rows
@@ -101,11 +101,8 @@ def detection_rows(
 ) -> list[dict]:
     """Rows as of `standalone.score_rows`, with ``bias``: mean of the replicates minus the value.
 
-    Precision is read from an envelope, which is the higher the fewer different images shape it: the
-    value lies above that of all images there could be, and replicates lie above the value by about
-    as much again. Percentiles of the replicates then miss on one side. ``basic`` intervals reflect
-    the replicates at the value (2 value - replicate), which takes both away. Recall has no such bias.
-    Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), equation 5.6.
+    Precision is biased, and so are its replicates; ``basic`` intervals take both biases away, see
+    `intervals.reflected`. Recall has no such bias.
 
     Parameters
     ----------
@@ -149,7 +146,7 @@ class _Reflected:
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
         """(B,) 2 value - replicate of every figure."""
         drawn = self.scores.replicates(counts)
-        return {name: 2 * self.values[name] - moved for name, moved in drawn.items()}
+        return {name: reflected(self.values[name], moved) for name, moved in drawn.items()}
 
 
 def comparison_rows(
@@ -185,7 +182,7 @@ def comparison_rows(
     for name, value in values.items():
         moved = first[name] - second[name] if first else np.empty(0)
         if method == "basic":
-            moved = 2 * (value - others[name]) - moved
+            moved = reflected(value - others[name], moved)
         lower, upper = percentile_interval(moved, confidence)
         row = {
             "metric": name[0],

@@ -1,7 +1,8 @@
 """Sanity gates: signs that a score should not be believed. They are recorded, never acted upon.
 
 What is true of a test set, ``truth`` below, is (N,) class ids, (N, L) of 0 and 1 for
-``multilabel``, or (N, K) pixels of each class and image for ``segmentation``.
+``multilabel``, (N, K) pixels of each class and image for ``segmentation``, or (N, K) objects of each
+class and image, crowds left out, for ``detection`` and ``point_detection``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from .predictions import Predictions
 
 BELOW_CHANCE = "below_chance"
 ONE_CLASS = "one_class_predictions"
+NO_DETECTIONS = "no_detections"
 MISSING_IN_TEST = "class_missing_in_test"
+# tasks whose truth and answers are counts of each class and image
+_COUNTED = frozenset({"segmentation", "detection", "point_detection"})
+_OBJECTS = _COUNTED - {"segmentation"}
 
 
 def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
@@ -26,8 +31,11 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     micro-AP, the share of positives among all entries (the expected precision of a random order).
     For mean IoU, that of giving every pixel the most frequent class: its share of the pixels,
     divided by the number of classes of the test set. NaN if the test set holds dead classes only.
+    For average precision 0, that of detecting nothing: boxes or points at random hardly ever match.
     """
     check_task(task)
+    if task in _OBJECTS:
+        return 0.0
     truth = np.asarray(truth)
     if task == "segmentation":
         pixels = truth.sum(axis=0)
@@ -58,16 +66,23 @@ def one_class_predictions(truth, answers, task: str) -> list[str]:
     """``one_class_predictions`` if all predictions are the same though the truth is not.
 
     For multi-label arrays, if every image is given the same set of labels; for masks, if every
-    pixel of every image is given the same class.
+    pixel of every image is given the same class; for objects, if all detections have the same class.
     """
+    if task in _OBJECTS and not np.any(answers):
+        return []
     same = [_one_class(values, task) for values in (answers, truth)]
     return [ONE_CLASS] if same == [True, False] else []
+
+
+def no_detections(truth, answers, task: str) -> list[str]:
+    """``no_detections`` if no image of the test set has a detection, though there are objects."""
+    return [NO_DETECTIONS] if task in _OBJECTS and np.any(truth) and not np.any(answers) else []
 
 
 def class_missing_in_test(
     truth, task: str, classes: int, dead_classes: Iterable[int] = ()
 ) -> list[str]:
-    """``class_missing_in_test:c`` for every class id c without a (positive) test sample or pixel.
+    """``class_missing_in_test:c`` for every class id c without a (positive) test sample, pixel or object.
 
     Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
     """
@@ -87,12 +102,13 @@ def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
     return [
         *below_chance(truth, rows, task, dead),
         *one_class_predictions(truth, predictions.answers, task),
+        *no_detections(truth, predictions.answers, task),
         *class_missing_in_test(truth, task, len(predictions.classes), dead),
     ]
 
 
 def _one_class(values, task: str) -> bool:
     values = np.asarray(values)
-    if task == "segmentation":
+    if task in _COUNTED:
         return np.count_nonzero(values.sum(axis=0)) <= 1
     return bool((values == values[:1]).all())

@@ -1,4 +1,4 @@
-"""Intervals from bootstrap replicates: percentile, and bias-corrected and accelerated (BCa)."""
+"""Intervals from bootstrap replicates: percentile, basic, and bias-corrected and accelerated (BCa)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
 
+# those to choose from; what is read from curves always has basic ones
 METHODS = ("percentile", "bca")
 
 
@@ -29,6 +30,24 @@ def percentile_interval(replicates: np.ndarray, confidence: float) -> tuple[floa
     Undefined (NaN) replicates are left out; the caller counts them. NaN, NaN if none is left.
     """
     return _quantiles(replicates, (1 - confidence) / 2, (1 + confidence) / 2)
+
+
+def reflected(value: float, replicates: np.ndarray) -> np.ndarray:
+    """(B,) 2 value - replicate: the replicates mirrored at the value.
+
+    Precision is read from an envelope, which is the higher the fewer different images shape it: the
+    value lies above that of all images there could be, and replicates lie above the value by about
+    as much again. Percentiles of the replicates then miss on one side; those of the mirrored ones,
+    the basic interval, take both away.
+    Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), equation 5.6.
+    """
+    return 2 * value - replicates
+
+
+def basic_interval(value: float, replicates: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Percentiles of the `reflected` replicates of a metric in [0, 1], cut to that range."""
+    lower, upper = percentile_interval(reflected(value, replicates), confidence)
+    return max(lower, 0.0), min(upper, 1.0)
 
 
 def bca_interval(

@@ -31,6 +31,7 @@ class LabelledSamples:
     classes: list[str]
 
     dead_classes = ()
+    rules = ()
     boundary = False
 
     def __len__(self) -> int:
@@ -38,6 +39,10 @@ class LabelledSamples:
 
     @property
     def truth(self) -> np.ndarray:
+        return self.target
+
+    @property
+    def truth_keys(self) -> np.ndarray:
         return self.target
 
     @property

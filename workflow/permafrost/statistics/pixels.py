@@ -38,7 +38,7 @@ class PixelCounts:
         counts = [*class_counts(confusion)]
         if self.boundary:
             counts += [np.asarray(each).T for each in boundaries]
-        self.sums = _sum_by_unit(np.concatenate(counts).astype(np.int64), np.asarray(units))
+        self.sums = sum_by_unit(np.concatenate(counts).astype(np.int64), np.asarray(units))
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
@@ -77,7 +77,7 @@ def weighted_sums(sums: np.ndarray, resamples: Resamples) -> np.ndarray:
     return out
 
 
-def _sum_by_unit(counts: np.ndarray, units: np.ndarray) -> np.ndarray:
+def sum_by_unit(counts: np.ndarray, units: np.ndarray) -> np.ndarray:
     """(S, U) sums of (S, N) counts over the images of each unit; every unit has an image."""
     order = np.argsort(units, kind="stable")
     firsts = np.flatnonzero(np.diff(units[order], prepend=-1))

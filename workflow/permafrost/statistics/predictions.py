@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Protocol
 
 import numpy as np
 
-from .confusions import Confusions
-from .labelled import LabelledSamples
+from permafrost.metrics.tasks import check_task
+
+# a further task is a name in `metrics.tasks` and a line here; none pays for importing another's metrics
+KINDS = {
+    "classification": ".labelled:LabelledSamples",
+    "multilabel": ".labelled:LabelledSamples",
+    "segmentation": ".confusions:Confusions",
+    "detection": ".objects:DetectedObjects",
+    "point_detection": ".objects:DetectedObjects",
+}
 
 
 class Predictions(Protocol):
@@ -19,10 +28,12 @@ class Predictions(Protocol):
     groups : (N,) strings or None, or None as a whole where no group is known.
     task : a name of `metrics.tasks`.
     classes : names of the K classes.
-    truth : (N, …) what is true of each sample, so that two test sets can be told apart: class ids
-        (N,), labels (N, L) of 0 and 1, or pixels of each class (N, K).
+    truth : (N, …) what is true of each sample: class ids (N,), labels (N, L) of 0 and 1, or pixels
+        or objects of each class (N, K).
+    truth_keys : (N, …) what tells two test sets apart: `truth`, or a digest of all there is to it.
     answers : (N, …) what was predicted, in the form of `truth`.
     dead_classes : ids of classes that are scored nowhere.
+    rules : what else decides on the scores and is the dataset's, such as a distance of matching.
     boundary : whether boundaries were counted.
     """
 
@@ -31,11 +42,15 @@ class Predictions(Protocol):
     task: str
     classes: list[str]
     dead_classes: tuple[int, ...]
+    rules: tuple
 
     def __len__(self) -> int: ...
 
     @property
     def truth(self) -> np.ndarray: ...
+
+    @property
+    def truth_keys(self) -> np.ndarray: ...
 
     @property
     def answers(self) -> np.ndarray: ...
@@ -55,7 +70,8 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
 
     Raises
     ------
-    PermafrostError : a column is missing, has the wrong width, or holds a null.
+    PermafrostError : an unknown task; a column is missing, has the wrong width, or holds a null.
     """
-    kind = Confusions if metadata["task"] == "segmentation" else LabelledSamples
-    return kind.from_table(table, metadata)
+    check_task(metadata["task"])
+    module, kind = KINDS[metadata["task"]].split(":")
+    return getattr(import_module(module, __package__), kind).from_table(table, metadata)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.geometries import POINT
 
-from .annotations import POINT
 from .matching import match_shapes
 
 RECALL_GRID = np.linspace(0.0, 1.0, 101)
@@ -40,15 +40,19 @@ class RankedPoints:
 
     def average_precision(self) -> float:
         """101-point interpolated; NaN without a truth, 0 where there are truths but no hit."""
+        return float(np.mean(self.precision()))
+
+    def precision(self) -> np.ndarray:
+        """(101,) the best precision from each recall of `RECALL_GRID` on, 0 at those that are not
+        reached; NaN without a truth."""
         total = len(self.truth_image)
         if not total:
-            return float("nan")
+            return np.full(len(RECALL_GRID), np.nan)
         found = np.cumsum(self.hit)
         precision = found / (np.cumsum(self.counted) + _EPS)
         envelope = np.maximum.accumulate(precision[::-1])[::-1]
         place = np.searchsorted(found / total, RECALL_GRID)
-        reached = place < len(found)
-        return float(np.mean(np.where(reached, np.append(envelope, 0.0)[place], 0.0)))
+        return np.append(envelope, 0.0)[place]
 
 
 def point_average_precision(
@@ -117,7 +121,7 @@ def rank_points(
     images = zip(truths, truth_classes, crowd, detections, detection_classes, scores, strict=True)
     for number, (true, true_class, crowded, found, found_class, score) in enumerate(images):
         crowded, score = np.asarray(crowded, bool), np.asarray(score, np.float64)
-        true_class, found_class = np.asarray(true_class), np.asarray(found_class)
+        true_class, found_class = (np.asarray(ids, np.int64) for ids in (true_class, found_class))
         for label in np.union1d(true_class, found_class).tolist():
             mine, own = true_class == label, found_class == label
             hit, counted = find_points(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.deepforest.reading import AUTO, as_kind, read_annotations
+from permafrost.data.geometries import POINT
 
-from .annotations import POINT, Annotations
 from .matching import check_rule, match_shapes
-from .reading import AUTO, as_kind, read_annotations
 from .result import CrownEvaluation
 from .rules import Rules
 
@@ -35,7 +36,7 @@ def evaluate(
     Parameters
     ----------
     truth, predictions : CSV files in DeepForest's format, data frames, records, or `Annotations`;
-        see `reading.read_annotations`.
+        see `permafrost.data.deepforest.reading.read_annotations`.
     geometry : ``box``, ``polygon``, ``point``; ``auto`` takes what both tables hold.
     matching : ``area`` (default, DeepForest), ``iou`` or ``score``; of points ``distance`` (default,
         DeepForest), ``within`` or ``score``. `matching` tells how they differ.
@@ -46,7 +47,7 @@ def evaluate(
 
     Raises
     ------
-    PermafrostError : see `reading.read_annotations`; predictions on images that the truth does not
+    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; predictions on images that the truth does not
         name; different kinds of shapes; nothing to score.
     """
     rules = Rules(average, without_predictions, without_truth, unlisted)

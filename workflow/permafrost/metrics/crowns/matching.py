@@ -24,8 +24,8 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.geometries import POINT
 
-from .annotations import POINT
 from .overlaps import Pairs, find_pairs
 
 RULES = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .annotations import BOX, POINT
+from permafrost.data.geometries import BOX, POINT
 
 # comparisons of boxes that are made at a time
 _AT_ONCE = 1 << 21

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.windows import Window
 from permafrost.metrics.raster.files import opened
-
-from .windows import Window
 
 
 def image_size(path) -> tuple[int, int]:

@@ -11,9 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.geometries import POINT
 from permafrost.metrics.ratios import divide
 
-from .annotations import POINT, Annotations
 from .rules import Rules
 
 Name = tuple[str, str | None]  # metric, class (None: overall)

@@ -21,11 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.deepforest.annotations import Annotations, concatenate
+from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.windows import clip_boxes
 
-from .annotations import BOX, POINT, POLYGON, Annotations, concatenate
 from .overlaps import Pairs, areas, find_pairs
 from .suppression import DISTANCE, IOU_THRESHOLD, suppress
-from .windows import clip_boxes
 
 BORDERS = ("agree", "none")
 # a prediction this near to an edge of its window is taken for a part
@@ -122,12 +123,9 @@ def _shift(kind: str, shapes, origins: np.ndarray, whole_pixels: bool):
 
 def _resolve_borders(crowns: Annotations, windows, size, threshold: float, touch: float):
     """Drop parts that a whole prediction explains, join parts of one crown; see the module."""
-    bounds = np.hstack([windows[:, :2], windows[:, :2] + windows[:, 2:]])
+    bounds = _bounds(windows)
     _check_overlap(bounds)
-    cut = _touches_inner_edge(crowns, bounds, size, touch)
-    # what sticks out of its window was not seen
-    seen = _clip(crowns.kind, crowns.shape, bounds)
-    same = _same_crowns(crowns.kind, seen, bounds, threshold)
+    cut, same = agreements(crowns, windows, size, threshold=threshold, touch=touch)
     explained = np.zeros(len(crowns), bool)
     explained[same.second[cut[same.second] & ~cut[same.first]]] = True
     loose = cut & ~explained
@@ -135,6 +133,35 @@ def _resolve_borders(crowns: Annotations, windows, size, threshold: float, touch
     group = _components(len(crowns), same.first[links], same.second[links])
     merged, members = _join(crowns, group, ~explained)
     return merged, int(explained.sum()), int((~explained).sum() - members)
+
+
+def agreements(
+    crowns: Annotations, windows: np.ndarray, size, *, threshold: float, touch: float = TOUCH
+) -> tuple[np.ndarray, Pairs]:
+    """Which predictions on one image an edge may cut, and which of two windows are one crown.
+
+    Parameters
+    ----------
+    crowns : boxes or polygons, in pixels of the image.
+    windows : (N, 4) ``x, y, width, height`` of the window of each.
+    size : width and height of the image.
+    threshold, touch : see `stitch`.
+
+    Returns
+    -------
+    cut : (N,) bool.
+    same : pairs that agree where both their windows look, each both ways round, and the IoU there.
+    """
+    bounds = _bounds(windows)
+    # what sticks out of its window was not seen
+    seen = _clip(crowns.kind, crowns.shape, bounds)
+    cut = _touches_inner_edge(crowns, bounds, size, touch)
+    return cut, _same_crowns(crowns.kind, seen, bounds, threshold)
+
+
+def _bounds(windows: np.ndarray) -> np.ndarray:
+    """``x, y, width, height`` as corners."""
+    return np.hstack([windows[:, :2], windows[:, :2] + windows[:, 2:]])
 
 
 def _check_overlap(bounds: np.ndarray) -> None:
@@ -179,7 +206,7 @@ def _same_crowns(kind: str, seen, bounds: np.ndarray, threshold: float) -> Pairs
     own = areas(kind, _clip(kind, seen[pairs.first], bounds[pairs.second]))
     other = areas(kind, _clip(kind, seen[pairs.second], bounds[pairs.first]))
     agreement = pairs.value / (own + other - pairs.value)
-    return pairs.take(agreement > threshold)
+    return replace(pairs, iou=agreement).take(agreement > threshold)
 
 
 def _components(count: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .annotations import POINT
+from permafrost.data.geometries import POINT
+
 from .overlaps import find_pairs
 
 IOU_THRESHOLD = 0.15

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .annotations import BOX, POINT, Annotations
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.geometries import BOX, POINT
+
 from .result import CrownEvaluation
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .annotations import Annotations
-from .columns import read_columns
-from .reading import AUTO, read_annotations
-from .shapes import to_numbers
-from .windows import OVERLAP, SIZE, cut_windows, tile_name
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.deepforest.columns import read_columns
+from permafrost.data.deepforest.reading import AUTO, read_annotations
+from permafrost.data.deepforest.shapes import to_numbers
+from permafrost.data.windows import OVERLAP, SIZE, cut_windows, tile_name
 
 ORIGIN = ("window_xmin", "window_ymin")
 
@@ -45,7 +44,7 @@ def read_tile_predictions(
 
     Parameters
     ----------
-    source, geometry : see `reading.read_annotations`.
+    source, geometry : see `permafrost.data.deepforest.reading.read_annotations`.
     sizes : width and height of every image.
     size, overlap : of the windows, see `windows.cut_windows`.
 

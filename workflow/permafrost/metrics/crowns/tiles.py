@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .annotations import Annotations
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.windows import OVERLAP, SIZE
+
 from .evaluate import evaluate
 from .result import CrownEvaluation
-from .windows import OVERLAP, SIZE, cut_annotations
+from .windows import cut_annotations
 
 
 @dataclass(frozen=True)

@@ -1,69 +1,23 @@
-"""Windows over an image too large to take at once, and the crowns that belong to each.
+"""The crowns that belong to each window of an image too large to take at once.
 
 The rules are those of DeepForest's ``split_raster``.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.deepforest.annotations import Annotations, concatenate
+from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.windows import OVERLAP, SIZE, Window, clip_boxes, cut_windows, tile_name
 
-from .annotations import BOX, POINT, POLYGON, Annotations, concatenate
 from .overlaps import areas
 
-SIZE, OVERLAP = 400, 0.05
 # a crown belongs to a window that shows more than this share of it
 VISIBLE = 0.5
-
-
-@dataclass(frozen=True)
-class Window:
-    """A part of an image, in whole pixels."""
-
-    x: int
-    y: int
-    width: int
-    height: int
-
-    @property
-    def bounds(self) -> tuple[int, int, int, int]:
-        """xmin, ymin, xmax, ymax."""
-        return self.x, self.y, self.x + self.width, self.y + self.height
-
-
-def cut_windows(
-    width: int, height: int, *, size: int = SIZE, overlap: float = OVERLAP
-) -> list[Window]:
-    """Windows that cover an image, column by column from its left edge.
-
-    The step is ``size - floor(size * overlap)``. Where the last window would pass the edge it is
-    moved back, so the last two may share nearly everything: 400 px in windows of 200 with an
-    overlap of 0.05 begin at 0, 190 and 200. An image smaller than `size` is one window.
-
-    Raises
-    ------
-    PermafrostError : a size below 1, an overlap outside [0, 1).
-    """
-    if size < 1 or not 0 <= overlap < 1 or min(width, height) < 1:
-        raise PermafrostError(
-            f"cannot cut {width} x {height} pixels into windows of {size} with an overlap of {overlap}",
-            remedy="give a size of at least 1 pixel and an overlap of at least 0 and below 1",
-        )
-    return [
-        Window(x, y, min(size, width), min(size, height))
-        for x in _offsets(width, min(size, width), overlap)
-        for y in _offsets(height, min(size, height), overlap)
-    ]
-
-
-def _offsets(length: int, size: int, overlap: float) -> list[int]:
-    step = size - math.floor(size * overlap)
-    offsets = list(range(0, length - size + 1, step))
-    return offsets if offsets[-1] == length - size else [*offsets, length - size]
 
 
 def clip_to_window(annotations: Annotations, window: Window) -> tuple[Annotations, np.ndarray]:
@@ -93,18 +47,6 @@ def clip_to_window(annotations: Annotations, window: Window) -> tuple[Annotation
         moved = clipped[kept] - np.tile(origin, 2)
     rows = np.flatnonzero(kept)
     return replace(annotations.take(rows), shape=moved), rows
-
-
-def clip_boxes(boxes: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """(N, 4) boxes cut to (4,) or (N, 4) bounds; without area where they do not meet."""
-    low = np.maximum(boxes[:, :2], bounds[..., :2])
-    high = np.minimum(boxes[:, 2:], bounds[..., 2:])
-    return np.hstack([low, np.maximum(low, high)])
-
-
-def tile_name(image: str, window: Window) -> str:
-    """What a window is called as an image of its own."""
-    return f"{image}#{window.x},{window.y}"
 
 
 def cut_annotations(

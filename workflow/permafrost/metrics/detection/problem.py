@@ -10,6 +10,7 @@ from permafrost.core.errors import PermafrostError
 
 from . import federated
 from .evaluation import Settings
+from .inputs.compressed import taken
 from .inputs.digest import digest
 from .inputs.predictions import read_predictions
 from .inputs.segmentations import ReadMasks, read_masks
@@ -118,7 +119,7 @@ def _detection_masks(truths: Truths, detections: Detections, settings: Settings,
     images = truths.images
     _check_sizes(images, detections, rows)
     read = read_masks(
-        [detections.segmentations[i] for i in rows.tolist()],
+        taken(detections.segmentations, rows),
         images.heights[detections.image[rows]],
         images.widths[detections.image[rows]],
         lambda place: detections.where(rows[place]),

@@ -25,6 +25,11 @@ def spans(starts, lengths) -> np.ndarray:
     return np.arange(offsets[-1]) + np.repeat(np.asarray(starts) - offsets[:-1], lengths)
 
 
+def owners_of(offsets: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Which list each place of the flat array lies in."""
+    return np.searchsorted(offsets, places, side="right") - 1
+
+
 def sum_each(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """(N,) sum of every list; 0 of an empty one."""
     return _reduce_each(np.add, values, offsets, 0)

@@ -182,11 +182,11 @@ class _Lanes:
                 np.cumsum(weights[image[other]] * change[other, None], axis=0, out=moved[1:])
                 seen += moved[np.searchsorted(other, at, side="right")]
             recall = found / total
-            out[0, t] = _mean_precision(found / (seen + _EPS), recall, grid)
+            out[0, t] = mean_precision(found / (seen + _EPS), recall, grid)
             out[1, t] = recall[-1]
 
 
-def _mean_precision(precision: np.ndarray, recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
+def mean_precision(precision: np.ndarray, recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """(B,) mean over the grid of the envelope of (H, B) hits.
 
     A hit of an image that was not drawn has the recall of the one before, so no point of the grid.

@@ -6,8 +6,10 @@ out and counted under what was wrong with it.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from itertools import chain
+from operator import itemgetter
 
 import numpy as np
 
@@ -73,12 +75,22 @@ class Columns:
             row = int(rows[0])
             shown = f" ({key}: {_short(self.entries[row].get(key))})" if key else ""
             raise PermafrostError(f"{problem}{shown}", where=self.where(row), remedy=remedy)
-        self.bad[rows] = True
-        self.dropped[f"{self.section or 'detections'}: {problem}"] += len(rows)
+        self.pass_over(rows, problem)
+
+    def pass_over(self, rows, problem: str) -> None:
+        """Leave rows out, whatever else is wrong with them, and count those newly left out."""
+        rows = np.asarray(rows, np.int64)
+        rows = rows[~self.bad[rows]]
+        if rows.size:
+            self.bad[rows] = True
+            self.dropped[f"{self.section or 'detections'}: {problem}"] += len(rows)
 
     def raw(self, key: str, *, required: bool = True) -> tuple[list, np.ndarray]:
         """Values and whether each is there; null counts as not there."""
-        values = [entry.get(key, _ABSENT) for entry in self.entries]
+        try:
+            values = list(map(itemgetter(key), self.entries))
+        except KeyError:
+            values = [entry.get(key, _ABSENT) for entry in self.entries]
         kinds = set(map(type, values))
         if object not in kinds and type(None) not in kinds:
             return values, np.ones(len(values), bool)
@@ -87,16 +99,20 @@ class Columns:
             self.refuse(np.flatnonzero(~present), f"has no {key}")
         return values, present
 
-    def has(self, key: str) -> bool:
-        """Whether any entry has this key."""
-        return any(key in entry for entry in self.entries)
+    def first(self) -> dict:
+        """The first entry."""
+        return self.entries[0]
+
+    def all_have(self, key: str) -> bool:
+        """Whether every entry has this key."""
+        return all(key in entry for entry in self.entries)
 
     def numbers(self, key: str, *, required: bool = True, missing: float = np.nan) -> np.ndarray:
         """(N,) finite floats."""
         values, present = self.raw(key, required=required)
         if present.all() and set(map(type, values)) <= {int, float}:
             try:
-                out = np.array(values, np.float64)
+                out = np.frombuffer(array("d", values))
             except OverflowError:
                 out = None
             if out is not None:
@@ -128,7 +144,7 @@ class Columns:
         kinds = set(map(type, values))
         if kinds == {int}:
             try:
-                return np.array(values, np.int64)
+                return np.frombuffer(array("q", values), np.int64)
             except OverflowError:
                 pass
         if kinds == {str}:
@@ -183,14 +199,14 @@ class Columns:
         given = values if len(rows) == len(values) else [values[i] for i in rows]
         out = np.full((len(values), length), np.nan)
         if set(map(type, given)) <= {list, tuple} and set(map(len, given)) <= {length}:
-            flat = list(chain.from_iterable(given))
-            if set(map(type, flat)) <= {int, float}:
-                try:
-                    out[rows] = np.array(flat, np.float64).reshape(-1, length)
-                    self._vectors_within(out, present, key)
-                    return out, present
-                except OverflowError:
-                    pass
+            try:
+                numbers = flat_numbers(given)
+            except (OverflowError, TypeError):
+                pass
+            else:
+                out[rows if len(rows) < len(out) else slice(None)] = numbers.reshape(-1, length)
+                self._vectors_within(out, present, key)
+                return out, present
         wrong = []
         for row in rows:
             numbers = _numbers(values[row], length)
@@ -210,6 +226,14 @@ class Columns:
             infinite = present & ~np.isfinite(vectors).all(axis=1)
             self.refuse(np.flatnonzero(infinite), f"{key} is not finite", key=key)
             self.refuse(np.flatnonzero(present & ~fine), f"{key} is gigantic", key=key)
+
+
+def flat_numbers(lists) -> np.ndarray:
+    """All numbers of all lists as float64; TypeError where there is anything else."""
+    # an array of the standard library fills faster from Python's numbers than NumPy's
+    if not set(map(type, chain.from_iterable(lists))) <= {int, float}:
+        raise TypeError("not a number")
+    return np.frombuffer(array("d", chain.from_iterable(lists)))
 
 
 def _number(value) -> float | None:

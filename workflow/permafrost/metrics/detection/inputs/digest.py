@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 
+from .compressed import Compressed
 from .tables import Truths
 
 
@@ -32,7 +33,9 @@ def digest(truths: Truths) -> str:
 
 
 def plain(value):
-    """What JSON has no word for: run lengths as bytes, NumPy's numbers and arrays."""
+    """What JSON has no word for: run lengths as bytes, masks, NumPy's numbers and arrays."""
+    if isinstance(value, Compressed):
+        return list(value)
     if isinstance(value, bytes):
         return value.decode("ascii", "replace")
     if isinstance(value, np.ndarray | np.generic):

@@ -34,29 +34,36 @@ def load(given, what: str) -> tuple[object, str]:
         entry, or a mapping whose values are such frames.
     what : ``truth`` or ``predictions``, the name where there is no file.
     """
-    if isinstance(given, str | os.PathLike):
-        return _read(Path(given)), str(given)
+    if is_path(given):
+        return parse(read_file(given), given), str(given)
     if isinstance(given, Mapping):
         return {key: _entries(value) for key, value in given.items()}, what
     return _entries(given), what
 
 
-def _read(path: Path):
+def is_path(given) -> bool:
+    """Whether a file is meant."""
+    return isinstance(given, str | os.PathLike)
+
+
+def read_file(path: str | os.PathLike) -> bytes:
+    """The content of a file that is not empty."""
     try:
-        content = path.read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
-    if not content.strip():
+    if not content or content.isspace():
         raise PermafrostError(
             "the file is empty", where=path, remedy="write [] where there are no detections"
         )
-    with pause_collector():
-        return _parse(content, path)
+    return content
 
 
-def _parse(content: bytes, path: Path):
+def parse(content: bytes, path: str | os.PathLike):
+    """What JSON says."""
     try:
-        return json.loads(content)
+        with pause_collector():
+            return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise PermafrostError(
             f"not a JSON file ({first_line(error)})", where=path, remedy="write the file again"

@@ -7,8 +7,10 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from .columns import Columns
+from .compressed import compacted
 from .looks import corners_warning
-from .parsing import load
+from .parsing import is_path, load, parse, read_file
+from .plain import plain_columns
 from .tables import Detections, Images, Notes, Truths, positions_of, rows_of
 
 DETECTION_AREAS = ("auto", "bbox", "mask")
@@ -39,14 +41,7 @@ def read_predictions(
     ------
     PermafrostError : a wrong entry, by name.
     """
-    data, source = load(given, "predictions")
-    if isinstance(data, dict):
-        raise PermafrostError(
-            "predictions must be a list with an object per detection, not an object",
-            where=source,
-            remedy="pass the list of detections (COCO's results format)",
-        )
-    columns = Columns(data, source, "", drop=drop)
+    columns = _columns(given, drop)
     image = positions_of(truths.images.ids, columns.identities("image_id"))
     columns.refuse(
         np.flatnonzero(image < 0),
@@ -54,11 +49,11 @@ def read_predictions(
         key="image_id",
         remedy="evaluate against the ground truth that holds this image",
     )
-    category, elsewhere = _category(columns, truths, strict, use_categories)
+    category = _category(columns, truths, strict, use_categories)
     scores = columns.numbers("score")
     geometry = _geometry(columns, iou_type, strict, detection_area, joints)
     detections = Detections(
-        source=source,
+        source=columns.source,
         entries=np.arange(len(columns)),
         ids=_ids(columns, strict),
         image=image,
@@ -67,34 +62,51 @@ def read_predictions(
         **geometry,
         notes=Notes(),
     )
-    keep = ~(columns.bad | elsewhere)
+    keep = ~columns.bad
     detections = detections if keep.all() else rows_of(detections, keep)
     detections.notes.dropped.update(columns.dropped)
     detections.notes.warnings.extend(_looks(detections, truths.images))
     return detections
 
 
+def _columns(given, drop: bool) -> Columns:
+    if is_path(given):
+        content = read_file(given)
+        plain = plain_columns(content, str(given), drop=drop)
+        if plain is not None:
+            return plain
+        data, source = parse(content, given), str(given)
+    else:
+        data, source = load(given, "predictions")
+    if isinstance(data, dict):
+        raise PermafrostError(
+            "predictions must be a list with an object per detection, not an object",
+            where=source,
+            remedy="pass the list of detections (COCO's results format)",
+        )
+    return Columns(data, source, "", drop=drop)
+
+
 def _looks(detections: Detections, images: Images) -> list[str]:
     return corners_warning(detections.boxes, detections.image, images, detections.source)
 
 
-def _category(columns, truths, strict, use_categories) -> tuple[np.ndarray, np.ndarray]:
-    nowhere = np.zeros(len(columns), bool)
+def _category(columns, truths, strict, use_categories) -> np.ndarray:
     if not (len(truths.categories) or use_categories or strict):
-        return np.zeros(len(columns), np.int64), nowhere
+        return np.zeros(len(columns), np.int64)
     category = positions_of(truths.categories.ids, columns.identities("category_id"))
-    unknown, problem = category < 0, "category_id is not among the categories of the truth"
-    if not strict:
-        columns.refuse(np.flatnonzero(unknown), problem, key="category_id")
-        return category, nowhere
-    if unknown.any():
-        columns.dropped[f"detections: {problem}"] += int(np.count_nonzero(unknown & ~columns.bad))
-    return category, unknown
+    unknown = np.flatnonzero(category < 0)
+    problem = "category_id is not among the categories of the truth"
+    if strict:
+        columns.pass_over(unknown, problem)
+    else:
+        columns.refuse(unknown, problem, key="category_id")
+    return category
 
 
 def _ids(columns: Columns, strict: bool) -> np.ndarray:
     """1, 2, … in file order, as pycocotools numbers them; given ids where all have one."""
-    if strict or not len(columns) or not all("id" in entry for entry in columns.entries):
+    if strict or not len(columns) or not columns.all_have("id"):
         return np.arange(1, len(columns) + 1)
     ids = columns.identities("id")
     columns.unique(ids, "id")
@@ -133,14 +145,14 @@ def _geometry(
         columns.refuse(np.flatnonzero(~has_box & ~has_mask), "has no bbox")
     by_mask = _area_by_mask(columns, branch, detection_area, has_box, has_mask)
     if masks or (by_mask | ~has_box).any():
-        out["segmentations"] = list(segmentations)
+        out["segmentations"] = compacted(segmentations)
     areas = np.where(by_mask, np.nan, boxes[:, 2] * boxes[:, 3])
     return {"boxes": boxes, "areas": areas, **out}
 
 
 def _branch(columns: Columns) -> str:
     """What the first entry says that the file holds; the order is pycocotools'."""
-    first = columns.entries[0] if len(columns) else {"bbox": [0]}
+    first = columns.first() if len(columns) else {"bbox": [0]}
     if first.get("bbox"):
         return "bbox"
     for key in ("segmentation", "keypoints"):
@@ -180,6 +192,8 @@ def _box_of_keypoints(boxes: np.ndarray, rows: np.ndarray, keypoints: np.ndarray
 
 def _rectangles(segmentations: list, has_mask: np.ndarray, boxes: np.ndarray) -> list:
     """Missing masks as the polygon of the box, which is what pycocotools scores."""
+    if has_mask.all():
+        return segmentations
     out = list(segmentations)
     for row in np.flatnonzero(~has_mask):
         x, y, width, height = boxes[row].tolist()

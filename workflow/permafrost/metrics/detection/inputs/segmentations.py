@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from ..masks.codec import NEGATIVE, TOTAL, decode
 from ..masks.polygons import COORDINATE_LIMIT, rasterise
 from ..masks.runs import Masks, masks_of_runs
 from ..ragged import offsets_of
+from .compressed import Compressed, are_pairs
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class ReadMasks:
 
 
 def read_masks(
-    segmentations: list,
+    segmentations: list | Compressed,
     heights: np.ndarray,
     widths: np.ndarray,
     where: Callable[[int], str],
@@ -52,7 +54,7 @@ def read_masks(
 
     Parameters
     ----------
-    segmentations : lists of polygons [x0, y0, x1, y1, …], or {"size": [h, w], "counts": …} with the
+    segmentations : a list or `Compressed` of lists of polygons [x0, y0, x1, y1, …], or {"size": [h, w], "counts": …} with the
         run lengths as a list or as COCO's compressed string.
     heights, widths : (N,) sizes of the images.
     where : names an entry.
@@ -105,6 +107,10 @@ class _Reader:
             self.dropped[f"segmentation: {problem}"] += 1
 
     def _sorted_by_kind(self) -> tuple[list, list, list]:
+        if isinstance(self.given, Compressed):
+            rows = np.arange(len(self.given))
+            self._check_sizes(rows, self.given.sizes)
+            return rows[~self.bad].tolist(), [], []
         strings, lists, polygons, sized = [], [], [], []
         for row, given in enumerate(self.given):
             kind = type(given)
@@ -136,7 +142,10 @@ class _Reader:
             sizes = [
                 [min(max(int(n), -1), 1 << 32) for n in self.given[row]["size"]] for row in rows
             ]
-        rows, given = np.array(rows, np.int64), np.array(sizes, np.int64).reshape(-1, 2)
+        self._check_sizes(np.array(rows, np.int64), np.array(sizes, np.int64).reshape(-1, 2))
+
+    def _check_sizes(self, rows: np.ndarray, given: np.ndarray) -> None:
+        """Refuse sizes that no image has, or that the image of the entry has not."""
         wrong = (given < 1).any(axis=1) | (given.astype(np.float64).prod(axis=1) >= 1 << 32)
         for row in rows[wrong]:
             self.refuse(row, "size is no size of an image")
@@ -156,13 +165,11 @@ class _Reader:
             )
 
     def _strings(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
-        texts = []
-        for row in rows:
-            text = self.given[row]["counts"]
-            if type(text) is str:
-                # what is no ASCII is no digit either; the decoder names it
-                text = text.encode("utf-8", "surrogatepass")
-            texts.append(text)
+        if isinstance(self.given, Compressed):
+            counts = self.given.counts
+            texts = counts if len(rows) == len(counts) else [counts[row] for row in rows]
+        else:
+            texts = [self.given[row]["counts"] for row in rows]
         at = np.array(rows, np.int64)
         masks, measures, problems = decode(
             texts, self.heights[at], self.widths[at], self._kept(at), self.measured[at]
@@ -190,19 +197,24 @@ class _Reader:
         return at, self._measured(at, masks)
 
     def _polygons(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
-        checked = []
-        for row in rows:
-            problem = _polygon_problem(self.given[row], self.strict)
-            if problem:
-                self.refuse(row, problem)
-            checked.append([] if problem else _as_drawn(self.given[row]))
-        sizes = np.array([len(p) // 2 for p in chain.from_iterable(checked)], np.int64)
-        flat = np.array(list(chain.from_iterable(chain.from_iterable(checked))), np.float64)
-        owners = np.repeat(np.arange(len(rows)), [len(polygons) for polygons in checked])
+        given = [self.given[row] for row in rows]
+        if not _plain_polygons(given):
+            given = [self._polygon(row) for row in rows]
+        polygons = list(chain.from_iterable(given))
+        sizes = np.array(list(map(len, polygons)), np.int64) // 2
+        flat = _coordinates(polygons)
+        owners = np.repeat(np.arange(len(rows)), list(map(len, given)))
         sizes, flat, owners = self._finite(rows, sizes, flat.reshape(-1, 2), owners)
         at = np.array(rows, np.int64)
         masks = rasterise(flat, sizes, owners, self.heights[at], self.widths[at])
         return at, self._measured(at, masks)
+
+    def _polygon(self, row: int) -> list:
+        """The polygons of an entry, checked; none where they are wrong."""
+        problem = _polygon_problem(self.given[row], self.strict)
+        if problem:
+            self.refuse(row, problem)
+        return [] if problem else _as_drawn(self.given[row])
 
     def _finite(self, rows, sizes, points, owners):
         """Without the polygons of entries that have a coordinate that cannot be drawn."""
@@ -242,9 +254,7 @@ def _plain_sizes(sizes: list) -> bool:
     """Whether all are lists of two integers that NumPy can hold; the usual case, quickly told."""
     flat = chain.from_iterable
     return (
-        set(map(type, sizes)) <= {list, tuple}
-        and set(map(len, sizes)) <= {2}
-        and set(map(type, flat(sizes))) <= {int}
+        are_pairs(sizes)
         and max(flat(sizes), default=0) <= 1 << 32
         and min(flat(sizes), default=0) >= -1
     )
@@ -267,6 +277,28 @@ def _run_problem(runs, pixels: int) -> str | None:
     if len(runs) and min(runs) < 0:
         return NEGATIVE
     return None if sum(map(int, runs)) == pixels else TOTAL
+
+
+def _plain_polygons(given: list) -> bool:
+    """Whether all are polygons of three points or more; the usual case, quickly told."""
+    polygons = list(chain.from_iterable(given))
+    lengths = set(map(len, polygons)) if set(map(type, polygons)) <= {list, tuple} else {0}
+    return (
+        min(map(len, given), default=1) > 0
+        and min(lengths, default=6) >= 6
+        and not any(length & 1 for length in lengths)
+        and set(map(type, chain.from_iterable(polygons))) <= {int, float}
+    )
+
+
+def _coordinates(polygons: list) -> np.ndarray:
+    """All numbers, cut at the limit where an integer is beyond all floats."""
+    try:
+        return np.frombuffer(array("d", chain.from_iterable(polygons)))
+    except OverflowError:
+        limit = int(COORDINATE_LIMIT) + 1
+        flat = chain.from_iterable(polygons)
+        return np.array([min(max(n, -limit), limit) for n in flat], np.float64)
 
 
 def _polygon_problem(polygons, strict: bool) -> str | None:

@@ -8,6 +8,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .compressed import Compressed, taken
+
 
 @dataclass(frozen=True)
 class Images:
@@ -73,8 +75,22 @@ class Whole:
     elsewhere: int = 0
 
 
+class Named:
+    """A table that names its rows for messages."""
+
+    source: str
+    entries: np.ndarray
+    # what a file calls its list; "" where the file is the list
+    section = ""
+
+    def where(self, row: int) -> str:
+        """The entry of the file behind a row, as `Columns.where` names it."""
+        number = f" (id {self.ids[row]})" if self.section else ""
+        return f"{self.source}: {self.section}[{self.entries[row]}]{number}"
+
+
 @dataclass(frozen=True)
-class Truths:
+class Truths(Named):
     """N annotated objects, in file order.
 
     Attributes
@@ -103,20 +119,18 @@ class Truths:
     areas: np.ndarray
     crowd: np.ndarray
     ignored: np.ndarray
-    segmentations: list | None = None
+    segmentations: list | Compressed | None = None
     keypoints: np.ndarray | None = None
     notes: Notes = field(default_factory=Notes)
+
+    section = "annotations"
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def where(self, row: int) -> str:
-        """The entry of the file behind a row, for messages."""
-        return f"{self.source}: annotations[{self.entries[row]}] (id {self.ids[row]})"
-
 
 @dataclass(frozen=True)
-class Detections:
+class Detections(Named):
     """N detections, in file order; columns as in `Truths`.
 
     Attributes
@@ -134,16 +148,12 @@ class Detections:
     scores: np.ndarray
     boxes: np.ndarray
     areas: np.ndarray
-    segmentations: list | None = None
+    segmentations: list | Compressed | None = None
     keypoints: np.ndarray | None = None
     notes: Notes = field(default_factory=Notes)
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def where(self, row: int) -> str:
-        """The entry of the file behind a row, for messages."""
-        return f"{self.source}: [{self.entries[row]}]"
 
 
 def rows_of(table, keep: np.ndarray):
@@ -155,7 +165,7 @@ def rows_of(table, keep: np.ndarray):
         if isinstance(value, np.ndarray):
             changed[item.name] = value[keep]
         elif item.name == "segmentations" and value is not None:
-            changed[item.name] = [value[i] for i in positions.tolist()]
+            changed[item.name] = taken(value, positions)
     return replace(table, **changed)
 
 

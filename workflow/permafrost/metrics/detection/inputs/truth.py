@@ -7,6 +7,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from .columns import Columns
+from .compressed import compacted
 from .looks import corners_warning
 from .parsing import load
 from .tables import Categories, Images, Notes, Truths, positions_of, rows_of
@@ -138,7 +139,7 @@ def _annotations(
         category = positions_of(categories.ids, columns.identities("category_id"))
     else:
         category = np.zeros(len(columns), np.int64)
-    elsewhere = _unknown(columns, image, category, strict)
+    _check_known(columns, image, category, strict)
     boxes, _ = columns.vectors("bbox", 4, required=iou_type == "bbox")
     columns.refuse(
         np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
@@ -149,7 +150,7 @@ def _annotations(
     ignored = base_ignore(columns.flags("ignore"), crowd, iou_type, strict, lvis)
     segmentations = keypoints = None
     if iou_type in ("segm", "boundary"):
-        segmentations, _ = columns.raw("segmentation")
+        segmentations = compacted(columns.raw("segmentation")[0])
     if iou_type == "keypoints":
         keypoints, ignored = _keypoints(columns, boxes, ignored, joints)
     if lvis:
@@ -170,7 +171,7 @@ def _annotations(
         keypoints=keypoints,
         notes=Notes(),
     )
-    keep = ~(columns.bad | elsewhere)
+    keep = ~columns.bad
     return truths if keep.all() else rows_of(truths, keep)
 
 
@@ -187,22 +188,17 @@ def base_ignore(flags, crowd, iou_type: str, strict: bool, lvis: bool) -> np.nda
     return np.where(flags >= 0, flags == 1, crowd)
 
 
-def _unknown(columns: Columns, image, category, strict: bool) -> np.ndarray:
+def _check_known(columns: Columns, image, category, strict: bool) -> None:
     """Rows that belong to no image or no category: the peers pass over them, we refuse them."""
     unknown = (
         (image < 0, "image_id is not among the images", "image_id"),
         (category < 0, "category_id is not among the categories", "category_id"),
     )
-    elsewhere = np.zeros(len(columns), bool)
     for rows, problem, key in unknown:
         if strict:
-            fresh = int(np.count_nonzero(rows & ~elsewhere & ~columns.bad))
-            if fresh:
-                columns.dropped[f"{columns.section or 'detections'}: {problem}"] += fresh
-            elsewhere |= rows
+            columns.pass_over(np.flatnonzero(rows), problem)
         else:
             columns.refuse(np.flatnonzero(rows), problem, key=key)
-    return elsewhere
 
 
 def _keypoints(columns: Columns, boxes, ignored, joints: int) -> tuple[np.ndarray, np.ndarray]:

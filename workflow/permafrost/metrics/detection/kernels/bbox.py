@@ -23,6 +23,10 @@ class BoxOverlap:
         """The exact value is as cheap as any bound."""
         return None
 
+    def extents(self) -> tuple[np.ndarray, np.ndarray]:
+        """The boxes."""
+        return self.detections, self.truths
+
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
         """(P,) IoU; 0 where boxes only touch."""
         return box_overlap(self.detections[detections], self.truths[truths], self.crowd[truths])

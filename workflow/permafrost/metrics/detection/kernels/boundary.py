@@ -6,11 +6,7 @@ import numpy as np
 
 from ..masks.packed import bands, overlaps
 from ..masks.runs import Masks
-from ..ragged import in_blocks
-from .segm import MaskOverlap
-
-# words of packed masks held at once
-_BLOCK = 1 << 16
+from .segm import MaskOverlap, packed_blocks
 
 
 class BoundaryOverlap:
@@ -32,6 +28,10 @@ class BoundaryOverlap:
         """(P,) the bound of the mask IoU."""
         return self.masks.bound(detections, truths)
 
+    def extents(self) -> tuple[np.ndarray, np.ndarray]:
+        """The boxes around the masks."""
+        return self.masks.extents()
+
     def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
         """(P,) boundary IoU."""
         out = self.masks.exact(detections, truths)
@@ -43,11 +43,9 @@ class BoundaryOverlap:
 
     def _bands(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         out = np.zeros(len(rows))
-        for block in in_blocks(self.masks.sizes[rows] + 1, _BLOCK):
-            some, row = np.unique(rows[block], return_inverse=True)
-            few, other = np.unique(others[block], return_inverse=True)
-            mine = self._outlined(self.masks.detections.take(some))
-            theirs = self._outlined(self.masks.truths.take(few))
+        masks = self.masks.detections, self.masks.truths
+        for block, some, few, row, other in packed_blocks(*masks, rows, others):
+            mine, theirs = self._outlined(some), self._outlined(few)
             shared = overlaps(mine, theirs, row, other)
             out[block] = MaskOverlap.ratio(
                 shared, mine.counts()[row], theirs.counts()[other], np.zeros(len(shared), bool)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ragged import in_blocks, offsets_of, places_within, spans, sum_each
-from .runs import Masks, split_pixels
+from .pieces import column_pieces
+from .runs import Masks
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 # words compared together
@@ -57,7 +58,7 @@ def pack(masks: Masks) -> Packed:
     left, columns, top, height = _frames(masks)
     offsets = offsets_of(columns * height)
     packed = Packed(np.zeros(offsets[-1], np.uint64), offsets, left, columns, top, height)
-    _fill(packed, *_column_pieces(masks))
+    _fill(packed, *column_pieces(masks))
     return packed
 
 
@@ -66,7 +67,7 @@ def pack_shrunk(masks: Masks, margins: np.ndarray) -> Packed:
     left, columns, top, height = _frames(masks)
     offsets = offsets_of(columns * height)
     packed = Packed(np.zeros(offsets[-1], np.uint64), offsets, left, columns, top, height)
-    owner, column, low, high = _column_pieces(masks)
+    owner, column, low, high = column_pieces(masks)
     low, high = low + margins[owner], high - margins[owner]
     rest = high > low
     _fill(packed, owner[rest], column[rest], low[rest], high[rest])
@@ -80,24 +81,6 @@ def _frames(masks: Masks):
     top = boxes[:, 1] >> 6
     height = np.where(full, ((boxes[:, 1] + boxes[:, 3] - 1) >> 6) - top + 1, 0)
     return boxes[:, 0], boxes[:, 2], top, height
-
-
-def _column_pieces(masks: Masks):
-    """Stretches cut at the ends of columns: mask, column, first row, row after the last."""
-    owner = np.repeat(np.arange(len(masks)), np.diff(masks.offsets))
-    lengths = np.diff(masks.offsets)
-    first, low = split_pixels(masks.starts, masks.heights, lengths)
-    last, high = split_pixels(masks.stops - 1, masks.heights, lengths)
-    high = high + 1
-    pieces = last - first + 1
-    if (pieces > 1).any():
-        height = masks.heights[owner]
-        which = np.repeat(np.arange(len(owner)), pieces)
-        step = places_within(pieces)
-        low = np.where(step == 0, low[which], 0)
-        high = np.where(step == pieces[which] - 1, high[which], height[which])
-        first, owner = first[which] + step, owner[which]
-    return owner, first, low, high
 
 
 def _fill(packed: Packed, owner, column, low, high) -> None:

@@ -2,15 +2,18 @@
 
 pycocotools magnifies a polygon five times, walks every edge step by step, and keeps the steps that
 cross the middle of a pixel column; the parity of these crossings down the columns is the mask. Only
-the crossings matter, so here they are computed directly: per edge and column, one.
+the crossings matter, so here they are computed directly: per edge and column, one. They need no
+sorting where a column has two, as most have.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ..ragged import in_blocks, offsets_of, spans
-from .runs import Masks
+from ..ragged import in_blocks, max_each, min_each, offsets_of, owners_of, spans, sum_each
+from .runs import Masks, in_fewest
 
 _SCALE = 5
 # crossings drawn together: small enough for the cache
@@ -36,75 +39,145 @@ def rasterise(points, sizes, owners, heights, widths) -> Masks:
     if not len(heights):
         return Masks.empty(heights, widths)
     offsets = offsets_of(sizes)
-    per_mask = np.bincount(owners, minlength=len(heights))
-    mask_first = offsets_of(per_mask)
-    corners = np.diff(offsets[mask_first])
-    parts = []
-    # an edge crosses some tens of columns
-    for block in in_blocks(corners * 16 + 1, _BLOCK):
-        polygons = slice(mask_first[block.start], mask_first[block.stop])
-        parts.append(
-            _draw(
-                points[offsets[polygons.start] : offsets[polygons.stop]],
-                sizes[polygons],
+    following = _following(offsets)
+    # of an edge, the columns it may cross; every column takes two crossings
+    across = np.abs(points[:, 0] - points[following, 0])
+    across = np.minimum(across, np.repeat(widths[owners], sizes)).astype(np.int64) + 2
+    mask_first = offsets_of(np.bincount(owners, minlength=len(heights)))
+    crossings = sum_each(sum_each(across, offsets), mask_first)
+
+    def parts():
+        for block in in_blocks(crossings + 1, _BLOCK):
+            polygons = slice(mask_first[block.start], mask_first[block.stop])
+            corners = slice(offsets[polygons.start], offsets[polygons.stop])
+            yield _draw(
+                points[corners],
+                following[corners] - corners.start,
+                offsets[polygons.start : polygons.stop + 1] - corners.start,
                 owners[polygons] - block.start,
                 heights[block],
                 widths[block],
             )
-        )
-    return Masks.joined(parts)
+
+    return Masks.gathered(parts(), heights, widths, int(crossings.sum()) // 2 + 1)
 
 
-def _draw(points, sizes, owners, heights, widths) -> Masks:
+def _following(offsets: np.ndarray) -> np.ndarray:
+    """The corner after each corner of closed polygons."""
+    following = np.arange(1, offsets[-1] + 1)
+    filled = offsets[1:] > offsets[:-1]
+    following[offsets[1:][filled] - 1] = offsets[:-1][filled]
+    return following
+
+
+def _draw(points, following, offsets, owners, heights, widths) -> Masks:
+    sizes = np.diff(offsets)
     # a cast to int drops the fraction, towards zero, as in C
     corners = (_SCALE * points + 0.5).astype(np.int64)
-    offsets = offsets_of(sizes)
-    following = np.arange(1, len(corners) + 1)
-    filled = sizes > 0
-    following[offsets[1:][filled] - 1] = offsets[:-1][filled]
+    edges = _Edges.of(corners, corners[following], np.repeat(widths[owners], sizes))
+    columns = _Columns.of(edges, offsets)
     polygon = np.repeat(np.arange(len(sizes)), sizes)
-    edge, column, row = _crossings(
-        corners[:, 0],
-        corners[:, 1],
-        corners[following, 0],
-        corners[following, 1],
-        widths[owners[polygon]],
-    )
-    polygon = polygon[edge]
+    cell, row = edges.crossings(columns.offsets[polygon] - columns.left[polygon])
+    # the height of a crossing brought back to pixels: (row + 0.5) / 5 - 0.5, rounded up
+    y = (row + _SCALE // 2) // _SCALE
+    low, high, cell = _stretches(cell, y, int(columns.offsets[-1]))
+    polygon = owners_of(columns.offsets, cell)
     height = heights[owners[polygon]]
-    # the height of the crossing, brought back to pixels
-    y = np.ceil(np.clip((row + 0.5) / _SCALE - 0.5, 0, height)).astype(np.int64)
-    position = column * height + y
-    starts, stops, polygon = _parity(polygon, position, (heights * widths)[owners])
+    before = (cell - columns.offsets[polygon] + columns.left[polygon]) * height
     return _united(
-        starts, stops, owners[polygon], np.bincount(owners, minlength=len(heights)), heights, widths
+        before + np.clip(low, 0, height),
+        before + np.clip(high, 0, height),
+        polygon,
+        owners,
+        heights,
+        widths,
     )
 
 
-def _crossings(xs, ys, xe, ye, widths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edge, pixel column and (magnified) row of every crossing of the middle of a column.
+@dataclass(frozen=True)
+class _Edges:
+    """Edges between magnified corners, from left to right or, where steeper, from the top down.
 
-    The middle of column n lies between the magnified columns 5 n + 2 and 5 n + 3.
+    The middle of pixel column n lies between the magnified columns 5 n + 2 and 5 n + 3; `first` and
+    `counts` say which middles inside the image an edge crosses.
     """
-    dx, dy = np.abs(xe - xs), np.abs(ys - ye)
-    flat = dx >= dy
-    flip = np.where(flat, xs > xe, ys > ye)
-    xs, xe = np.where(flip, xe, xs), np.where(flip, xs, xe)
-    ys, ye = np.where(flip, ye, ys), np.where(flip, ys, ye)
-    low, high = np.minimum(xs, xe), np.maximum(xs, xe)
-    first = np.maximum(-((2 - low) // _SCALE), 0)  # smallest n with 5 n + 2 >= low
-    last = np.minimum((high - 3) // _SCALE, widths - 1)
-    count = np.maximum(last - first + 1, 0)
-    edge = np.repeat(np.arange(len(xs)), count)
-    column = spans(first, count)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = np.where(flat, (ye - ys) / dx, (xe - xs) / dy)
-    row = np.empty(len(edge), np.int64)
-    for rows, crossing in ((flat, _rows_of_flat), (~flat, _rows_of_steep)):
-        at = np.flatnonzero(rows[edge])
-        e = edge[at]
-        row[at] = crossing(xs[e], ys[e], slope[e], _SCALE * column[at] + 2)
-    return edge, column, row
+
+    x: np.ndarray
+    y: np.ndarray
+    slope: np.ndarray
+    flat: np.ndarray
+    first: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, begin: np.ndarray, end: np.ndarray, widths: np.ndarray) -> _Edges:
+        """From (E, 2) corners."""
+        (xs, ys), (xe, ye) = begin.T, end.T
+        dx, dy = np.abs(xe - xs), np.abs(ys - ye)
+        flat = dx >= dy
+        flip = np.where(flat, xs > xe, ys > ye)
+        xs, xe = np.where(flip, xe, xs), np.where(flip, xs, xe)
+        ys, ye = np.where(flip, ye, ys), np.where(flip, ys, ye)
+        low, high = np.minimum(xs, xe), np.maximum(xs, xe)
+        first = np.maximum(-((2 - low) // _SCALE), 0)  # smallest n with 5 n + 2 >= low
+        last = np.minimum((high - 3) // _SCALE, widths - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.where(flat, (ye - ys) / dx, (xe - xs) / dy)
+        return cls(xs, ys, slope, flat, first, np.maximum(last - first + 1, 0))
+
+    def crossings(self, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pixel column plus (E,) `shift`, and magnified row, of every crossing, in any order."""
+        columns, rows = [], []
+        for which, crossing in ((self.flat, _rows_of_flat), (~self.flat, _rows_of_steep)):
+            at = np.flatnonzero(which & (self.counts > 0))
+            counts, first = self.counts[at], self.first[at]
+            x, y, slope, base = (
+                np.repeat(values[at], counts) for values in (self.x, self.y, self.slope, shift)
+            )
+            column = spans(first, counts)
+            columns.append(column + base)
+            rows.append(crossing(x, y, slope, _SCALE * column + 2))
+        return np.concatenate(columns), np.concatenate(rows)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The pixel columns from the first to the last that a polygon crosses; `offsets` into all."""
+
+    left: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, edges: _Edges, offsets: np.ndarray) -> _Columns:
+        """From the edges of polygons that start at `offsets`."""
+        crossed = edges.counts > 0
+        far = np.iinfo(np.int64).max
+        left = min_each(np.where(crossed, edges.first, far), offsets, far)
+        right = max_each(np.where(crossed, edges.first + edges.counts, 0), offsets, 0)
+        some = right > 0
+        return cls(np.where(some, left, 0), offsets_of(np.where(some, right - left, 0)))
+
+
+def _stretches(cell, y, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Beginning, end and cell of the stretches between the crossings of each cell, ascending.
+
+    A cell is a column of a polygon. As polygons are closed, the crossings of a column are even in
+    number, nearly always two; a stretch may be empty.
+    """
+    count = np.bincount(cell, minlength=cells)
+    one, other = np.empty(cells, np.int64), np.empty(cells, np.int64)
+    # of several assignments the last one stays: the last and the first crossing of each cell
+    one[cell], other[cell[::-1]] = y, y[::-1]
+    usual = np.flatnonzero(count == 2)
+    low, high = np.minimum(one[usual], other[usual]), np.maximum(one[usual], other[usual])
+    rest = np.flatnonzero(count[cell] > 2)
+    if not rest.size:
+        return low, high, usual
+    rest = rest[np.lexsort((y[rest], cell[rest]))]
+    low, high = np.concatenate([low, y[rest[::2]]]), np.concatenate([high, y[rest[1::2]]])
+    every = np.concatenate([usual, cell[rest[::2]]])
+    order = np.argsort(every, kind="stable")
+    return low[order], high[order], every[order]
 
 
 def _rows_of_flat(xs, ys, slope, target) -> np.ndarray:
@@ -130,31 +203,10 @@ def _rows_of_steep(xs, ys, slope, target) -> np.ndarray:
     return ys + step - 1
 
 
-def _parity(polygon, position, pixels):
-    """Stretches of every polygon from its crossings, which switch between ground and figure."""
-    keys = np.sort((polygon << 33) | position)
-    # crossings at one place cancel out in pairs
-    fresh = np.ones(len(keys), bool)
-    fresh[1:] = keys[1:] != keys[:-1]
-    begin = np.flatnonzero(fresh)
-    odd = np.diff(np.append(begin, len(keys))) & 1 == 1
-    keys = keys[begin[odd]]
-    owner, position = keys >> 33, keys & ((1 << 33) - 1)
-    inside = position < pixels[owner]
-    owner, position = owner[inside], position[inside]
-    # an open stretch ends with the image
-    count = np.bincount(owner, minlength=len(pixels))
-    open_ones = np.flatnonzero(count & 1)
-    if open_ones.size:
-        at = np.cumsum(count)[open_ones]
-        position = np.insert(position, at, pixels[open_ones])
-        owner = np.insert(owner, at, open_ones)
-    return position[::2], position[1::2], owner[::2]
-
-
-def _united(starts, stops, owner, polygons, heights, widths) -> Masks:
+def _united(starts, stops, polygon, owners, heights, widths) -> Masks:
     """Masks from the stretches of their polygons, ascending within each polygon."""
-    several = polygons[owner] > 1
+    owner = owners[polygon]
+    several = (np.bincount(owners, minlength=len(heights)) > 1)[owner]
     if several.any():
         merged = _merge(starts[several], stops[several], owner[several])
         starts = np.concatenate([starts[~several], merged[0]])
@@ -163,7 +215,7 @@ def _united(starts, stops, owner, polygons, heights, widths) -> Masks:
         order = np.argsort(owner, kind="stable")
         starts, stops, owner = starts[order], stops[order], owner[order]
     lengths = np.bincount(owner, minlength=len(heights))
-    return Masks(offsets_of(lengths), starts, stops, heights, widths)
+    return in_fewest(offsets_of(lengths), starts, stops, heights, widths)
 
 
 def _merge(starts, stops, owner):

@@ -5,11 +5,12 @@ Pixels are numbered down the columns: pixel (row y, column x) of an image of hei
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..ragged import in_blocks, max_each, min_each, offsets_of, places_within, spans, sum_each
+from ..ragged import in_blocks, max_each, min_each, offsets_of, spans, sum_each
 
 # stretches measured together: small enough for the cache
 _BLOCK = 1 << 16
@@ -55,6 +56,27 @@ class Masks:
             ),
         )
 
+    @classmethod
+    def gathered(cls, parts: Iterable[Masks], heights, widths, most: int) -> Masks:
+        """The same of parts that are made one by one, and are copied as they come.
+
+        Parameters
+        ----------
+        heights, widths : (N,) sizes of all masks.
+        most : their stretches are no more than these; memory that they do not fill is never touched.
+        """
+        kind = place_type(heights, widths)
+        starts, stops = np.empty(most, kind), np.empty(most, kind)
+        lengths, begin = [np.zeros(0, np.int64)], 0
+        for part in parts:
+            end = begin + len(part.starts)
+            starts[begin:end], stops[begin:end] = part.starts, part.stops
+            lengths.append(np.diff(part.offsets))
+            begin = end
+        return cls(
+            offsets_of(np.concatenate(lengths)), starts[:begin], stops[:begin], heights, widths
+        )
+
     def take(self, rows) -> Masks:
         """The masks at `rows`, in that order."""
         rows = np.asarray(rows, np.int64)
@@ -68,9 +90,25 @@ class Masks:
             self.widths[rows],
         )
 
+    def without(self, dropped: np.ndarray) -> Masks:
+        """The same masks, those in `dropped` ((N,) bool) without foreground."""
+        lengths = np.diff(self.offsets)
+        kept = np.repeat(~dropped, lengths)
+        return Masks(
+            offsets_of(np.where(dropped, 0, lengths)),
+            self.starts[kept],
+            self.stops[kept],
+            self.heights,
+            self.widths,
+        )
+
     def areas(self) -> np.ndarray:
         """(N,) int64: pixels of foreground."""
-        return sum_each(self.stops - self.starts, self.offsets)
+        areas = np.empty(len(self), np.int64)
+        for block in in_blocks(np.diff(self.offsets), _BLOCK):
+            part = self.part(block)
+            areas[block] = sum_each(part.stops - part.starts, part.offsets)
+        return areas
 
     def boxes(self) -> np.ndarray:
         """(N, 4) float64 x, y, width, height of the smallest box; zeros without a stretch.
@@ -80,10 +118,10 @@ class Masks:
         """
         boxes = np.empty((len(self), 4))
         for block in in_blocks(np.diff(self.offsets), _BLOCK):
-            boxes[block] = self._part(block)._boxes()
+            boxes[block] = self.part(block)._boxes()
         return boxes
 
-    def _part(self, block: slice) -> Masks:
+    def part(self, block: slice) -> Masks:
         """A view of neighbouring masks."""
         offsets = self.offsets[block.start : block.stop + 1]
         flat = slice(offsets[0], offsets[-1])
@@ -163,36 +201,47 @@ def masks_of_runs(lengths, counts, heights, widths) -> Masks:
     counts : flat int64 lengths of the runs, background first.
     """
     lengths = np.asarray(lengths, np.int64)
+    odd = lengths & 1
+    # a last run of the background is paired with one of length 0
+    counts = np.insert(np.asarray(counts, np.int64), np.cumsum(lengths)[odd == 1], 0)
+    return masks_of_pairs((lengths + odd) >> 1, counts[::2], counts[1::2], heights, widths)
+
+
+def masks_of_pairs(lengths, background, foreground, heights, widths) -> Masks:
+    """As `masks_of_runs`, from pairs of runs: (N,) numbers of pairs and their flat lengths."""
     offsets = offsets_of(lengths)
-    ends = np.cumsum(counts)
+    stops = np.cumsum(background + foreground)
     # the sum before each mask is the end of the mask before it
-    base = np.concatenate(([0], ends))[offsets[:-1]]
-    stretches = lengths // 2
-    odd = 2 * places_within(stretches) + 1 + np.repeat(offsets[:-1], stretches)
-    shift = np.repeat(base, stretches)
-    return _in_fewest(
-        offsets_of(stretches),
-        ends[odd - 1] - shift,
-        ends[odd] - shift,
-        np.asarray(heights, np.int64),
-        np.asarray(widths, np.int64),
-    )
+    stops -= np.repeat(np.concatenate(([0], stops))[offsets[:-1]], lengths)
+    heights, widths = np.asarray(heights, np.int64), np.asarray(widths, np.int64)
+    kind = place_type(heights, widths)
+    stops = stops.astype(kind)
+    return in_fewest(offsets, stops - foreground.astype(kind), stops, heights, widths)
 
 
-def _in_fewest(offsets, starts, stops, heights, widths) -> Masks:
-    """Masks of stretches that may be empty or touch: runs of length 0 are legal."""
-    touching = np.flatnonzero(starts[1:] == stops[:-1]) + 1
+def place_type(heights: np.ndarray, widths: np.ndarray) -> type:
+    """The integers that hold all pixels of such images: half as many bytes where these do."""
+    return np.int32 if (heights * widths).max(initial=0) < 1 << 31 else np.int64
+
+
+def in_fewest(offsets, starts, stops, heights, widths) -> Masks:
+    """Masks of ascending stretches that may be empty or touch: runs of length 0 are legal."""
     keep = stops > starts
-    if keep.all() and np.isin(touching, offsets).all():
-        return Masks(offsets, starts, stops, heights, widths)
-    owner = np.repeat(np.arange(len(heights)), np.diff(offsets))[keep]
-    starts, stops = starts[keep], stops[keep]
+    if not keep.all():
+        starts, stops, offsets = starts[keep], stops[keep], _moved(offsets, keep)
     fresh = np.ones(len(starts), bool)
-    fresh[1:] = (starts[1:] != stops[:-1]) | (owner[1:] != owner[:-1])
-    ends = np.ones(len(starts), bool)
-    ends[:-1] = fresh[1:]
-    lengths = np.bincount(owner[fresh], minlength=len(heights))
-    return Masks(offsets_of(lengths), starts[fresh], stops[ends], heights, widths)
+    fresh[1:] = starts[1:] != stops[:-1]
+    fresh[offsets[:-1][offsets[1:] > offsets[:-1]]] = True
+    if not fresh.all():
+        last = np.ones(len(starts), bool)
+        last[:-1] = fresh[1:]
+        starts, stops, offsets = starts[fresh], stops[last], _moved(offsets, fresh)
+    return Masks(offsets, starts, stops, heights, widths)
+
+
+def _moved(offsets: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """`offsets` when only the items of `keep` are left."""
+    return np.concatenate(([0], np.cumsum(keep)))[offsets]
 
 
 def split_pixels(pixels, heights, lengths) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,157 @@
+"""Masks as pieces of columns: overlaps by comparing ends, without touching pixels.
+
+Most masks have one piece per column. A pair of them is compared in as many steps as they have columns
+in common, which is far less than their pixels, and less than packing them as bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ragged import in_blocks, max_each, min_each, offsets_of, places_within, spans, sum_each
+from .runs import Masks, split_pixels
+
+# pieces made, or compared, together
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """N masks as pieces, ascending by mask, column and row.
+
+    Attributes
+    ----------
+    low, high : (P,) first row of every piece and the row after its last, in few bytes.
+    first : (sum of columns + 1,) where the pieces of each column of each mask start.
+    offsets : (N + 1,) where the columns of each mask start in `first`.
+    left : (N,) the first column of each mask.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    first: np.ndarray
+    offsets: np.ndarray
+    left: np.ndarray
+
+    @classmethod
+    def of(cls, masks: Masks) -> Pieces:
+        """From stretches, which may run over several columns."""
+        heights = np.maximum(masks.heights, 1)
+        left, columns = _columns(masks, heights)
+        kind = np.int16 if heights.max(initial=0) < 1 << 15 else np.int32
+        offsets = offsets_of(columns)
+        # a stretch that runs into the next column is of two pieces, at the most one per column
+        most = len(masks.starts) + int(offsets[-1])
+        low, high, first = (
+            np.empty(most, kind),
+            np.empty(most, kind),
+            np.zeros(int(offsets[-1]) + 1, np.int64),
+        )
+        begin = 0
+        for block in in_blocks(np.diff(masks.offsets) + 1, _BLOCK):
+            owner, column, top, bottom = column_pieces(masks.part(block))
+            end = begin + len(owner)
+            low[begin:end], high[begin:end] = top, bottom
+            inside = slice(offsets[block.start], offsets[block.stop])
+            place = column + (offsets[block] - inside.start - left[block])[owner]
+            counts = np.bincount(place, minlength=inside.stop - inside.start)
+            first[inside.start + 1 : inside.stop + 1] = begin + np.cumsum(counts)
+            begin = end
+        return cls(low[:begin], high[:begin], first, offsets, left)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """(N,) columns from the first to the last of each mask."""
+        return np.diff(self.offsets)
+
+    def density(self) -> np.ndarray:
+        """(N,) pieces per column; 0 of an empty mask."""
+        pieces = np.diff(self.first[self.offsets])
+        return pieces / np.maximum(self.columns, 1)
+
+    def boxes(self) -> np.ndarray:
+        """(N, 4) float64: as `Masks.boxes`."""
+        pieces = self.first[self.offsets]
+        top = min_each(self.low, pieces, 0)
+        bottom = max_each(self.high, pieces, 0)
+        left, columns = self.left, self.columns
+        return np.stack([left, top, columns, bottom - top], axis=1).astype(np.float64)
+
+
+def _columns(masks: Masks, heights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) first column of each mask, and how many it has."""
+    filled = np.flatnonzero(masks.offsets[1:] > masks.offsets[:-1])
+    left, columns = np.zeros(len(masks), np.int64), np.zeros(len(masks), np.int64)
+    left[filled] = masks.starts[masks.offsets[filled]] // heights[filled]
+    right = (masks.stops[masks.offsets[filled + 1] - 1] - 1) // heights[filled]
+    columns[filled] = right - left[filled] + 1
+    return left, columns
+
+
+def column_pieces(masks: Masks):
+    """Stretches cut at the ends of columns: mask, column, first row, row after the last."""
+    lengths = np.diff(masks.offsets)
+    owner = np.repeat(np.arange(len(masks)), lengths)
+    first, low = split_pixels(masks.starts, masks.heights, lengths)
+    last, high = split_pixels(masks.stops - 1, masks.heights, lengths)
+    high += 1
+    over = np.flatnonzero(last > first)
+    if not over.size:
+        return owner, first, low, high
+    pieces = last - first + 1
+    which = np.repeat(np.arange(len(owner)), pieces)
+    step = places_within(pieces)
+    height = masks.heights[owner]
+    low = np.where(step == 0, low[which], 0)
+    high = np.where(step == pieces[which] - 1, high[which], height[which])
+    return owner[which], first[which] + step, low, high
+
+
+def shared_by_pieces(first: Pieces, second: Pieces, rows, others) -> np.ndarray:
+    """(P,) int64: pixels that masks `rows` of one and `others` of the other collection share."""
+    rows, others = np.asarray(rows, np.int64), np.asarray(others, np.int64)
+    left = np.maximum(first.left[rows], second.left[others])
+    right = np.minimum(
+        first.left[rows] + first.columns[rows], second.left[others] + second.columns[others]
+    )
+    columns = np.maximum(right - left, 0)
+    mine = first.offsets[rows] + left - first.left[rows]
+    theirs = second.offsets[others] + left - second.left[others]
+    out = np.zeros(len(rows), np.int64)
+    for block in in_blocks(columns + 1, _BLOCK):
+        count = columns[block]
+        shared = _shared(first, second, spans(mine[block], count), spans(theirs[block], count))
+        out[block] = sum_each(shared, offsets_of(count))
+    return out
+
+
+def _shared(first: Pieces, second: Pieces, columns, others) -> np.ndarray:
+    """(C,) rows that columns of the one and of the other collection share."""
+    begin, other_begin = first.first[columns], second.first[others]
+    count, other_count = first.first[columns + 1] - begin, second.first[others + 1] - other_begin
+    combinations = count * other_count
+    single = np.flatnonzero(combinations == 1)
+    if len(single) == len(columns):
+        return _common(first, second, begin, other_begin)
+    out = np.zeros(len(columns), np.int64)
+    out[single] = _common(first, second, begin[single], other_begin[single])
+    several = np.flatnonzero(combinations > 1)
+    lengths, other_lengths = combinations[several], other_count[several]
+    place, step = places_within(lengths), np.repeat(other_lengths, lengths)
+    shared = _common(
+        first,
+        second,
+        np.repeat(begin[several], lengths) + place // step,
+        np.repeat(other_begin[several], lengths) + place % step,
+    )
+    out[several] = sum_each(shared, offsets_of(lengths))
+    return out
+
+
+def _common(first: Pieces, second: Pieces, pieces, others) -> np.ndarray:
+    """(P,) rows that pieces share."""
+    high = np.minimum(first.high[pieces], second.high[others])
+    low = np.maximum(first.low[pieces], second.low[others])
+    return np.maximum(high - low, 0)
