@@ -73,29 +73,11 @@ def write_maps(
     """A store of `maps` (N, C, H, W), coarse to fine, and native `masks` (N, h, w)."""
     count = len(masks)
     sizes = np.array([masks.shape[1:]] * count if sizes is None else sizes).reshape(count, 2)
-    layers = []
     with write_store(path, fingerprint=FINGERPRINT) as writer:
-        for i, values in enumerate(maps):
-            array = writer.array(
-                f"map{i}",
-                values.shape,
-                dtype,
-                rows_per_chunk=rows_per_chunk,
-                rows_per_shard=2 * rows_per_chunk,
-                compress=False,
-            )
-            if count:
-                array[:] = values.astype(dtype)
-            _, channels, height, width = values.shape
-            layers.append(
-                {
-                    "name": f"layer{len(maps) - i}",
-                    "array": f"map{i}",
-                    "channels": channels,
-                    "height": height,
-                    "width": width,
-                }
-            )
+        layers = [
+            write_array_of_maps(writer, i, len(maps), values, dtype, rows_per_chunk)
+            for i, values in enumerate(maps)
+        ]
         stored = writer.array("masks", masks.shape, masks.dtype, rows_per_chunk=rows_per_chunk)
         if count:
             stored[:] = masks
@@ -125,6 +107,28 @@ def write_maps(
             }
         )
     return path
+
+
+def write_array_of_maps(writer, i: int, count: int, values, dtype, rows_per_chunk: int) -> dict:
+    """The `i`-th of `count` arrays of maps, and what the store's attributes say of its layer."""
+    array = writer.array(
+        f"map{i}",
+        values.shape,
+        dtype,
+        rows_per_chunk=rows_per_chunk,
+        rows_per_shard=2 * rows_per_chunk,
+        compress=False,
+    )
+    if len(values):
+        array[:] = values.astype(dtype)
+    _, channels, height, width = values.shape
+    return {
+        "name": f"layer{count - i}",
+        "array": f"map{i}",
+        "channels": channels,
+        "height": height,
+        "width": width,
+    }
 
 
 def separable(count: int, *, seed: int = 0, side: int = 16, classes: int = 3, grids=(4, 8)):

@@ -11,14 +11,15 @@ from crown_cases import box, point, polygon
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
+from permafrost.data.deepforest.annotations import concatenate
+from permafrost.data.deepforest.reading import as_kind, read_annotations
+from permafrost.data.windows import Window, cut_windows
 from permafrost.metrics.crowns import evaluate
-from permafrost.metrics.crowns.annotations import concatenate
-from permafrost.metrics.crowns.reading import as_kind, read_annotations
 from permafrost.metrics.crowns.stitching import stitch
 from permafrost.metrics.crowns.suppression import suppress
 from permafrost.metrics.crowns.tile_predictions import read_tile_predictions
 from permafrost.metrics.crowns.tiles import compare_tiles
-from permafrost.metrics.crowns.windows import Window, clip_to_window, cut_annotations, cut_windows
+from permafrost.metrics.crowns.windows import clip_to_window, cut_annotations
 
 WINDOW = Window(100, 50, 200, 100)
 

@@ -11,14 +11,14 @@ from map_stores import DENSE_KNN, separable, spec, toy_stores, write_maps
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.segmentation import mean_iou
-from permafrost.probes.segmentation.dense_knn import choose_layer, run_dense_knn, train_patches
-from permafrost.probes.segmentation.interpolate import (
+from permafrost.probes.dense.interpolate import (
     bilinear_matrix,
     resize_bilinear,
     resize_mask,
 )
+from permafrost.probes.segmentation.dense_knn import choose_layer, run_dense_knn, train_patches
 from permafrost.probes.segmentation.patches import NO_LABEL, patch_labels
-from permafrost.probes.segmentation.splits import MapSplit
+from permafrost.probes.segmentation.splits import MaskSplit
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_masks_are_resized_as_by_nearest_exact(source, target):
 def test_the_layer_with_patches_closest_to_sixteen_pixels_is_taken(tmp_path, heights, chosen):
     maps = [np.zeros((1, 2, h, h), np.float32) for h in heights]
     path = write_maps(tmp_path / "a.zarr", maps, np.zeros((1, 64, 64), np.uint8))
-    split = MapSplit(path)
+    split = MaskSplit(path)
     assert choose_layer(split, None, "toy").array == f"map{chosen}"
     assert choose_layer(split, "layer1", "toy").array == f"map{len(heights) - 1}"
     with pytest.raises(PermafrostError, match="no map of layer"):
@@ -138,7 +138,7 @@ def test_separable_patches_are_told_apart(toy, tmp_path):
 def test_patches_without_labels_are_dropped_and_too_many_are_drawn(tmp_path):
     maps, masks = separable(12)
     masks[:, :4, :4] = 255
-    split = MapSplit(write_maps(tmp_path / "train.zarr", maps, masks))
+    split = MaskSplit(write_maps(tmp_path / "train.zarr", maps, masks))
     layer = split.layers[0]
     features, labels, available = train_patches(split, layer, 10**6, 0)
     assert available == len(labels) == 12 * 15

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import object_cases
 import pyarrow as pa
 import pytest
 from permafrost.core.identity import canonical_json, fingerprint
@@ -88,7 +89,10 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
         path = folder / "predictions/demo" / backbone / "seed0/fpn.parquet"
         write_predictions(path, predictions(boundary=True), backbone=backbone, dataset="demo")
         segmented[f"{backbone}/seed0"] = "made"
-    for probe, table, made in (("knn", classified, print_of(spec)), ("fpn", path, "made")):
+    detected = folder / "fcos.parquet"
+    object_cases.write_predictions(detected, object_cases.predictions(), dataset="demo")
+    tables = ("knn", classified, print_of(spec)), ("fpn", path, "made"), ("fcos", detected, "made")
+    for probe, table, made in tables:
         spec = {"stage": "bootstrap", "dataset": "demo", "options": SCORING,
                 "inputs": {"predictions": made}}  # fmt: skip
         output = folder / f"{probe}-scores.parquet"
@@ -123,6 +127,11 @@ def test_a_light_stage_imports_nothing_heavy(done, stage):
     assert done[stage] & NEVER == set()
     if stage != "knn":
         assert done[stage] & {"zarr", "faiss"} == set()
+
+
+def test_detections_are_matched_with_scipy_and_nothing_heavier(done):
+    assert done["bootstrap of fcos"] & NEVER == {"scipy"}
+    assert done["bootstrap of fcos"] & {"zarr", "faiss"} == set()
 
 
 def test_pandas_can_still_be_used_after_pyarrow_was_spared_it(tmp_path):

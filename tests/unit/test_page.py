@@ -21,10 +21,12 @@ from _tables import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import write_table
-from permafrost.report import content
 from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.material import slug
 from permafrost.report.page import build_report
+from permafrost.report.sections.dataset import comparison_lines
+from permafrost.report.sections.run import compute_words
+from permafrost.report.sections.scores import leaderboard_lines
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -84,7 +86,7 @@ def page(tmp_path_factory) -> tuple[str, Path]:
     }
     arguments = prepare(folder, datasets=datasets, backbones=["imagestats", "rcf", "mobilenetv2"])
     arguments["images"] = {
-        "eurosat": make_image_store(folder / "test.zarr", datasets["eurosat"], size=16)
+        ("eurosat", "test"): make_image_store(folder / "test.zarr", datasets["eurosat"], size=16)
     }
     build_report(**arguments, hardware={"processor": "one that counts"})
     return (folder / "report/index.html").read_text(), folder
@@ -214,7 +216,7 @@ def test_comparisons_are_turned_so_that_the_best_backbone_is_first():
         {**row, "backbone_a": "weak", "backbone_b": "best"},
         {**row, "backbone_a": "weak", "backbone_b": "other"},
     ]
-    (line,) = content.comparison_lines(rows, "best")
+    (line,) = comparison_lines(rows, "best")
     assert (line["other"], line["difference"], line["lower"], line["upper"]) == (
         "weak",
         0.2,
@@ -228,7 +230,7 @@ def test_bars_share_one_scale_per_dataset():
         backbone="b", value=0.8, half=0.1
     )
     rows = [{**row, "rank": 1.0, "mean_rank": 1.0} for row in rows]
-    bars = {line["backbone"]: line["bar"] for line in content.leaderboard_lines(rows)}
+    bars = {line["backbone"]: line["bar"] for line in leaderboard_lines(rows)}
     assert bars["a"] == {"left": 0.0, "width": 33.33, "at": 16.67}
     assert bars["b"] == {"left": 66.67, "width": 33.33, "at": 83.33}
 
@@ -252,8 +254,8 @@ def test_the_recorded_plan_of_the_pipeline_is_understood(tmp_path):
 
 def test_what_jobs_ran_on_is_said_where_it_is_recorded():
     plain = {"settings": {"k": 5}}
-    assert content.compute_words([plain]) == ""
+    assert compute_words([plain]) == ""
     trained = {"settings": {"precision": "bf16"}, "device": "cuda (a card)"}
-    assert content.compute_words([plain, trained, {**plain, "device": "cpu"}]) == (
+    assert compute_words([plain, trained, {**plain, "device": "cpu"}]) == (
         "Features were computed on cpu and cuda (a card). Heads were trained in bf16."
     )

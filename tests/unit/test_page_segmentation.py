@@ -12,6 +12,7 @@ import pytest
 from _dense import make_dense_card, make_dense_store, prepare_dense
 from _tables import make_card, make_plan, make_predictions, make_score_rows, score_table, write_card
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.tasks import PRIMARY
 from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.material import Material, best_evaluation, best_of_each, name_of, names_of
 from permafrost.report.page import build_report
@@ -42,7 +43,7 @@ def build(
     name = card["dataset"]
     build_report(
         plan=make_plan([name], list(backbones), tuple(probes)), leaderboard_path=folder / "l.parquet",
-        images={name: make_dense_store(folder / "test.zarr", card)} if images else {},
+        images={(name, "test"): make_dense_store(folder / "test.zarr", card)} if images else {},
         comparisons={}, output_dir=folder / "report", hardware={"GPUs": [], "cores": 2}, **arguments,
     )  # fmt: skip
     return (folder / "report/index.html").read_text()
@@ -149,7 +150,7 @@ def material(values: dict[tuple[str, str, int], float], lacking=()) -> Material:
         same = [v for (b, p, _), v in values.items() if (b, p) == (backbone, probe)]
         rows.append({**row, "rank": 1.0, "seed_mean": sum(same) / len(same), "seed_std": 0.1})
     predictions = {(b, s, p): Path("x") for b, p, s in values if (b, s, p) not in lacking}
-    return Material("d", {}, rows, predictions, None)
+    return Material("d", {}, rows, predictions, {})
 
 
 def test_the_best_mean_over_seeds_is_shown_and_not_the_luckiest_seed():
@@ -169,10 +170,10 @@ def test_an_evaluation_without_a_table_is_not_shown():
     assert best_evaluation(material({("a", "fpn", 0): 0.9}, lacking=[("a", 0, "fpn")])) is None
 
 
-def test_every_task_has_its_figures_and_another_is_an_error():
-    assert set(TASKS) == {"classification", "multilabel", "segmentation"}
-    with pytest.raises(PermafrostError, match="no figures of the task 'detection'"):
-        task_figures("detection")
+def test_every_task_with_metrics_has_its_figures_and_another_is_an_error():
+    assert set(TASKS) == set(PRIMARY)
+    with pytest.raises(PermafrostError, match="no figures of the task 'regression'"):
+        task_figures("regression")
 
 
 def test_a_page_may_hold_datasets_of_different_tasks(tmp_path):

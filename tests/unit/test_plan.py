@@ -10,6 +10,7 @@ import yaml
 from _plans import CONFIG, changed, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.plan.record import outputs
 
 #: options of extraction that matter to every task
 CONFIG_EXTRACTION = ("size", "interpolation", "antialias", "dtype", "precision", "compile")
@@ -339,3 +340,29 @@ def test_an_unknown_backbone_is_an_error(root, config):
     config["backbones"] = ["stat"]
     with pytest.raises(PermafrostError, match="did you mean 'stats'"):
         make_plan(root, config)
+
+
+@pytest.fixture
+def objects(config):
+    """The configuration with a detection dataset and a probe for it."""
+    config["datasets"].append("crowns")
+    config["extra_datasets"]["crowns"] = {"task": "detection", "source": {"kind": "demo"}}
+    config["probes"]["det-fcos"] = {"kind": "detection"}
+    return config
+
+
+def test_detection_has_maps_a_head_per_seed_and_a_second_output(root, objects):
+    plan = make_plan(root, objects)
+    assert json.loads(plan.extract("crowns", "net").spec)["extraction"]["maps"] is True
+    assert plan.probes_of("crowns") == ["det-fcos"] and plan.seeds_of("det-fcos") == [0, 1]
+    rows = [row for row in outputs(plan, "results") if row["stage"] == "detections"]
+    assert {row["path"] for row in rows} == {
+        f"results/detections/crowns/{backbone}/seed{seed}/det-fcos"
+        for backbone in plan.backbones
+        for seed in (0, 1)
+    }
+    made = {row["path"].split("/", 2)[2]: row["fingerprint"] for row in rows}
+    for row in outputs(plan, "results"):
+        if row["stage"] == "probe" and row["dataset"] == "crowns":
+            name = row["path"].removeprefix("results/predictions/").removesuffix(".parquet")
+            assert made[name] == row["fingerprint"]

@@ -27,6 +27,7 @@ SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
 TABLES = (
     "predictions",
     "predictions_segmentation",
+    "predictions_detection",
     "scores",
     "comparisons",
     "leaderboard",

@@ -7,9 +7,9 @@ import math
 
 import pytest
 from _tables import make_score_rows, score_table
-from permafrost.report import content
 from permafrost.report.leaderboard import build_leaderboard
 from permafrost.report.rows import overall
+from permafrost.report.sections import scores
 from permafrost.report.seeds import merge_seeds
 from permafrost.report.summary import build_summary, write_summary
 from permafrost.report.terminal import format_leaderboard
@@ -74,7 +74,7 @@ def test_gates_of_any_seed_are_kept_and_told_by_seed():
     rows = build_leaderboard(tables).to_pylist()
     (line,) = merge_seeds(overall(rows))
     assert line["gates"] == "below_chance;not_converged"
-    where = {gate["short"]: gate["where"] for gate in content.gates_met(rows)}
+    where = {gate["short"]: gate["where"] for gate in scores.gates_met(rows)}
     assert where["not above chance"] == [
         "eurosat / net / linear / seed 1",
         "eurosat / net / linear / seed 2",
@@ -95,7 +95,7 @@ def test_the_terminal_shows_one_line_per_backbone_with_its_spread():
 
 
 def test_the_pages_summary_holds_means_and_spreads():
-    found = content.summary(leaderboard({("d", "net", "linear"): [0.5, 0.7], ("d", "old", "linear"): [0.4, 0.4]})
+    found = scores.summary(leaderboard({("d", "net", "linear"): [0.5, 0.7], ("d", "old", "linear"): [0.4, 0.4]})
                             .to_pylist())  # fmt: skip
     cells = {line["backbone"]: (line["cells"], line["spreads"]) for line in found["lines"]}
     assert cells["net"] == ([pytest.approx(0.6)], [pytest.approx(math.sqrt(0.02))])

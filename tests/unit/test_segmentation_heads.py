@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from permafrost.core.errors import PermafrostError
+from permafrost.probes.dense.layers import mean_and_variance, sum_resized
 from permafrost.probes.segmentation.heads import HEADS, build_head
 from permafrost.probes.segmentation.heads.enlarged import convolve_enlarged
-from permafrost.probes.segmentation.heads.layers import mean_and_variance, sum_resized
 from permafrost.probes.segmentation.heads.normalised import NormalisedActivation
 from torch import nn
 from torch.nn import functional

@@ -17,7 +17,7 @@ from map_stores import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
-from permafrost.probes.segmentation.shown import Shown
+from permafrost.probes.dense.shown import Ranked
 from PIL import Image
 
 
@@ -82,7 +82,7 @@ def test_images_are_shown_for_every_seed_alike_and_the_extremes_besides(toy, tmp
 
 
 def test_each_dataset_has_a_drawing_of_its_own():
-    drawn = [Shown(1000, 4, name)._drawn for name in ("a", "a", "b")]
+    drawn = [Ranked(1000, 4, name).drawn for name in ("a", "a", "b")]
     assert drawn[0] == drawn[1] != drawn[2]
 
 

@@ -19,11 +19,11 @@ from map_stores import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.segmentation import mean_iou
-from permafrost.probes.segmentation import order
+from permafrost.probes.dense import order
 from permafrost.probes.segmentation import run as probe
 from permafrost.probes.segmentation.run import run_segmentation
 from permafrost.probes.segmentation.scoring import confusion_per_image
-from permafrost.probes.segmentation.splits import MapSplit
+from permafrost.probes.segmentation.splits import MaskSplit
 from permafrost.probes.segmentation.training import Trainer
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -210,7 +210,7 @@ def test_native_scoring_resizes_logits_once(tmp_path, weights, monkeypatch):
 
     monkeypatch.setattr(probe, "score", score)
     table, _ = run(stores, tmp_path, epochs=1)
-    split = MapSplit(stores["test"])
+    split = MaskSplit(stores["test"])
     inputs = [torch.from_numpy(split.store.read(layer.array)).float() for layer in split.layers]
     with torch.no_grad():
         prediction = kept[0].head(inputs, (32, 32)).argmax(dim=1).numpy()
@@ -290,7 +290,7 @@ def test_stores_of_another_plan_or_without_maps_are_refused(toy, tmp_path):
 
     with write_store(tmp_path / "flat.zarr", fingerprint=FINGERPRINT) as writer:
         writer.array("embeddings", (2, 3), "float32", rows_per_chunk=2)[:] = 0
-        writer.samples(MapSplit(toy["val"]).samples.slice(0, 2))
+        writer.samples(MaskSplit(toy["val"]).samples.slice(0, 2))
     with pytest.raises(PermafrostError, match="no maps"):
         run({**toy, "train": tmp_path / "flat.zarr"}, tmp_path)
     other = spec(SEGMENTATION) | {"inputs": {"features": "0" * 32}}

@@ -22,6 +22,7 @@ STAGES = (
     "linear",
     "segmentation",
     "dense_knn",
+    "detection",
     "bootstrap",
     "compare",
     "aggregate",
@@ -168,7 +169,9 @@ def test_every_file_beside_the_modules_is_used_by_a_stage():
     others = {
         path
         for path in ROOT.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc") and "__pycache__" not in path.parts
+        if path.is_file()
+        and path.suffix not in sources.NOT_READ
+        and "__pycache__" not in path.parts
     }
     assert others - used == set()
 

@@ -16,12 +16,13 @@ from permafrost.core.identity import derive_seed
 from permafrost.core.progress import progress
 from permafrost.metrics.segmentation.confusion import confusion_matrix
 
+from ..dense.interpolate import resize_bilinear
+from ..dense.splits import Layer
 from ..knn import neighbours, vote
-from .interpolate import resize_bilinear
 from .masks import masks_writer
 from .patches import NO_LABEL, patch_labels
 from .shown import Shown
-from .splits import Layer, MapSplit, mask_gates, open_splits
+from .splits import MaskSplit, mask_gates, open_splits
 from .table import Outcome, TestRows, write_segmentation
 
 STRIDE = 16
@@ -86,7 +87,7 @@ def run_dense_knn(
         )
 
 
-def choose_layer(split: MapSplit, name: str | None, where: object) -> Layer:
+def choose_layer(split: MaskSplit, name: str | None, where: object) -> Layer:
     """The layer of this name; for None that whose stride is closest to 16, the coarser of equals."""
     if name is not None:
         return split.choose_layers([name], where=where)[0]
@@ -95,7 +96,7 @@ def choose_layer(split: MapSplit, name: str | None, where: object) -> Layer:
 
 
 def train_patches(
-    train: MapSplit, layer: Layer, most: int, seed: int
+    train: MaskSplit, layer: Layer, most: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Features (n, C) float32 and classes (n,) of at most `most` labelled patches, and how many there are.
 
@@ -122,7 +123,7 @@ def train_patches(
     return features, labels.reshape(-1)[found], available
 
 
-def _maps(split: MapSplit, layer: Layer):
+def _maps(split: MaskSplit, layer: Layer):
     """(first row, maps (n, H, W, C) as stored), chunk by chunk."""
     step = max(1, split.store.chunk_rows(layer.array))
     for start in range(0, len(split), step):
@@ -130,7 +131,7 @@ def _maps(split: MapSplit, layer: Layer):
         yield start, stored.transpose(0, 2, 3, 1)
 
 
-def _votes(features, labels, test: MapSplit, layer: Layer, options: dict, device: str, where):
+def _votes(features, labels, test: MaskSplit, layer: Layer, options: dict, device: str, where):
     """(first row, last row + 1, shares of votes (n, K, gh, gw)) over the test split, in order."""
     classes, per_image = len(test.classes), layer.height * layer.width
     at_once = max(1, QUERIES // per_image)

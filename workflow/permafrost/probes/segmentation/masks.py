@@ -15,7 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.stores import SAMPLES, write_store
 
-from .splits import MapSplit
+from .splits import MaskSplit
 
 FORMATS = ("none", "zarr", "geotiff")
 ROWS_PER_CHUNK = 16
@@ -23,7 +23,7 @@ ROWS_PER_CHUNK = 16
 
 @contextlib.contextmanager
 def masks_writer(
-    kind: str, path: Path | None, *, test: MapSplit, resolution: str, fingerprint: str
+    kind: str, path: Path | None, *, test: MaskSplit, resolution: str, fingerprint: str
 ) -> Iterator:
     """Yield ``put(row, mask)``, to be called for every test image in order.
 
@@ -46,19 +46,19 @@ def masks_writer(
         yield put
 
 
-def _sizes(test: MapSplit, resolution: str) -> np.ndarray:
+def _sizes(test: MaskSplit, resolution: str) -> np.ndarray:
     """(N, 2) height and width of every predicted mask."""
     if resolution == "native":
         return test.sizes
     return np.broadcast_to(np.array(test.working_size), test.sizes.shape)
 
 
-def _dtype(test: MapSplit) -> np.dtype:
+def _dtype(test: MaskSplit) -> np.dtype:
     return np.dtype(np.uint8 if len(test.classes) <= 256 else np.uint16)
 
 
 @contextlib.contextmanager
-def _zarr(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
+def _zarr(path: Path, test: MaskSplit, resolution: str, fingerprint: str) -> Iterator:
     """``predictions`` (N, H, W), padded with zeros where sizes differ; sizes in samples.parquet."""
     sizes = _sizes(test, resolution)
     shape = (len(test), *(int(side) for side in sizes.max(axis=0, initial=1)))
@@ -93,7 +93,7 @@ def _sized(samples: pa.Table, sizes: np.ndarray) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _geotiff(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
+def _geotiff(path: Path, test: MaskSplit, resolution: str, fingerprint: str) -> Iterator:
     """One file per image, named by its sample id, and samples.parquet with the column ``file``."""
     names = [f"{quote(name, safe='')}.tif" for name in test.samples["sample_id"].to_pylist()]
     places = [

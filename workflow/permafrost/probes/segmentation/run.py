@@ -12,15 +12,17 @@ from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
 from permafrost.features.numerics import exact_numerics
 
+from ..dense.splits import Layer
+from ..dense.stream import Batch, MapStream
+from ..dense.training import Fitted, autocast
 from .heads import build_head
 from .losses import Loss
 from .masks import masks_writer
 from .scoring import confusion_per_image
 from .shown import Shown
-from .splits import Layer, MapSplit, mask_gates, open_splits
-from .stream import Batch, MapStream
+from .splits import MaskSplit, mask_gates, open_splits
 from .table import Outcome, TestRows, write_segmentation
-from .training import Fitted, Task, Trainer, autocast
+from .training import Task, Trainer
 
 # logits that are held at a time when the test split is scored
 SCORED_BYTES = 128 * 2**20
@@ -86,7 +88,7 @@ def run_segmentation(
 
 
 def _trainer(
-    splits: dict[str, MapSplit],
+    splits: dict[str, MaskSplit],
     layers: list[Layer],
     options: dict,
     run: str,
@@ -125,8 +127,17 @@ def _trainer(
         for name in ("train", "val")
     ]
     dead = {*train.dead_classes} | ({train.ignore_index} & {*range(len(train.classes))})
-    task = Task(len(train.classes), train.ignore_index, tuple(sorted(dead)), run)
-    return Trainer(build, *streams, task=task, loss=loss, options=options, seed=seed, device=device)
+    task = Task(len(train.classes), train.ignore_index, tuple(sorted(dead)))
+    return Trainer(
+        build,
+        *streams,
+        task=task,
+        loss=loss,
+        options=options,
+        where=run,
+        seed=seed,
+        device=device,
+    )
 
 
 @torch.no_grad()
@@ -176,7 +187,7 @@ def _add(rows: TestRows, numbers: np.ndarray, logits: torch.Tensor) -> None:
         rows.add(*image)
 
 
-def _not_finite(test: MapSplit, numbers: np.ndarray) -> PermafrostError:
+def _not_finite(test: MaskSplit, numbers: np.ndarray) -> PermafrostError:
     first = test.samples["sample_id"][int(numbers[0])].as_py()
     return PermafrostError(
         f"the head gives NaN or infinity for test images from {first!r} on",

@@ -1,68 +1,31 @@
-"""A feature store with maps, opened for a segmentation probe and checked; no torch."""
+"""A feature store with maps and masks, opened for a segmentation probe and checked; no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
-from permafrost.core.errors import PermafrostError, near_names
-from permafrost.core.stores import Store
+from permafrost.core.errors import PermafrostError
 
-from .interpolate import resize_mask
+from ..dense import splits as dense_splits
+from ..dense.interpolate import resize_mask
+from ..dense.splits import MapSplit
 
 MASKS = "masks"
 ROWS_AT_A_TIME = 64
 
 
-@dataclass(frozen=True)
-class Layer:
-    """The map of one layer: its name, its array in the store, and (C, H, W)."""
+class MaskSplit(MapSplit):
+    """One split: maps, masks, samples; see `MapSplit`."""
 
-    name: str
-    array: str
-    channels: int
-    height: int
-    width: int
+    needs = (
+        "the store holds no maps of layers with masks",
+        "segmentation probes need a dataset with task segmentation; extract it again",
+    )
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.height, self.width
-
-
-class MapSplit:
-    """One split: maps, masks, samples.
-
-    Parameters
-    ----------
-    path : the feature store.
-    expect : fingerprint of the plan; a store of another plan is refused.
-    """
-
-    def __init__(self, path: Path, *, expect: str | None = None) -> None:
-        self.store = Store(path, expect=expect)
-        self.attributes: dict = self.store.attributes
-        self.samples: pa.Table = self.store.samples()
-        if "layers" not in self.attributes or MASKS not in self.store:
-            raise PermafrostError(
-                "the store holds no maps of layers with masks",
-                where=path,
-                remedy="segmentation probes need a dataset with task segmentation; extract it again",
-            )
-
-    def __len__(self) -> int:
-        return len(self.store)
-
-    @property
-    def path(self) -> Path:
-        return self.store.path
-
-    @property
-    def classes(self) -> list[str]:
-        return self.attributes["classes"]
+    def fits(self) -> bool:
+        return super().fits() and MASKS in self.store
 
     @property
     def ignore_index(self) -> int | None:
@@ -73,35 +36,9 @@ class MapSplit:
         return list(self.attributes.get("dead_classes") or [])
 
     @property
-    def working_size(self) -> tuple[int, int]:
-        height, width = self.attributes["working_size"]
-        return int(height), int(width)
-
-    @cached_property
-    def layers(self) -> list[Layer]:
-        """All layers of the store, coarse to fine."""
-        keys = ("name", "array", "channels", "height", "width")
-        return [Layer(*(entry[key] for key in keys)) for entry in self.attributes["layers"]]
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """(N, 2) true height and width of every image and mask; what lies beyond is padding."""
-        columns = [self.samples[name].to_numpy() for name in ("height", "width")]
-        return np.stack(columns, axis=1).astype(np.int64)
-
-    def choose_layers(self, names: list[str] | None, *, where: object) -> list[Layer]:
-        """The layers of these names in the order given; all of them for None."""
-        if names is None:
-            return self.layers
-        known = {layer.name: layer for layer in self.layers}
-        for name in names:
-            if name not in known:
-                raise PermafrostError(
-                    f"there is no map of layer {name!r}",
-                    where=where,
-                    remedy=f"name layers that were extracted: {near_names(name, known)}",
-                )
-        return [known[name] for name in names]
+    def mask_dtype(self) -> np.dtype:
+        """Of stored masks."""
+        return np.dtype(self.attributes["arrays"][MASKS][1])
 
     def native_masks(self, start: int, stop: int) -> list[np.ndarray]:
         """The masks of rows [start, stop), each of its true size."""
@@ -159,12 +96,12 @@ class MapSplit:
         return out
 
 
-def open_splits(stores: dict[str, Path], *, expect: str | None = None) -> dict[str, MapSplit]:
+def open_splits(stores: dict[str, Path], *, expect: str | None = None) -> dict[str, MaskSplit]:
     """All splits of a run; refuses damaged stores and those of another plan."""
-    return {name: MapSplit(path, expect=expect) for name, path in stores.items()}
+    return dense_splits.open_splits(MaskSplit, stores, expect=expect)
 
 
-def mask_gates(splits: dict[str, MapSplit]) -> list[str]:
+def mask_gates(splits: dict[str, MaskSplit]) -> list[str]:
     """``class_missing_in_train:ID`` for every class without a pixel in train, dead ones aside.
 
     Raises

@@ -11,10 +11,11 @@ import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.metrics.segmentation.boundary import boundary_counts
 
+from ..dense.interpolate import resize_mask
+from ..dense.splits import Layer
 from ..metadata import prediction_metadata
-from .interpolate import resize_mask
 from .shown import Shown
-from .splits import Layer, MapSplit
+from .splits import MaskSplit
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class TestRows:
     # pytest would take the name for a test
     __test__ = False
 
-    test: MapSplit
+    test: MaskSplit
     options: dict
     shown: Shown
     put_mask: object
@@ -95,7 +96,7 @@ def write_segmentation(
     table: pa.Table,
     outcome: Outcome,
     *,
-    splits: dict[str, MapSplit],
+    splits: dict[str, MaskSplit],
     spec: dict,
     fingerprint: str,
 ) -> None:

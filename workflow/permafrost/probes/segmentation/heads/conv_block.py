@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .layers import MixedLevels, resize_logits
+from ...dense.layers import MixedLevels, resize_logits
 from .normalised import NormalisedActivation
 
 # maps are brought together on a grid of at least so many pixels each way

@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
 
+from ...dense.layers import check_coarse_to_fine, check_spatial, resize, resize_logits
 from .enlarged import convolve_enlarged
-from .layers import check_coarse_to_fine, check_spatial, resize, resize_logits
 from .normalised import NormalisedActivation
 
 LAYERS = 4

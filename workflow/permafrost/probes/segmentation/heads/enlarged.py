@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ..interpolate import bilinear_matrix
-from .layers import resize
+from ...dense.interpolate import bilinear_matrix
+from ...dense.layers import resize
 
 # output rows, or columns, of a block
 BLOCK = 32

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from .enlarged import convolve_enlarged, pays
-from .layers import (
+from ...dense.layers import (
     MixedLevels,
     NormalisedProjection,
     check_coarse_to_fine,
@@ -15,6 +14,7 @@ from .layers import (
     resize,
     resize_logits,
 )
+from .enlarged import convolve_enlarged, pays
 from .normalised import NormalisedActivation
 
 # share of `hidden` that a layer's channels may have for a level to be convolved in two parts

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from map_stores import separable, write_maps
-from permafrost.probes.segmentation import order, stream
-from permafrost.probes.segmentation.memory import available_bytes, fits
-from permafrost.probes.segmentation.order import Windows, batch_sizes
-from permafrost.probes.segmentation.splits import MapSplit
-from permafrost.probes.segmentation.stream import MapStream
+from permafrost.probes.dense import order, stream
+from permafrost.probes.dense.memory import available_bytes, fits
+from permafrost.probes.dense.order import Windows, batch_sizes
+from permafrost.probes.dense.stream import MapStream
+from permafrost.probes.segmentation.splits import MaskSplit
 
 CPU = torch.device("cpu")
 
@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def split(tmp_path):
     maps, masks = separable(29, side=16)
-    return MapSplit(write_maps(tmp_path / "train.zarr", maps, masks))
+    return MaskSplit(write_maps(tmp_path / "train.zarr", maps, masks))
 
 
 def streams(split, monkeypatch, batch_size=6):
@@ -90,7 +90,7 @@ def test_a_last_batch_of_one_joins_the_one_before(count, batch, sizes):
 def test_a_split_without_samples_has_no_batches(tmp_path):
     maps, masks = separable(2)
     empty = write_maps(tmp_path / "val.zarr", [m[:0] for m in maps], masks[:0])
-    split = MapSplit(empty)
+    split = MaskSplit(empty)
     for budget in (0, 2**30):
         source = MapStream(split, split.layers, batch_size=4, device=CPU, budget=budget)
         assert list(source.in_order()) == [] and list(source.shuffled(0, 0)) == []
@@ -101,7 +101,7 @@ def test_memory_of_a_stream_does_not_grow_with_the_split(tmp_path, monkeypatch):
     monkeypatch.setattr(order, "WINDOW_BYTES", 1)
     monkeypatch.setattr(order, "MIN_BLOCKS", 1)
     maps, masks = separable(40)
-    split = MapSplit(write_maps(tmp_path / "train.zarr", maps, masks))
+    split = MaskSplit(write_maps(tmp_path / "train.zarr", maps, masks))
     source = MapStream(split, split.layers, batch_size=4, device=CPU, budget=0)
     assert source.windows.blocks_per_window == 2
     read = []
@@ -135,7 +135,7 @@ def test_masks_of_resized_images_lose_their_padding_and_are_resized_by_nearest(t
         mask[:h, :w] = rng.integers(0, 2, (h, w))
     maps = [np.zeros((3, 2, 4, 4), np.float32)]
     path = write_maps(tmp_path / "train.zarr", maps, masks, sizes=sizes, working=(16, 16))
-    split = MapSplit(path)
+    split = MaskSplit(path)
     found = split.working_masks(0, 3)
     for row, (h, w) in enumerate(sizes):
         native = torch.from_numpy(masks[row, :h, :w])[None, None].float()
@@ -181,7 +181,7 @@ def test_free_memory_of_a_control_group_of_version_one(tmp_path):
 
 def test_a_machine_that_tells_nothing_keeps_nothing(tmp_path, monkeypatch, capsys):
     assert available_bytes(tmp_path) is None
-    monkeypatch.setattr("permafrost.probes.segmentation.memory.available_bytes", lambda: None)
+    monkeypatch.setattr("permafrost.probes.dense.memory.available_bytes", lambda: None)
     assert not fits(1, CPU, label="toy")
     assert "streamed" in capsys.readouterr().err
 

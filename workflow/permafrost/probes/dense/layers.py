@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
 
-from ..interpolate import bilinear_matrix
+from .interpolate import bilinear_matrix
 
 # pixels whose statistics are taken together
 BLOCK = 4096

@@ -67,7 +67,9 @@ def _left(group: Path, limit: str, usage: str, cache: str) -> int | None:
     return max(left, 0)
 
 
-def fits(needed: int, device, *, label: str, budget: int | None = None) -> bool:
+def fits(
+    needed: int, device, *, label: str, budget: int | None = None, what: str = "maps and masks"
+) -> bool:
     """Whether `needed` bytes may be kept on `device` (a torch.device); says why on standard error.
 
     `budget` stands for the measured memory where it is given.
@@ -84,6 +86,6 @@ def fits(needed: int, device, *, label: str, budget: int | None = None) -> bool:
         source = "of free memory" if free is not None else "(free memory unknown)"
     kept = needed <= allowed
     how = "kept in memory" if kept else "streamed from the store"
-    sizes = f"{needed / 2**20:.0f} MiB of maps and masks, {allowed / 2**20:.0f} MiB {source}"
+    sizes = f"{needed / 2**20:.0f} MiB of {what}, {allowed / 2**20:.0f} MiB {source}"
     print(f"{label}: {how} ({sizes})", file=sys.stderr, flush=True)
     return kept

@@ -1,4 +1,7 @@
-"""Maps and masks of a split as batches, kept in memory or streamed from the store ahead of their use."""
+"""Maps of a split as batches, kept in memory or streamed from the store ahead of their use.
+
+Masks come with them where a split has them; what else belongs to a sample is found by its row.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import torch
 
 from .memory import fits
 from .order import Windows, batch_sizes
-from .splits import MASKS, Layer, MapSplit
+from .splits import Layer, MapSplit
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class MapStream:
     batch_size : samples in a batch; the last may be smaller, or larger by one.
     keep : keep the split in memory where it fits. The batches are the same, kept or streamed.
     budget : bytes that it may fill, instead of a share of what is measured to be free.
-    masks : whether batches have masks.
+    masks : whether batches have masks; the split then is one of `segmentation.splits`.
     """
 
     def __init__(
@@ -78,7 +81,10 @@ class MapStream:
         self.windows = Windows.of(len(split), block, row_bytes, batch_size)
         label = f"{split.attributes['backbone']} on {split.attributes['dataset']}"
         label = f"{label}/{split.attributes['split']}"
-        self.kept = keep and fits(row_bytes * len(split), device, label=label, budget=budget)
+        what = "maps and masks" if masks else "maps"
+        self.kept = keep and fits(
+            row_bytes * len(split), device, label=label, budget=budget, what=what
+        )
         self._whole: _Held | None = None
 
     def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
@@ -172,7 +178,7 @@ class MapStream:
             dtypes.append(getattr(torch, described[layer.array][1]))
         if self.masks:
             shapes.append(self.split.working_size)
-            dtypes.append(getattr(torch, str(_mask_type(np.dtype(described[MASKS][1])))))
+            dtypes.append(getattr(torch, str(_mask_type(self.split.mask_dtype))))
         return shapes, dtypes
 
 

@@ -1,4 +1,4 @@
-"""The optimiser and schedule of segmentation heads, against those of torch, and what they spare."""
+"""The optimiser and schedule of heads, against those of torch, and what they spare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from map_stores import toy_stores
-from permafrost.probes.segmentation.adamw import AdamW, scheduled_rate
+from permafrost.probes.dense.adamw import AdamW, scheduled_rate
 
 
 def test_adamw_moves_as_torch_does():

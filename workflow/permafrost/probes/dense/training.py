@@ -1,0 +1,277 @@
+"""Training a head on the maps of frozen layers: AdamW, learning rates and epochs chosen on validation."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.progress import progress
+
+from .adamw import AdamW, scheduled_rate
+from .choice import Chosen, rates_of
+from .stream import Batch, MapStream
+
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The chosen head, in evaluation mode, and the record of how it was found."""
+
+    head: nn.Module
+    settings: dict
+    gates: list[str]
+
+
+class DenseTrainer(ABC):
+    """Trains heads; what they predict, and how that is judged, says a subclass.
+
+    Parameters
+    ----------
+    build : makes a head with fresh parameters from torch's global generator.
+    train, val : streams of the splits; `val` may be without samples if nothing is chosen on it.
+    options : of the probe, all keys.
+    where : how runs are called in errors.
+    seed : of parameters, order of samples and dropout.
+    """
+
+    #: what validation measures, as the record calls it; what it lacks where it cannot be measured
+    measure: str
+    unmeasured: str
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        train: MapStream,
+        val: MapStream,
+        *,
+        options: dict,
+        where: str,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.build, self.train, self.val = build, train, val
+        self.options, self.where = options, where
+        self.seed, self.device = seed, device
+        self.rates = rates_of(options, where)
+        self.chooses = len(self.rates) > 1 or options["select"] == "best"
+        if self.chooses and not len(val.split):
+            raise self._nothing_to_choose_on("no sample")
+        if options["precision"] == "fp16" and device.type != "cuda":
+            raise PermafrostError(
+                f"precision fp16 needs a GPU, this run is on {device.type}",
+                where=where,
+                remedy="use precision fp32 or bf16",
+            )
+
+    @abstractmethod
+    def _forward(self, head: nn.Module, batch: Batch):
+        """The head's output for a batch, a float32 tensor or several."""
+
+    @abstractmethod
+    def _loss(self, output, batch: Batch, split: str) -> torch.Tensor:
+        """The loss of an output, a scalar; `split` is ``train`` or ``val``."""
+
+    @abstractmethod
+    def _meter(self):
+        """Something with ``add(batch, output)`` and ``value()``, which gives `measure` or None."""
+
+    @abstractmethod
+    def _nothing_learned(self) -> PermafrostError:
+        """The error where every batch of train was left out."""
+
+    @abstractmethod
+    def _blame_loss(self) -> tuple[str, str]:
+        """Cause and remedy of a loss that is not finite though the output is."""
+
+    def _left_out(self, batch: Batch) -> bool:
+        """Whether a batch holds nothing that is learned or judged."""
+        return False
+
+    @property
+    def recorded(self) -> dict:
+        """What the settings hold besides."""
+        return {}
+
+    def fit(self) -> Fitted:
+        """Train once per learning rate and keep the best.
+
+        Raises
+        ------
+        PermafrostError : a loss that is NaN or infinite; nothing to learn from, or to choose on.
+        """
+        best, grid = None, []
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            for rate in self.rates:
+                run = self._run(rate)
+                grid.append({"learning_rate": rate, self.measure: run.value})
+                best = run if best is None or best.beaten_by(run.value) else best
+            torch.manual_seed(self.seed)
+            head = self._fresh()
+        head.load_state_dict(best.state)
+        settings = {
+            "learning_rate": best.rate,
+            "epoch": best.epoch,
+            "epochs_log": best.log,
+            "grid": grid,
+            **self.recorded,
+            "precision": self.options["precision"],
+            "parameters": sum(p.numel() for p in head.parameters()),
+        }
+        return Fitted(head.eval(), settings, self._gates(best))
+
+    def _fresh(self) -> nn.Module:
+        return self.build().to(self.device, memory_format=torch.channels_last)
+
+    def _gates(self, best: Chosen) -> list[str]:
+        ordered = sorted(self.rates)
+        edge = len(ordered) > 2 and best.rate in (ordered[0], ordered[-1])
+        return ["best_learning_rate_on_edge"] if edge else []
+
+    def _run(self, rate: float) -> Chosen:
+        """One training that starts at the learning rate `rate`."""
+        options, best = self.options, Chosen()
+        # the same start for every learning rate
+        torch.manual_seed(self.seed)
+        head = self._fresh()
+        optimiser = AdamW(head.parameters(), rate, options["weight_decay"])
+        scaler = torch.amp.GradScaler(self.device.type, enabled=options["precision"] == "fp16")
+        epochs = options["epochs"]
+        label = f"{self.where}, learning rate {rate:g}"
+        for epoch in progress(range(epochs), label=label, unit="epoch"):
+            optimiser.learning_rate = scheduled_rate(
+                options["schedule"], rate, options["min_learning_rate"], epoch, epochs
+            )
+            train_loss = self._epoch(head, optimiser, scaler, epoch)
+            val_loss, value = self._validate(head, epoch)
+            if value is None and self.chooses:
+                raise self._nothing_to_choose_on(self.unmeasured)
+            best.log.append(
+                {
+                    "epoch": epoch + 1,
+                    "learning_rate": optimiser.learning_rate,
+                    "train_loss": train_loss,
+                    "val_loss": val_loss,
+                    self.measure: value,
+                }
+            )
+            if options["select"] == "best":
+                best.offer(value, head, rate, epoch + 1)
+        if options["select"] == "last":
+            best.offer(value, head, rate, epochs)
+        return best
+
+    def _epoch(self, head: nn.Module, optimiser: AdamW, scaler, epoch: int) -> float:
+        """Train once over the split; the mean loss per sample."""
+        head.train()
+        total, seen = 0.0, 0
+        for number, batch in enumerate(self.train.shuffled(self.seed, epoch)):
+            if self._left_out(batch):
+                continue
+            with self._naming():
+                loss, value, _ = self._judged(
+                    head, batch, "train", f"epoch {epoch + 1}, batch {number + 1}"
+                )
+                optimiser.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimiser)
+                scaler.update()
+            total, seen = total + value * len(batch.rows), seen + len(batch.rows)
+        if not seen:
+            raise self._nothing_learned()
+        return total / seen
+
+    @torch.no_grad()
+    def _validate(self, head: nn.Module, epoch: int) -> tuple[float | None, float | None]:
+        """Loss per sample and `measure` of the validation split."""
+        head.eval()
+        meter, total, seen = self._meter(), 0.0, 0
+        for number, batch in enumerate(self.val.in_order()):
+            if self._left_out(batch):
+                continue
+            with self._naming():
+                _, value, output = self._judged(
+                    head, batch, "val", f"epoch {epoch + 1}, validation batch {number + 1}"
+                )
+                meter.add(batch, output)
+            total, seen = total + value * len(batch.rows), seen + len(batch.rows)
+        return (total / seen, meter.value()) if seen else (None, None)
+
+    def _judged(self, head: nn.Module, batch: Batch, split: str, place: str):
+        """The loss of a batch, the same as a number, and the head's output.
+
+        Raises
+        ------
+        PermafrostError : the loss is not finite.
+        """
+        output = self._forward(head, batch)
+        loss = self._loss(output, batch, split)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise self._diverged(value, place, batch, output)
+        return loss, value, output
+
+    def _nothing_to_choose_on(self, what: str) -> PermafrostError:
+        return PermafrostError(
+            f"the learning rate or the epoch is to be chosen on validation, which has {what}",
+            where=self.where,
+            remedy="give one learning_rate and select: last, or a dataset with validation",
+        )
+
+    def _diverged(self, value: float, place: str, batch: Batch, output) -> PermafrostError:
+        cause, remedy = self._cause(batch, output)
+        return PermafrostError(
+            f"the loss became {value} in {place}: {cause}", where=self.where, remedy=remedy
+        )
+
+    def _cause(self, batch: Batch, output) -> tuple[str, str]:
+        for layer, x in zip(self.train.layers, batch.maps, strict=True):
+            bad = ~torch.isfinite(x).flatten(1).all(dim=1)
+            if bad.any():
+                row = int(batch.rows[int(bad.nonzero()[0, 0])])
+                return (
+                    f"the map of layer {layer.name} holds NaN or infinity (row {row})",
+                    "look at the backbone's weights and normalisation, then extract again",
+                )
+        if not all_finite(output):
+            return (
+                "the head's output is not finite",
+                "use a smaller learning_rate, or precision fp32",
+            )
+        return self._blame_loss()
+
+    @contextlib.contextmanager
+    def _naming(self):
+        """Say which run, where the library's own errors do not, and what a full GPU needs."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise PermafrostError(
+                "the GPU has not enough memory for a training step",
+                where=self.where,
+                remedy="use a smaller batch_size or hidden, or precision bf16",
+            ) from error
+        except PermafrostError as error:
+            if error.where is not None:
+                raise
+            raise PermafrostError(error.problem, where=self.where, remedy=error.remedy) from error
+
+
+def all_finite(output) -> bool:
+    """Whether a head's output, a tensor or several, holds neither NaN nor infinity."""
+    parts = [output] if isinstance(output, torch.Tensor) else output
+    return all(bool(torch.isfinite(x).all()) for x in parts if x is not None)
+
+
+def autocast(device: torch.device, precision: str):
+    """The head's forward pass in `precision`."""
+    kind = PRECISIONS[precision]
+    return torch.autocast(device.type, dtype=kind or torch.bfloat16, enabled=kind is not None)

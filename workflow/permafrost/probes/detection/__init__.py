@@ -1,0 +1,1 @@
+"""Detection of boxes and points by a trained head on frozen maps."""

@@ -1,0 +1,89 @@
+"""Truth and detections in COCO's form, for its evaluators and for those who want to look closer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.outputs import whole_directory
+
+from .detections import Detections
+from .splits import Image
+
+TRUTH, DETECTIONS = "truth.json", "detections.json"
+
+
+def truth_json(images: list[Image], classes: list[str], info: dict | None = None) -> dict:
+    """Images 1 to N in their order, categories 1 to K, objects numbered from 1."""
+    annotations = []
+    for number, image in enumerate(images, 1):
+        objects = image.objects
+        rows = zip(
+            objects.classes.tolist(),
+            _with_sides(objects.boxes),
+            objects.areas.tolist(),
+            objects.crowd.tolist(),
+            strict=True,
+        )
+        for label, box, area, crowd in rows:
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": label + 1,
+                    "bbox": box,
+                    "area": area,
+                    "iscrowd": int(crowd),
+                }
+            )
+    return {
+        "info": info or {},
+        "images": [
+            {"id": i, "file_name": image.name, "height": image.size[0], "width": image.size[1]}
+            for i, image in enumerate(images, 1)
+        ],
+        "categories": [{"id": i, "name": name} for i, name in enumerate(classes, 1)],
+        "annotations": annotations,
+    }
+
+
+def detections_json(found: list[Detections]) -> list[dict]:
+    """The detections of images 1 to N."""
+    return [
+        {"image_id": number, "category_id": label + 1, "bbox": box, "score": score}
+        for number, each in enumerate(found, 1)
+        for label, box, score in zip(
+            each.classes.tolist(), _with_sides(each.boxes), each.scores.tolist(), strict=True
+        )
+    ]
+
+
+def _with_sides(boxes: np.ndarray) -> list[list[float]]:
+    """Corners as x, y, width and height."""
+    return np.hstack([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]]).tolist()
+
+
+@contextlib.contextmanager
+def coco_folder(
+    path: Path | None,
+    images: list[Image],
+    found: list[Detections],
+    *,
+    classes: list[str],
+    info: dict,
+) -> Iterator[None]:
+    """Write both files; the folder appears once the block has ended well. Nothing for None."""
+    if path is None:
+        yield
+        return
+    with whole_directory(path) as folder:
+        for name, content in (
+            (TRUTH, truth_json(images, classes, info)),
+            (DETECTIONS, detections_json(found)),
+        ):
+            (folder / name).write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
+        yield

@@ -1,0 +1,122 @@
+"""The levels on which a detection head predicts, and where their cells lie; no torch.
+
+Maps of one size make one level. Strides are brought to that of the finest level in steps of two, as
+the simple pyramid of ViTDet (Li et al. 2022) makes its levels from the one map of a transformer: a map
+that is coarser gives further, enlarged levels; one that is finer is pooled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..dense.splits import Layer
+
+# a level of stride s takes what reaches further than 4 s and up to 8 s from the cell (FCOS)
+REACH = 8
+
+
+@dataclass(frozen=True)
+class Level:
+    """One map of cells.
+
+    ``size`` (height, width); ``stride`` (x, y) in working pixels; ``maps``: which layers are summed
+    here, none for a level that is enlarged from the one before it.
+    """
+
+    size: tuple[int, int]
+    stride: tuple[float, float]
+    maps: tuple[int, ...]
+
+    @property
+    def step(self) -> float:
+        """One number for both strides."""
+        return math.sqrt(self.stride[0] * self.stride[1])
+
+    @property
+    def cells(self) -> int:
+        return self.size[0] * self.size[1]
+
+
+@dataclass(frozen=True)
+class Pyramid:
+    """All levels, coarse to fine.
+
+    Attributes
+    ----------
+    working_size : (height, width) of the tensor that was fed.
+    first : the level from which on is predicted. Boxes are found on all levels, by their size; points
+        have none, and are found on the finest.
+    """
+
+    levels: tuple[Level, ...]
+    working_size: tuple[int, int]
+    first: int = 0
+
+    @property
+    def predicted(self) -> tuple[Level, ...]:
+        return self.levels[self.first :]
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """(number of predicted levels + 1,) where the cells of each begin, row by row; their number."""
+        return np.cumsum([0, *(level.cells for level in self.predicted)])
+
+    @property
+    def cells(self) -> int:
+        """L, of all levels that are predicted on."""
+        return int(self.starts[-1])
+
+    @cached_property
+    def strides(self) -> np.ndarray:
+        """(L, 2) x and y, in working pixels."""
+        return np.repeat(
+            [level.stride for level in self.predicted],
+            [level.cells for level in self.predicted],
+            axis=0,
+        )
+
+    @cached_property
+    def centres(self) -> np.ndarray:
+        """(L, 2) x and y of the cells' centres, in working pixels."""
+        grids = [np.indices(level.size)[::-1].reshape(2, -1).T for level in self.predicted]
+        return (np.concatenate(grids) + 0.5) * self.strides
+
+    @cached_property
+    def reaches(self) -> list[tuple[float, float]]:
+        """Of each predicted level, what the largest distance to a box's sides is above, and at most.
+
+        The finest begins at 0, the coarsest has no end; where strides double, a level of stride s has
+        (4 s, 8 s]. No size is left between levels whose strides do not double.
+        """
+        ends = [REACH * level.step for level in self.predicted]
+        return list(zip([*ends[1:], 0.0], [math.inf, *ends[1:]], strict=True))
+
+
+def plan_pyramid(
+    layers: list[Layer], working_size: tuple[int, int], finest: float, *, points: bool
+) -> Pyramid:
+    """The levels for these layers, the finest of a stride as near to `finest` as steps of two come."""
+    sizes: dict[tuple[int, int], list[int]] = {}
+    for i, layer in enumerate(layers):
+        size = layer.size
+        while _step(size, working_size) * math.sqrt(2) <= finest and min(size) > 1:
+            size = (-(-size[0] // 2), -(-size[1] // 2))
+        sizes.setdefault(size, []).append(i)
+    ordered = sorted(sizes, key=lambda size: (size[0] * size[1], size))
+    planned = [(size, tuple(sizes[size])) for size in ordered]
+    while _step(planned[-1][0], working_size) > finest * math.sqrt(2):
+        height, width = planned[-1][0]
+        planned.append(((2 * height, 2 * width), ()))
+    levels = tuple(
+        Level(size, (working_size[1] / size[1], working_size[0] / size[0]), maps)
+        for size, maps in planned
+    )
+    return Pyramid(levels, working_size, len(levels) - 1 if points else 0)
+
+
+def _step(size: tuple[int, int], working_size: tuple[int, int]) -> float:
+    return math.sqrt(working_size[0] * working_size[1] / (size[0] * size[1]))

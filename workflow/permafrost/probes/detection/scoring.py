@@ -1,0 +1,66 @@
+"""How good detections of a split's images are: average precision, and hits above a score."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from permafrost.data.geometries import BOX, POINT
+from permafrost.metrics.crowns.average_precision import point_average_precision
+from permafrost.metrics.crowns.evaluate import IOU_THRESHOLD
+from permafrost.metrics.crowns.hits import Hits, count_hits
+
+from .coco_json import detections_json, truth_json
+from .detections import Detections
+from .splits import Image, ObjectSplit
+
+
+def average_precision(split: ObjectSplit, found: list[Detections]) -> float | None:
+    """AP by COCO's rules, or that of points; None where no image has an object.
+
+    Parameters
+    ----------
+    found : of every whole image.
+    """
+    value = _of_points(split, found) if split.points else _of_boxes(split, found)
+    return None if math.isnan(value) or value < 0 else value
+
+
+def _of_boxes(split: ObjectSplit, found: list[Detections]) -> float:
+    from permafrost.metrics.detection import evaluate
+
+    if not split.object_count:
+        return math.nan
+    evaluation = evaluate(
+        truth_json(split.images, split.classes),
+        detections_json(found),
+        iou_type="bbox",
+        max_dets=sorted({1, 10, split.detection["max_detections"]}),
+    )
+    return float(evaluation.stats[0])
+
+
+def _of_points(split: ObjectSplit, found: list[Detections]) -> float:
+    objects = [image.objects for image in split.images]
+    values = point_average_precision(
+        [each.centres for each in objects],
+        [each.classes for each in objects],
+        [each.points for each in found],
+        [each.classes for each in found],
+        [each.scores for each in found],
+        classes=len(split.classes),
+        distance=split.detection["match_distance"],
+        crowd=[each.crowd for each in objects],
+    )
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def hits(split: ObjectSplit, image: Image, found: Detections) -> Hits:
+    """Objects of an image, detections, and matches of both by the rule for crowns."""
+    objects = image.objects
+    if split.points:
+        distance = split.detection["match_distance"]
+        return count_hits(POINT, objects.centres, objects.crowd, found.points, threshold=distance)
+    return count_hits(BOX, objects.boxes, objects.crowd, found.boxes, threshold=IOU_THRESHOLD)

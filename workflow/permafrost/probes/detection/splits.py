@@ -1,0 +1,159 @@
+"""A feature store with maps and objects, opened for a detection probe and checked; no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.geometries import POINT
+from permafrost.data.objects import WINDOW, Objects, objects_of
+
+from ..dense import splits as dense_splits
+from ..dense.splits import MapSplit
+
+
+@dataclass(frozen=True)
+class Image:
+    """A whole image: its windows and its objects.
+
+    Attributes
+    ----------
+    rows : (W,) rows of the split that show parts of it.
+    size : height and width in pixels.
+    objects : each once, unclipped, by number.
+    """
+
+    name: str
+    group: str
+    rows: np.ndarray
+    size: tuple[int, int]
+    objects: Objects
+
+
+class ObjectSplit(MapSplit):
+    """One split: maps, and which objects each sample, a window of an image, shows; see `MapSplit`."""
+
+    needs = (
+        "the store holds no maps of layers with objects",
+        "detection probes need a dataset with task detection or point_detection; extract it again",
+    )
+
+    def fits(self) -> bool:
+        columns = {"objects", *(field.name for field in WINDOW)}
+        return (
+            super().fits()
+            and "detection" in self.attributes
+            and columns <= set(self.samples.column_names)
+        )
+
+    @property
+    def detection(self) -> dict:
+        """What the dataset's card says of objects."""
+        return self.attributes["detection"]
+
+    @property
+    def points(self) -> bool:
+        """Whether objects are points."""
+        return self.detection["geometry"] == POINT
+
+    @cached_property
+    def objects(self) -> list[Objects]:
+        """The objects that each sample meets, in pixels of the whole image."""
+        found = objects_of(self.samples["objects"])
+        for row, objects in enumerate(found):
+            self._check(objects, row)
+        return found
+
+    def _check(self, objects: Objects, row: int) -> None:
+        problem = None
+        if not np.isfinite(objects.boxes).all():
+            problem = "a corner that is not finite"
+        elif ((objects.classes < 0) | (objects.classes >= len(self.classes))).any():
+            problem = f"a class that is not one of {len(self.classes)}"
+        elif (objects.boxes[:, 2:] < objects.boxes[:, :2]).any():
+            problem = "a box whose corners lie the wrong way round"
+        if problem:
+            raise PermafrostError(
+                f"sample {self.samples['sample_id'][row].as_py()!r} has an object with {problem}",
+                where=self.path,
+                remedy="correct the annotations, then prepare the dataset again",
+            )
+
+    @cached_property
+    def origins(self) -> np.ndarray:
+        """(N, 2) x and y of each sample's upper left corner in its whole image."""
+        columns = [self.samples[name].to_numpy() for name in ("x_offset", "y_offset")]
+        return np.stack(columns, axis=1).astype(np.float64)
+
+    @cached_property
+    def scales(self) -> np.ndarray:
+        """(N, 2) working pixels per pixel, in x and in y."""
+        return np.array(self.working_size[::-1]) / self.sizes[:, ::-1]
+
+    @cached_property
+    def images(self) -> list[Image]:
+        """The whole images, in the order in which they first appear."""
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(self.samples["image_id"].to_pylist()):
+            rows.setdefault(name, []).append(row)
+        groups = self.samples["group_id"].to_pylist()
+        heights, widths = (
+            self.samples[name].to_numpy() for name in ("image_height", "image_width")
+        )
+        return [
+            Image(
+                name,
+                groups[own[0]],
+                np.array(own),
+                (int(heights[own[0]]), int(widths[own[0]])),
+                _together([self.objects[row] for row in own]),
+            )
+            for name, own in rows.items()
+        ]
+
+    @property
+    def object_count(self) -> int:
+        """Of whole images, crowds left out."""
+        return sum(int((~image.objects.crowd).sum()) for image in self.images)
+
+
+def _together(windows: list[Objects]) -> Objects:
+    """The objects of all windows of an image, each once."""
+    if len(windows) == 1:
+        return windows[0]
+    every = Objects(
+        *(
+            np.concatenate([getattr(window, name) for window in windows])
+            for name in ("numbers", "classes", "boxes", "areas", "crowd")
+        ),
+        tuple(polygon for window in windows for polygon in window.polygons),
+    )
+    _, first = np.unique(every.numbers, return_index=True)
+    return every.take(first)
+
+
+def open_splits(stores: dict[str, Path], *, expect: str | None = None) -> dict[str, ObjectSplit]:
+    """All splits of a run; refuses damaged stores and those of another plan."""
+    return dense_splits.open_splits(ObjectSplit, stores, expect=expect)
+
+
+def object_gates(train: ObjectSplit) -> list[str]:
+    """``class_missing_in_train:ID`` for every class without an object in train, crowds left out.
+
+    Raises
+    ------
+    PermafrostError : train has no object at all.
+    """
+    if not train.object_count:
+        raise PermafrostError(
+            "no train image has an object, so there is nothing to learn from",
+            where=train.path,
+            remedy="check the annotations and the splits of the dataset's entry",
+        )
+    found = np.concatenate([each.classes[~each.crowd] for each in train.objects])
+    missing = sorted(set(range(len(train.classes))) - set(found.tolist()))
+    return [f"class_missing_in_train:{class_id}" for class_id in missing]

@@ -1,0 +1,130 @@
+"""Detections in windows put together, so that an object in two of them is found once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.geometries import BOX
+from permafrost.metrics.crowns.overlaps import Pairs
+from permafrost.metrics.crowns.stitching import agreements
+
+from .detections import Detections, join
+from .splits import Image, ObjectSplit
+from .suppression import suppress
+
+# share of a score that another needs for both to be of one object
+ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class Stitcher:
+    """Puts the detections of windows together, so that an object in two of them is found once.
+
+    Parameters
+    ----------
+    split : whose windows.
+    threshold : IoU above which, or of points distance within which, two detections of a class are one.
+    touch : pixels within which a detection touches the edge of its window, and is taken for a part.
+    """
+
+    split: ObjectSplit
+    threshold: float
+    touch: float
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether windows overlap; where they only touch, halves cannot be told from two objects."""
+        tiles = self.split.detection["tiles"]
+        return tiles is None or int(tiles["size"] * tiles["overlap"]) > 0
+
+    def images(self, windows: list[Detections]) -> list[Detections]:
+        """Detections of every whole image, by descending score, from those of every sample."""
+        return [self._image(image, windows) for image in self.split.images]
+
+    def _image(self, image: Image, windows: list[Detections]) -> Detections:
+        origins = np.tile(self.split.origins[image.rows], 2)
+        placed = [
+            windows[row].moved(origin) for row, origin in zip(image.rows, origins, strict=True)
+        ]
+        if len(placed) == 1:
+            return placed[0]
+        found = join(placed)
+        if not self.split.points and self.overlapping:
+            window = np.repeat(image.rows, [len(each) for each in placed])
+            found = self._whole(found, window, image.size)
+        return suppress(found, self.threshold, points=self.split.points).ranked()
+
+    def _whole(self, found: Detections, window: np.ndarray, size) -> Detections:
+        """Parts of what another window shows whole are gone, and parts of one object joined."""
+        kept = []
+        for label in np.unique(found.classes):
+            own = np.flatnonzero(found.classes == label)
+            boxes = Annotations(
+                BOX,
+                ("image",),
+                np.zeros(len(own), np.intp),
+                np.full(len(own), "", object),
+                found.scores[own],
+                found.boxes[own],
+                own,
+            )
+            bounds = np.hstack([self.split.origins, self.split.sizes[:, ::-1]])[window[own]]
+            cut, same = agreements(
+                boxes, bounds, size[::-1], threshold=self.threshold, touch=self.touch
+            )
+            kept.append(join_parts(found.take(own), window[own], cut, same))
+        return join(kept)
+
+
+def join_parts(found: Detections, window: np.ndarray, cut: np.ndarray, same: Pairs) -> Detections:
+    """The detections of one class on one image, without parts; from the best one on.
+
+    One that is whole takes away the parts that agree with it. A part goes where a whole one agrees
+    with it and scores alike. Otherwise it is joined with the part of each further window that agrees
+    best and scores alike; the other parts there that agree are poorer ones of the same object.
+    What a head holds possible but hardly believes must not pull a good box apart, so scores are alike
+    from half of the better one on.
+
+    Parameters
+    ----------
+    window : (M,) of each detection.
+    cut, same : see `permafrost.metrics.crowns.stitching.agreements`.
+    """
+    boxes = found.boxes.copy()
+    gone, used = np.zeros(len(found), bool), np.zeros(len(found), bool)
+    bounds = np.searchsorted(same.first, np.arange(len(found) + 1))
+
+    def agreeing(i: int) -> np.ndarray:
+        """What is left and agrees with the i-th, the best first."""
+        own = slice(bounds[i], bounds[i + 1])
+        others = same.second[own][np.argsort(-same.iou[own], kind="stable")]
+        return others[~gone[others] & ~used[others]]
+
+    for i in np.argsort(-found.scores, kind="stable").tolist():
+        if gone[i]:
+            continue
+        used[i] = True
+        others = agreeing(i)
+        if not cut[i]:
+            gone[others[cut[others]]] = True
+            continue
+        alike = found.scores >= ALIKE * found.scores[i]
+        if (alike[others] & ~cut[others]).any():
+            gone[i] = True
+            continue
+        members, seen = [i], {int(window[i])}
+        # grows while it is gone through: an object may reach over more than two windows
+        for member in members:
+            for other in agreeing(member).tolist():
+                if not cut[other]:
+                    continue
+                gone[other] = True
+                if alike[other] and int(window[other]) not in seen:
+                    members.append(other)
+                    seen.add(int(window[other]))
+        boxes[i, :2] = found.boxes[members, :2].min(axis=0)
+        boxes[i, 2:] = found.boxes[members, 2:].max(axis=0)
+    return Detections(boxes, found.classes, found.scores).take(~gone)

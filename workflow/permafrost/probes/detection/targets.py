@@ -1,0 +1,179 @@
+"""Which cells of a pyramid learn which object; found once for a split, all objects together; no torch.
+
+Boxes as in FCOS (Tian et al. 2019): a cell takes a box if its centre lies in it, within 1.5 strides of
+the box's middle, and if the farthest side is as far as its level is for (`Pyramid.reaches`). Of several
+boxes a cell takes the smallest, of equal ones the first. A point is taken by the cells whose centres
+lie within a stride of it, in x and in y; of several points a cell takes the nearest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .pyramid import Level, Pyramid
+from .windows import Shown
+
+RADIUS, POINT_RADIUS = 1.5, 1.0
+# objects that are looked at together
+BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the cells of a batch learn; the rest learns that nothing is there.
+
+    Attributes
+    ----------
+    cells : (P,) which of the B L cells of the batch, ascending.
+    classes : (P,) ids.
+    places : (P, 4) or (P, 2) float32 what `Output.places` should be.
+    ignored : (Q,) which of the B L cells learn nothing.
+    """
+
+    cells: np.ndarray
+    classes: np.ndarray
+    places: np.ndarray
+    ignored: np.ndarray
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What every cell of a split learns.
+
+    Attributes
+    ----------
+    cells : L, of one sample.
+    keys : (P,) sample times L plus cell, ascending.
+    classes, places : of `keys`, as in `Chosen`.
+    ignored : (Q,) keys, ascending.
+    objects, without_cell : how many are shown well enough to be learned, and for how many of them there
+        is no cell, as they are too small or others take all theirs.
+    """
+
+    cells: int
+    keys: np.ndarray
+    classes: np.ndarray
+    places: np.ndarray
+    ignored: np.ndarray
+    objects: int
+    without_cell: int
+
+    def of(self, rows: np.ndarray) -> Chosen:
+        """What the cells of a batch of these samples learn."""
+        picked, cells = self._find(self.keys, rows)
+        _, ignored = self._find(self.ignored, rows)
+        return Chosen(cells, self.classes[picked], self.places[picked], ignored)
+
+    def _find(self, keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Places in `keys` of what belongs to `rows`, and the same as cells of the batch."""
+        low = np.searchsorted(keys, rows * self.cells)
+        counts = np.searchsorted(keys, (rows + 1) * self.cells) - low
+        ends = np.cumsum(counts)
+        picked = np.repeat(low - ends + counts, counts) + np.arange(counts.sum())
+        batch = np.repeat(np.arange(len(rows)) * self.cells, counts)
+        return picked, batch + keys[picked] % self.cells
+
+
+def assign(shown: Shown, pyramid: Pyramid, *, points: bool) -> Targets:
+    """The targets of all samples."""
+    learned = np.flatnonzero(shown.learned)
+    find = _points_of if points else _boxes_of
+    found = [
+        find(shown.boxes[block], level, reach)
+        for start in range(0, len(learned), BLOCK)
+        for block in [learned[start : start + BLOCK]]
+        for level, reach in zip(pyramid.predicted, pyramid.reaches, strict=True)
+    ]
+    blocks = [
+        (learned[start : start + BLOCK], first)
+        for start in range(0, len(learned), BLOCK)
+        for first in pyramid.starts[:-1]
+    ]
+    pairs = list(zip(blocks, found, strict=True))
+    nothing = np.empty(0, np.int64)
+    owner = np.concatenate([nothing, *(block[f.owner] for (block, _), f in pairs)])
+    cell = np.concatenate([nothing, *(first + f.cell for (_, first), f in pairs)])
+    rank = np.concatenate([np.empty(0), *(f.rank for _, f in pairs)])
+    places = np.concatenate([np.empty((0, 2 if points else 4)), *(f.places for _, f in pairs)])
+    keys = shown.sample[owner] * pyramid.cells + cell
+    # the best of each cell comes first
+    order = np.lexsort((owner, rank, keys))
+    order = order[np.diff(keys[order], prepend=-1) != 0]
+    ignored = _ignored(shown, pyramid, points=points)
+    return Targets(
+        pyramid.cells,
+        keys[order],
+        shown.classes[owner[order]],
+        places[order].astype(np.float32),
+        np.setdiff1d(ignored, keys[order]),
+        objects=len(learned),
+        without_cell=len(learned) - len(np.unique(owner[order])),
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Pairs of an object and a cell of a level that may take it; the lowest rank gets the cell."""
+
+    owner: np.ndarray
+    cell: np.ndarray
+    rank: np.ndarray
+    places: np.ndarray
+
+
+def _near(middles: np.ndarray, level: Level, radius: float):
+    """(n, m, 2) columns and rows of cells around the middles, and (n, m, 2) of their centres x and y,
+    with (n, m) whether they exist and are near enough."""
+    stride = np.array(level.stride)
+    span = np.arange(-int(radius + 1), int(radius + 1) + 1)
+    around = np.stack(np.meshgrid(span, span), axis=-1).reshape(-1, 2)
+    cells = np.floor(middles / stride).astype(np.int64)[:, None] + around
+    centres = (cells + 0.5) * stride
+    exist = ((cells >= 0) & (cells < np.array(level.size[::-1]))).all(axis=-1)
+    near = (np.abs(centres - middles[:, None]) < radius * stride).all(axis=-1)
+    return cells, centres, exist & near
+
+
+def _boxes_of(boxes: np.ndarray, level: Level, reach: tuple[float, float]) -> _Found:
+    cells, centres, fits = _near((boxes[:, :2] + boxes[:, 2:]) / 2, level, RADIUS)
+    sides = np.concatenate([centres - boxes[:, None, :2], boxes[:, None, 2:] - centres], axis=-1)
+    farthest = sides.max(axis=-1)
+    fits &= (sides.min(axis=-1) > 0) & (farthest > reach[0]) & (farthest <= reach[1])
+    owner, place = np.nonzero(fits)
+    cell = cells[owner, place]
+    width, height = (boxes[owner, 2:] - boxes[owner, :2]).T
+    return _Found(
+        owner,
+        cell[:, 1] * level.size[1] + cell[:, 0],
+        width * height,
+        sides[owner, place] / np.tile(level.stride, 2),
+    )
+
+
+def _points_of(points: np.ndarray, level: Level, _reach) -> _Found:
+    cells, centres, fits = _near(points[:, :2], level, POINT_RADIUS)
+    owner, place = np.nonzero(fits)
+    cell = cells[owner, place]
+    away = (points[owner, :2] - centres[owner, place]) / np.array(level.stride)
+    return _Found(owner, cell[:, 1] * level.size[1] + cell[:, 0], np.hypot(*away.T), away)
+
+
+def _ignored(shown: Shown, pyramid: Pyramid, *, points: bool) -> np.ndarray:
+    """Keys of the cells whose centres lie in what is not learned; around a point, within a stride."""
+    keys = [np.empty(0, np.int64)]
+    regions = np.flatnonzero(~shown.learned)
+    for level, start in zip(pyramid.predicted, pyramid.starts[:-1], strict=True):
+        stride = np.array(level.stride)
+        boxes = shown.boxes[regions] + (np.array([-1, -1, 1, 1]) * np.tile(stride, 2)) * points
+        low = np.ceil(boxes[:, :2] / stride - 0.5).astype(np.int64).clip(0)
+        high = np.floor(boxes[:, 2:] / stride - 0.5).astype(np.int64) + 1
+        high = np.minimum(high, level.size[::-1])
+        for row, (left, top), (right, bottom) in zip(
+            shown.sample[regions].tolist(), low.tolist(), high.tolist(), strict=True
+        ):
+            lines = np.arange(top, max(top, bottom))[:, None] * level.size[1]
+            cells = lines + np.arange(left, max(left, right))
+            keys.append(row * pyramid.cells + start + cells.reshape(-1))
+    return np.unique(np.concatenate(keys))

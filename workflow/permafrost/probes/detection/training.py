@@ -1,0 +1,77 @@
+"""Training a detection head, judged by average precision on whole images."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from permafrost.core.errors import PermafrostError
+
+from ..dense.stream import Batch
+from ..dense.training import DenseTrainer, autocast
+from .decode import Decoder
+from .detections import Detections
+from .losses import detection_loss
+from .model import Output
+from .scoring import average_precision
+from .stitching import Stitcher
+from .targets import Targets
+
+
+class _AveragePrecision:
+    """Average precision of what was added, which is all of a split in its order."""
+
+    def __init__(self, decoder: Decoder, stitcher: Stitcher) -> None:
+        self.decoder, self.stitcher = decoder, stitcher
+        self.windows: list[Detections] = []
+
+    def add(self, batch: Batch, output: Output) -> None:
+        scales = self.stitcher.split.scales[batch.rows]
+        self.windows += self.decoder.samples(output, scales)
+
+    def value(self) -> float | None:
+        return average_precision(self.stitcher.split, self.stitcher.images(self.windows))
+
+
+class Trainer(DenseTrainer):
+    """Trains heads for one split of train and one of validation.
+
+    Parameters
+    ----------
+    targets : of ``train`` and ``val``.
+    decoder, stitcher : how outputs become detections of the images of validation.
+    others : see `DenseTrainer`.
+    """
+
+    measure = "val_ap"
+    unmeasured = "no object"
+
+    def __init__(
+        self,
+        build,
+        train,
+        val,
+        *,
+        targets: dict[str, Targets],
+        decoder: Decoder,
+        stitcher: Stitcher,
+        **others,
+    ) -> None:
+        super().__init__(build, train, val, **others)
+        self.targets, self.decoder, self.stitcher = targets, decoder, stitcher
+
+    def _forward(self, head: nn.Module, batch: Batch) -> Output:
+        with autocast(self.device, self.options["precision"]):
+            return head(batch.maps)
+
+    def _loss(self, output: Output, batch: Batch, split: str) -> torch.Tensor:
+        return detection_loss(output, self.targets[split].of(batch.rows), self.options["box_loss"])
+
+    def _meter(self) -> _AveragePrecision:
+        return _AveragePrecision(self.decoder, self.stitcher)
+
+    def _nothing_learned(self) -> PermafrostError:
+        return PermafrostError("train has no sample", where=self.where)
+
+    def _blame_loss(self) -> tuple[str, str]:
+        return "a finite output gave it", "use a smaller learning_rate, or precision fp32"
