@@ -19,6 +19,26 @@ WORDS = {
         "Every test sample (every pixel, where masks are predicted) was given the same class: the features hold "
         "nothing that the probe could use, or the probe failed.",
     ),
+    "no_detections": (
+        "nothing detected",
+        "No test image has a detection, though there are objects: the head was not trained long enough to find "
+        "any, or the features hold nothing that it could use.",
+    ),
+    "nothing_found_on_validation": (
+        "nothing found on validation",
+        "No score threshold makes the head find an object of validation, so the threshold means nothing: recall, "
+        "precision and F1 at it do not either. AP needs no threshold.",
+    ),
+    "objects_without_cell": (
+        "maps too coarse for the objects",
+        "Many training objects have no place of their own on the maps, since they are too small or too near to "
+        "others, and could not be learned. Ask for a smaller finest_stride, or for larger images.",
+    ),
+    "windows_touch": (
+        "windows do not overlap",
+        "Images were cut into windows that only touch, so objects on a seam were seen in parts and had to be joined. "
+        "Give the dataset's tiles an overlap.",
+    ),
     "collapsed_features": (
         "collapsed features",
         "All images have (nearly) the same features. Look at bands, units and normalisation of this backbone.",

@@ -25,7 +25,7 @@ class Material:
     card : its card.
     rows : its leaderboard rows.
     predictions : (backbone, seed, probe) -> path of a predictions table.
-    images : path of the test image store, or None where it is not at hand.
+    stores : split -> path of its image store, which need not be at hand.
     expect : path -> fingerprint that the file must carry.
     examples : how many test images to show; picture_seed : chooses them.
     """
@@ -34,7 +34,7 @@ class Material:
     card: dict
     rows: list[dict]
     predictions: Mapping[Evaluation, Path]
-    images: Path | None
+    stores: Mapping[str, Path]
     expect: Mapping[str, str] = field(default_factory=dict)
     examples: int = 12
     picture_seed: int = 0
@@ -42,6 +42,11 @@ class Material:
     def expected(self, path) -> str | None:
         """The fingerprint that the file at `path` must carry."""
         return self.expect.get(str(path))
+
+    @property
+    def images(self) -> Path | None:
+        """Path of the test image store, or None where none is planned."""
+        return self.stores.get("test")
 
     @property
     def without_images(self) -> str | None:
@@ -111,13 +116,15 @@ def best_of_each(material: Material) -> list[Evaluation]:
     return sorted((one for one in found if one is not None), key=lambda one: values[one[0], one[2]])
 
 
-def of_evaluation(rows: Iterable[dict], evaluation: Evaluation, metric: str) -> list[dict]:
-    """The rows of one evaluation with a metric per class."""
+def of_evaluation(
+    rows: Iterable[dict], evaluation: Evaluation, metric: str | None = None
+) -> list[dict]:
+    """The rows of one evaluation with a metric per class; without `metric`, all overall rows."""
     return [
         row
         for row in rows
-        if row["metric"] == metric
-        and row["class"] is not None
+        if (row["class"] is None if metric is None else row["class"] is not None)
+        and metric in (None, row["metric"])
         and (row["backbone"], row["seed"], row["probe"]) == evaluation
     ]
 

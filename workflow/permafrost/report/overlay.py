@@ -8,17 +8,24 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .figures.objects import (
+    ALARM,
+    FOUND,
+    HIT,
+    MISSED,
+    draw_shapes,
+    legend_line,
+    on_dark_paper,
+)
 from .figures.style import drawing, plain, put_note, save_figure, shorten
 
-# light enough for dark forest, and told apart with any colour vision (Okabe and Ito, 2008)
 COLOURS = {
-    "found crown": "#ffffff",
-    "its prediction": "#56B4E9",
-    "missed crown": "#F0E442",
-    "false alarm": "#D55E00",
+    "found crown": FOUND,
+    "its prediction": HIT,
+    "missed crown": MISSED,
+    "false alarm": ALARM,
 }
 LONGEST = 1600  # pixels of a picture; larger images are thinned out on reading
-_BACK = "#303030"  # legend's paper, so that the white line shows
 
 
 def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tuple[list[Path], int]:
@@ -65,8 +72,6 @@ def draw_overlay(evaluation, index: int, pixels: np.ndarray, step: float = 1.0):
     index : of the image in ``evaluation.images``.
     pixels : (bands, height, width), thinned out by `step`.
     """
-    from matplotlib.lines import Line2D
-
     name = evaluation.images[index]
     shapes = _shapes_of(evaluation, name)
     height, width = (side * step for side in pixels.shape[1:])
@@ -76,25 +81,24 @@ def draw_overlay(evaluation, index: int, pixels: np.ndarray, step: float = 1.0):
         axes = figure.add_subplot()
         axes.imshow(_picture(pixels), extent=(0, width, height, 0), cmap="gray", vmin=0, vmax=1)
         for label, found in shapes.items():
-            _draw(axes, evaluation.kind, found, COLOURS[label], dashed=label == "its prediction")
+            dashed = label == "its prediction"
+            draw_shapes(axes, evaluation.kind, found, COLOURS[label], dashed=dashed)
         axes.set(xlim=(0, width), ylim=(height, 0))
         axes.set_axis_off()
         axes.set_title(plain(shorten(name, 70)))
         lines = [
-            Line2D([], [], color=COLOURS[label], lw=2, ls=_dashes(label == "its prediction"))
-            for label in shapes
+            legend_line(
+                evaluation.kind,
+                COLOURS[label],
+                f"{label} ({len(found)})",
+                dashed=label == "its prediction",
+            )
+            for label, found in shapes.items()
         ]
         legend = axes.legend(
-            lines,
-            [f"{label} ({len(found)})" for label, found in shapes.items()],
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0.0),
-            ncols=4,
-            frameon=True,
-            facecolor=_BACK,
-            labelcolor="white",
+            handles=lines, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, frameon=True
         )
-        legend.get_frame().set_linewidth(0)
+        on_dark_paper(legend)
         put_note(figure, _caption(evaluation, index))
     return figure
 
@@ -119,32 +123,6 @@ def _caption(evaluation, index: int) -> str:
         f"{counts['matches']} of {counts['truths']} crowns found by {counts['predictions']}"
         f" predictions ({sign} {evaluation.threshold:g}, matched by {evaluation.matching})"
     )
-
-
-def _draw(axes, kind: str, shapes, colour: str, *, dashed: bool) -> None:
-    if kind == "point":
-        axes.scatter(*shapes.T, s=22, marker="x" if dashed else "o", color=colour, lw=1.2,
-                     facecolors=colour if dashed else "none")  # fmt: skip
-        return
-    from matplotlib.collections import LineCollection
-
-    lines = [line for shape in shapes for line in _outlines(kind, shape)]
-    # a dark rim keeps light lines apart from sand and rock
-    axes.add_collection(LineCollection(lines, colors="#000000", lw=2.4, alpha=0.4))
-    axes.add_collection(LineCollection(lines, colors=colour, lw=1.2, ls=_dashes(dashed)))
-
-
-def _dashes(dashed: bool) -> str:
-    return "--" if dashed else "-"
-
-
-def _outlines(kind: str, shape) -> list[np.ndarray]:
-    if kind == "box":
-        xmin, ymin, xmax, ymax = shape
-        return [np.array([(xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin)])]
-    import shapely
-
-    return [shapely.get_coordinates(ring) for ring in shapely.get_parts(shape.boundary)]
 
 
 def _picture(pixels: np.ndarray) -> np.ndarray:

@@ -1,8 +1,14 @@
-"""A dataset's pixels as pictures a person can look at (numpy only)."""
+"""A dataset's pixels as pictures a person can look at."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from permafrost.core.errors import PermafrostError
 
 LOW, HIGH = 2.0, 98.0  # percentiles of the stretch
 GAMMA = 1.6  # lifts forest and water, which the common stretch leaves nearly black
@@ -72,6 +78,63 @@ def read_masks(store, indices: list[int]) -> dict[int, np.ndarray]:
         index: store.read("masks", index, index + 1)[0, : heights[index], : widths[index]]
         for index in indices
     }
+
+
+def read_wholes(
+    store, names: list[str], bands: list[int], longest: int
+) -> dict[str, tuple[np.ndarray, tuple[int, int]]]:
+    """Whole images, put together from the windows that a store holds of them.
+
+    Parameters
+    ----------
+    store : `core.stores.Store` of images with the columns of `data.objects.WINDOW`.
+    names : ids of whole images; bands : which bands, in the order red, green, blue.
+    longest : an image with a longer side is thinned out to every n-th pixel. A picture never needs
+        more memory than that, however large the image is.
+
+    Returns
+    -------
+    image id -> stretched picture (black where no window lies), and the image's width and height.
+
+    Raises
+    ------
+    PermafrostError : the store has no window of an image.
+    """
+    columns = ["image_id", "x_offset", "y_offset", "image_height", "image_width", "height", "width"]
+    samples = store.samples(columns=columns)
+    rows: dict[str, list[dict]] = {name: [] for name in names}
+    wanted = pa.compute.is_in(samples["image_id"], pa.array(names, pa.string()))
+    places = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+    for place, row in zip(places.tolist(), samples.take(places).to_pylist(), strict=True):
+        rows[row["image_id"]].append(row | {"place": place})
+    if lacking := [name for name, own in rows.items() if not own]:
+        raise PermafrostError(
+            f"the store has no window of the image {lacking[0]!r}",
+            where=store.path,
+            remedy="delete the table of predictions and run snakemake again",
+        )
+    if not rows:
+        return {}
+    cut = {name: _whole(store, own, bands, longest) for name, own in rows.items()}
+    limits = stretch_limits(list(cut.values()))
+    sizes = {name: (rows[name][0]["image_width"], rows[name][0]["image_height"]) for name in cut}
+    return {name: (to_picture(image, limits), sizes[name]) for name, image in cut.items()}
+
+
+def _whole(store, windows: list[dict], bands: list[int], longest: int) -> np.ndarray:
+    """(C, h, w) float32 of one image, every n-th pixel of it; NaN where no window lies."""
+    height, width = windows[0]["image_height"], windows[0]["image_width"]
+    step = max(1, math.ceil(max(height, width) / longest))
+    whole = np.full((len(bands), -(-height // step), -(-width // step)), np.nan, np.float32)
+    for window in windows:
+        place, x, y = window["place"], window["x_offset"], window["y_offset"]
+        pixels = store.read("images", place, place + 1)[0][bands]
+        # the first row and column of the window that the thinned image has
+        top, left = -y % step, -x % step
+        part = pixels[:, top : window["height"] : step, left : window["width"] : step]
+        down, right = (y + top) // step, (x + left) // step
+        whole[:, down : down + part.shape[1], right : right + part.shape[2]] = part
+    return whole
 
 
 def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.ndarray]:

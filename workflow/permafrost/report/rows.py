@@ -23,6 +23,29 @@ METRIC_NAMES = {
     "mean_boundary_iou": "mean boundary IoU",
     "iou": "IoU",
     "boundary_iou": "boundary IoU",
+    "AP": "AP",
+    "AP50": "AP50",
+    "AP75": "AP75",
+    "APs": "AP of small objects",
+    "APm": "AP of medium objects",
+    "APl": "AP of large objects",
+    "AR1": "AR with 1 detection",
+    "AR10": "AR with 10 detections",
+    "AR": "AR",
+    "ARs": "AR of small objects",
+    "ARm": "AR of medium objects",
+    "ARl": "AR of large objects",
+    "box_recall": "box recall",
+    "box_precision": "box precision",
+    "box_f1": "box F1",
+    "point_ap": "point AP",
+    "point_recall": "point recall",
+    "point_precision": "point precision",
+    "point_f1": "point F1",
+    "count_mae": "mean absolute error of counts",
+    "class_AP": "AP",
+    "class_AP50": "AP50",
+    "class_point_ap": "point AP",
 }
 
 
@@ -40,6 +63,15 @@ def overall(rows: Iterable[dict], *, primary: bool = True, **where) -> list[dict
         and (row["primary"] or not primary)
         and all(row[key] == value for key, value in where.items())
     ]
+
+
+def of_metrics(rows: Iterable[dict]) -> list[str]:
+    """The metrics of rows, each once, in the order of `METRIC_NAMES`; others follow by name."""
+    known = list(METRIC_NAMES)
+    return sorted(
+        {row["metric"] for row in rows},
+        key=lambda name: (known.index(name) if name in METRIC_NAMES else len(known), name),
+    )
 
 
 def distinct(rows: Iterable[dict], column: str) -> list:

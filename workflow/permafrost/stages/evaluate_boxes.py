@@ -66,8 +66,8 @@ def _add_tiles(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.data.deepforest.reading import read_annotations
     from permafrost.metrics.crowns.evaluate import evaluate
-    from permafrost.metrics.crowns.reading import read_annotations
 
     truth = read_annotations(arguments.truth, "truth", geometry=arguments.geometry)
     notes: list[str] = []
@@ -91,8 +91,8 @@ def _options(arguments) -> dict:
 
 def _run_tiles(arguments, truth, notes: list[str]):
     """Evaluate whole images and windows; returns the former and adds how they differ."""
+    from permafrost.data.deepforest.reading import read_annotations
     from permafrost.metrics.crowns.rasters import image_sizes
-    from permafrost.metrics.crowns.reading import read_annotations
     from permafrost.metrics.crowns.stitching import stitch
     from permafrost.metrics.crowns.tile_predictions import read_tile_predictions
     from permafrost.metrics.crowns.tiles import compare_tiles
@@ -126,7 +126,7 @@ def _run_tiles(arguments, truth, notes: list[str]):
 
 
 def _write(arguments, evaluation, notes: list[str]) -> None:
-    from permafrost.metrics.crowns.reading import read_groups
+    from permafrost.data.deepforest.reading import read_groups
     from permafrost.metrics.crowns.tables import image_table, match_table
     from permafrost.report import score_files, score_text
     from permafrost.statistics.standalone import score_rows

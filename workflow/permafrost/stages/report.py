@@ -20,13 +20,12 @@ def run(arguments) -> None:
 
     spec, _ = read_job(arguments)
     plan = read_plan(arguments.plan)
-    stores = by_names(plan, "prepare", "dataset", "split")
     build_report(
         plan=plan,
         leaderboard_path=by_names(plan, "aggregate")[()],
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
-        images={dataset: path for (dataset, split), path in stores.items() if split == "test"},
+        images=by_names(plan, "prepare", "dataset", "split"),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
         output_dir=arguments.output,
         expect=expected(plan),

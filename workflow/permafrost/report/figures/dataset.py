@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from permafrost.core.splits import SPLITS
+from permafrost.data.objects import OBJECT_TASKS
 
 from .style import COLOURS, INK, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
@@ -11,9 +12,9 @@ def draw_balance(card: dict):
     """Share of each class in each split (a dot per split); a class missing from a split is marked.
 
     Shares are of the split's samples, so in a multi-label dataset they add up to more than one;
-    of masks they are of the split's pixels that have a class.
+    of masks they are of the split's pixels that have a class, and of objects of the split's objects.
     """
-    classes, masks = card["classes"], card["task"] == "segmentation"
+    classes, counted = card["classes"], counted_of(card)
     splits = [split for split in SPLITS if split in card["splits"]]
     font = 8.5 if len(classes) <= 25 else 7
     step = 0.24 if len(classes) <= 25 else 0.17
@@ -23,13 +24,13 @@ def draw_balance(card: dict):
         largest = 0.0
         for number, split in enumerate(splits):
             entry = card["splits"][split]
-            total = sum(entry["class_counts"]) if masks else entry["count"]
+            total = entry["count"] if counted == "samples" else sum(entry["class_counts"])
             shares = [count / max(total, 1) for count in entry["class_counts"]]
             largest = max([largest, *shares])
             offset = (number - (len(splits) - 1) / 2) * 0.2
             axes.plot(shares, [y + offset for y in range(len(classes))], lw=0, ms=4.6,
                       color=COLOURS[number], marker=MARKERS[number],
-                      label=f"{split} ({entry['count']:,})".replace(",", "\u202f"))  # fmt: skip
+                      label=f"{split} ({total if counted == 'objects' else entry['count']:,})".replace(",", "\u202f"))  # fmt: skip
             for y, count in enumerate(entry["class_counts"]):
                 if count == 0:
                     axes.annotate(f"none in {split}", (0, y + offset), xytext=(7, 0), va="center",
@@ -43,11 +44,18 @@ def draw_balance(card: dict):
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="both", lw=0.5)
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        axes.set_xlabel(f"share of the split's {'pixels' if masks else 'samples'}")
+        axes.set_xlabel(f"share of the split's {counted}")
         axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, borderaxespad=0.2,
                     handletextpad=0.2)  # fmt: skip
         put_title(figure, f"{card['dataset']}: classes")
     return figure
+
+
+def counted_of(card: dict) -> str:
+    """What the numbers per class of a card are numbers of."""
+    if card["task"] in OBJECT_TASKS:
+        return "objects"
+    return "pixels" if card["task"] == "segmentation" else "samples"
 
 
 def draw_bands(card: dict):

@@ -8,7 +8,14 @@ from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_titl
 MOST = len(COLOURS)  # backbones in one figure
 
 
-def draw_per_class(rows: list[dict], *, title: str, support: dict[str, str] | None = None):
+def draw_per_class(
+    rows: list[dict],
+    *,
+    title: str,
+    support: dict[str, str] | None = None,
+    order: list[str] | None = None,
+    what: str | None = None,
+):
     """One line per class, worst at the bottom, and in it one dot per backbone.
 
     Parameters
@@ -16,11 +23,13 @@ def draw_per_class(rows: list[dict], *, title: str, support: dict[str, str] | No
     rows : score rows of one per-class metric (column ``class`` filled), of one evaluation of each of
         up to `MOST` backbones. The first row's backbone has the first colour and orders the classes.
     support : class -> how much of the test set it makes up, in words (shown beside the name).
+    order : classes from top to bottom, instead.
+    what : is on the horizontal axis; by default the first row's metric.
     """
     if not rows:
         raise ValueError("no per-class rows to draw")
     backbones = list(dict.fromkeys(row["backbone"] for row in rows))
-    classes = [
+    classes = order or [
         row["class"] for row in sorted(rows, key=_best_first) if row["backbone"] == backbones[0]
     ]
     font, step = (8.5, 0.22) if len(classes) <= 25 else (7, 0.16)
@@ -46,13 +55,15 @@ def draw_per_class(rows: list[dict], *, title: str, support: dict[str, str] | No
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
         confidence = f"{100 * rows[0]['confidence']:g} %"
-        axes.set_xlabel(f"{metric_name(rows[0]['metric'])} with {confidence} interval")
+        axes.set_xlabel(f"{what or metric_name(rows[0]['metric'])} with {confidence} interval")
         put_title(figure, title)
     return figure
 
 
 def _best_first(row: dict) -> tuple:
-    return (-(row["value"] if finite(row["value"]) else -1.0), row["class"])
+    if not finite(row["value"]):
+        return (1, 0.0, row["class"])
+    return (0, -row["value"] if row["higher_is_better"] else row["value"], row["class"])
 
 
 def _dot(axes, row: dict, y: float, lane: int, font: float) -> None:

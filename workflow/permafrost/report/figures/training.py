@@ -1,4 +1,4 @@
-"""How heads were trained: losses and validation mean IoU of every epoch."""
+"""How heads were trained: losses and validation scores of every epoch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from ..rows import finite
 from .style import COLOURS, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
 MOST = len(COLOURS)  # backbones in one figure
+# score in a log of epochs -> in words
+SCORES = {"val_mean_iou": "mean IoU", "val_ap": "AP"}
 
 
-def draw_training(logs: dict[str, dict[str, dict]], *, dataset: str):
-    """A line of panels per head: losses on the left, validation mean IoU on the right.
+def draw_training(logs: dict[str, dict[str, dict]], *, dataset: str, score: str = "val_mean_iou"):
+    """A line of panels per head: losses on the left, the validation score on the right.
 
     Parameters
     ----------
-    logs : probe -> backbone -> {"epochs": [{epoch, train_loss, val_loss, val_mean_iou}], "epoch": the
+    logs : probe -> backbone -> {"epochs": [{epoch, train_loss, val_loss, and the score}], "epoch": the
         one that was scored}; at most `MOST` backbones. A value that is None or not finite is left out.
+    score : a key of `SCORES`.
     """
     if not logs:
         raise ValueError("no epochs to draw")
@@ -26,9 +29,9 @@ def draw_training(logs: dict[str, dict[str, dict]], *, dataset: str):
             for backbone, log in own.items():
                 number = backbones.index(backbone)
                 _losses(left, log, COLOURS[number])
-                _ious(right, log, COLOURS[number], MARKERS[number])
+                _scores(right, log, score, COLOURS[number], MARKERS[number])
             left.set_ylabel("loss")
-            right.set_ylabel("validation mean IoU")
+            right.set_ylabel(f"validation {SCORES[score]}")
             left.set_title(plain(probe), fontsize=8.5, weight="normal")
             for axes in (left, right):
                 axes.grid(axis="y")
@@ -48,9 +51,9 @@ def _losses(axes, log: dict, colour: str) -> None:
         axes.plot(*_series(log, key), color=colour, ls=style, lw=1.3, label=key)
 
 
-def _ious(axes, log: dict, colour: str, marker: str) -> None:
-    epochs, values = _series(log, "val_mean_iou")
-    axes.plot(epochs, values, color=colour, lw=1.3, label="val_mean_iou")
+def _scores(axes, log: dict, score: str, colour: str, marker: str) -> None:
+    epochs, values = _series(log, score)
+    axes.plot(epochs, values, color=colour, lw=1.3, label=score)
     if log["epoch"] in epochs:
         axes.plot([log["epoch"]], [values[epochs.index(log["epoch"])]], marker=marker, ms=5.5, mfc="white",
                   mec=colour, mew=1.5, lw=0, zorder=4)  # fmt: skip

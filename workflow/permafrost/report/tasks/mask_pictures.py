@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.stores import Store
-from permafrost.probes.segmentation.interpolate import resize_mask
+from permafrost.probes.dense.interpolate import resize_mask
 
 from .. import pictures
 from ..dense import SHOWN, DensePredictions, read_dense

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
 
-from . import classification, segmentation
+from . import classification, detection, segmentation
 
 TASKS = {
     "classification": classification,
     "multilabel": classification,
     "segmentation": segmentation,
+    "detection": detection,
+    "point_detection": detection,
 }
 
 

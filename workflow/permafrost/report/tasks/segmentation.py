@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.core.tables import read_metadata
 from permafrost.statistics.gates import chance_level
 
 from ..dense import DensePredictions, read_dense
-from ..figures import confusion, per_class, training
+from ..figures import confusion, per_class
 from ..material import (
     Drawn,
     Evaluation,
@@ -21,6 +20,7 @@ from ..material import (
 )
 from ..rows import metric_name
 from .mask_pictures import draw_masks
+from .training_curves import draw_training_curves
 
 
 def chance(material: Material, best: Evaluation) -> float:
@@ -38,7 +38,7 @@ def draw(
     if best is not None:
         found = _read(material, best)
         figures, notes = draw_masks(material, best, found, folder)
-    figures += _training(material, folder)
+    figures += draw_training_curves(material, folder, "val_mean_iou")
     if best is not None:
         figures.append(_confusion(material, best, found, folder))
         figures += _per_class(material, found, folder)
@@ -82,31 +82,4 @@ def _per_class(material, found: DensePredictions, folder: Path) -> list[Drawn]:
                      caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class (its share of the test set's pixels) with the "
                      f"best head of each backbone: {which}.")
             )  # fmt: skip
-    return figures
-
-
-def _training(material: Material, folder: Path) -> list[Drawn]:
-    """Epochs of every head that was trained, at its first seed, for six backbones at a time."""
-    order = {key[0]: place for place, key in enumerate(best_of_each(material))}
-    logs: dict[str, dict[str, dict]] = {}
-    for key in sorted(material.first_seeds(), key=lambda key: (order.get(key[0], len(order)), key)):
-        path = material.predictions[key]
-        settings = read_metadata(path, expect=material.expected(path))["settings"]
-        if settings.get("epochs_log"):
-            backbone, _, probe = key
-            log = {"epochs": settings["epochs_log"], "epoch": settings["epoch"]}
-            logs.setdefault(backbone, {})[probe] = log
-    names = list(logs)
-    parts = [names[start : start + training.MOST] for start in range(0, len(names), training.MOST)]
-    figures = []
-    for number, part in enumerate(parts, start=1):
-        probes = sorted({probe for name in part for probe in logs[name]})
-        by_probe = {p: {name: logs[name][p] for name in part if p in logs[name]} for p in probes}
-        figures.append(
-            save(training.draw_training(by_probe, dataset=material.name), folder, "training",
-                 material.name, *([str(number)] if len(parts) > 1 else []), wide=True,
-                 alt=f"Losses and validation mean IoU per epoch of every head on {material.name}",
-                 caption="Training of the heads, at the first seed: losses and validation mean IoU of every epoch, "
-                 "the scored epoch marked.")
-        )  # fmt: skip
     return figures

@@ -1,0 +1,56 @@
+"""What kinds of errors cost how much average precision, a bar per backbone."""
+
+from __future__ import annotations
+
+from ..rows import brief_count
+from .style import COLOURS, FAINT, INK, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+
+MOST = len(COLOURS)  # backbones in one figure
+# kinds of `metrics.detection.analysis.tide` in words, in the order of drawing
+WORDS = {
+    "missed": "missed object",
+    "background": "nothing is there",
+    "localisation": "right class, badly placed",
+    "duplicate": "found once more",
+    "category": "well placed, wrong class",
+    "both": "badly placed, wrong class",
+}
+
+
+def draw_errors(found: dict, *, title: str):
+    """Average precision that is gained if one kind of error did not occur, with the number of errors.
+
+    Parameters
+    ----------
+    found : backbone -> `metrics.detection.analysis.ErrorKinds`; at most `MOST`. Kinds that no backbone
+        made are left out.
+    """
+    kinds = [kind for kind in WORDS if any(errors.counts[kind] for errors in found.values())]
+    kinds = kinds or ["missed"]
+    step = max(0.34, 0.15 * len(found) + 0.1)
+    height = 0.8 / max(len(found), 1)
+    with drawing() as Figure:
+        figure = Figure(figsize=(PAGE_WIDTH * 0.85, 1.3 + step * len(kinds)))
+        axes = figure.add_subplot()
+        for lane, (name, errors) in enumerate(found.items()):
+            gains = [errors.gain[kind] for kind in kinds]
+            y = [place - 0.4 + (lane + 0.5) * height for place in range(len(kinds))]
+            axes.barh(y, gains, 0.86 * height, color=COLOURS[lane], label=plain(shorten(name, 30)))
+            for place, gain, kind in zip(y, gains, kinds, strict=True):
+                axes.annotate(brief_count(errors.counts[kind]), (max(gain, 0.0), place), xytext=(3, 0),
+                              textcoords="offset points", va="center", fontsize=6.5,
+                              color=FAINT)  # fmt: skip
+        axes.axvline(0, color=INK, lw=0.8)
+        axes.set_ylim(len(kinds) - 0.4, -0.6)
+        axes.set_yticks(range(len(kinds)), [WORDS[kind] for kind in kinds])
+        axes.margins(x=0.09)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="x")
+        axes.set_xlabel("AP gained without this kind of error")
+        if len(found) > 1:
+            axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=min(3, len(found)),
+                        borderaxespad=0.2)  # fmt: skip
+        put_title(figure, title)
+        put_note(figure, "numbers: errors of this kind at an IoU of 0.5, whatever the score")
+    return figure

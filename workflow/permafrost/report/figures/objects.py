@@ -1,0 +1,71 @@
+"""Objects and detections as outlines over a picture, by what became of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# light enough for dark forest, and told apart with any colour vision (Okabe and Ito, 2008)
+FOUND, HIT, MISSED, ALARM = "#ffffff", "#56B4E9", "#F0E442", "#D55E00"
+CONFUSED, UNCOUNTED = "#CC79A7", "#bdbdbd"
+BACK = "#303030"  # legend's paper, so that the white line shows
+_RIM = "#000000"  # keeps light lines apart from sand and rock
+
+
+def draw_shapes(
+    axes, kind: str, shapes, colour: str, *, dashed: bool = False, width: float = 1.2
+) -> None:
+    """Outline `shapes` of a kind (see `data.deepforest.annotations.Annotations`) in one colour.
+
+    Parameters
+    ----------
+    dashed : dashed lines, or crosses in the place of circles.
+    width : of the lines in points; circles and crosses grow with it.
+    """
+    if kind == "point":
+        _draw_points(axes, shapes, colour, crosses=dashed, width=width)
+        return
+    from matplotlib.collections import LineCollection
+
+    lines = [line for shape in shapes for line in _outlines(kind, shape)]
+    axes.add_collection(LineCollection(lines, colors=_RIM, lw=2 * width, alpha=0.4))
+    axes.add_collection(LineCollection(lines, colors=colour, lw=width, ls=dashes(dashed)))
+
+
+def dashes(dashed: bool) -> str:
+    """The line style of `draw_shapes`."""
+    return "--" if dashed else "-"
+
+
+def legend_line(kind: str, colour: str, label: str, *, dashed: bool = False):
+    """A handle that looks as what `draw_shapes` draws."""
+    from matplotlib.lines import Line2D
+
+    if kind != "point":
+        return Line2D([], [], color=colour, lw=2, ls=dashes(dashed), label=label)
+    return Line2D([], [], color=colour, lw=0, marker="x" if dashed else "o", ms=6, mew=1.6,
+                  mfc=colour if dashed else "none", label=label)  # fmt: skip
+
+
+def on_dark_paper(legend) -> None:
+    """Give a legend the background before which all colours show."""
+    frame = legend.get_frame()
+    frame.set(facecolor=BACK, linewidth=0, alpha=1)
+    for text in legend.get_texts():
+        text.set_color("white")
+
+
+def _draw_points(axes, points, colour: str, *, crosses: bool, width: float) -> None:
+    x, y = np.asarray(points, np.float64).reshape(-1, 2).T
+    look = {"s": 30 * width, "marker": "x" if crosses else "o"}
+    for tint, line, alpha in ((_RIM, 2 * width, 0.4), (colour, width, 1.0)):
+        axes.scatter(x, y, **look, color=tint, lw=line, facecolors=tint if crosses else "none",
+                     alpha=alpha)  # fmt: skip
+
+
+def _outlines(kind: str, shape) -> list[np.ndarray]:
+    if kind == "box":
+        xmin, ymin, xmax, ymax = shape
+        return [np.array([(xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin)])]
+    import shapely
+
+    return [shapely.get_coordinates(ring) for ring in shapely.get_parts(shape.boundary)]

@@ -1,0 +1,43 @@
+"""Precision against recall, a line per backbone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+
+MOST = len(COLOURS)  # backbones in one figure
+
+
+def draw_precision_recall(
+    curves: dict[str, tuple[np.ndarray, np.ndarray]], *, title: str, note: str
+):
+    """Curves that fall from left to right; the area below one is its average precision.
+
+    Parameters
+    ----------
+    curves : backbone -> recalls (R,) and precision (R,); at most `MOST`. NaN is left out.
+    note : what counts as found.
+    """
+    with drawing() as Figure:
+        figure = Figure(figsize=(PAGE_WIDTH * 0.85, 3.6))
+        axes = figure.add_subplot()
+        for number, (name, (recall, precision)) in enumerate(curves.items()):
+            # a marker now and then, not at the same recalls for all
+            every = (5 + 3 * number, 20)
+            axes.plot(recall, precision, color=COLOURS[number], lw=1.6, marker=MARKERS[number], ms=4.6,
+                      mfc="white", markevery=every, label=plain(shorten(name, 30)))  # fmt: skip
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_ylim(-0.01, 1.03)
+        axes.set_aspect("equal")
+        axes.grid(axis="both", lw=0.5)
+        axes.set_xlabel("recall: share of the objects that are found")
+        axes.set_ylabel("precision: share of right detections")
+        legend = axes.legend(
+            loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, handlelength=2
+        )
+        legend.set_title("best first" if len(curves) > 1 else None)
+        legend.get_title().set(color=FAINT, fontsize=7.5)
+        put_title(figure, title)
+        put_note(figure, note)
+    return figure

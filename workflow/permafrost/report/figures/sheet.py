@@ -1,0 +1,153 @@
+"""A figure of square pictures in lines, with room for words over and under them, measured in inches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .style import DPI, FAINT, INK, plain
+
+WIDTH = 10.4  # pictures need more room than charts
+_GAP, _PART, _MARGIN = 0.06, 0.14, 0.05  # between panels, between two halves, around
+
+
+class Sheet:
+    """Places pictures, headings, words and a legend.
+
+    Parameters
+    ----------
+    Figure : of `style.drawing`.
+    above : room over each line.
+    legend : handles with labels; longest : letters of the longest label that the columns must fit.
+    title, note : above and below everything.
+    across : panels that fill the width, which decides their size; columns : panels of a line here.
+    halved : whether a wider gap parts the first half of the panels from the second.
+    heights : height of each line as a share of a panel's side, see `height_of`; squares by default.
+    """
+
+    def __init__(
+        self,
+        Figure,
+        above: list[float],
+        legend: list,
+        longest: int,
+        title: str,
+        note: str,
+        *,
+        across: int,
+        columns: int | None = None,
+        halved: bool = False,
+        heights: list[float] | None = None,
+    ) -> None:
+        from matplotlib.layout_engine import PlaceHolderLayoutEngine
+
+        self._cell = cell_of(across)
+        self._half, self._part = across // 2, _PART if halved else 0.0
+        columns = across if columns is None else columns
+        self.width = max(6.2, columns * (self._cell + _GAP) - _GAP + self._part + 2 * _MARGIN)
+        ncols = max(1, int(self.width / (0.42 + 0.078 * max(longest, 10))))
+        rows = math.ceil(len(legend) / ncols)
+        self._tops, self._bottoms, y = [], [], 0.32
+        for room, share in zip(above, heights or [1.0] * len(above), strict=True):
+            self._tops.append(y + room)
+            self._bottoms.append(y + room + self._cell * share)
+            y += room + self._cell * share + 0.2
+        legend_top = y + 0.04
+        self.height = legend_top + 0.19 * rows + 0.27
+        self.figure = Figure(figsize=(self.width, self.height))
+        # "none" is no layout engine only until the figure is saved under our settings
+        self.figure.set_layout_engine(PlaceHolderLayoutEngine(True, True))
+        self._text(_MARGIN, 0.2, title, size=9.5, weight="bold")
+        self._text(_MARGIN, self.height - 0.08, note, size=7, color=FAINT)
+        self._legend = legend, ncols, legend_top
+
+    def _text(
+        self, x: float, y: float, text: str, *, size: float, color=INK, weight="normal"
+    ) -> None:
+        """Text whose baseline is `y` inches below the top, `x` from the left."""
+        self.figure.text(x / self.width, 1 - y / self.height, plain(text), fontsize=size, color=color,
+                         weight=weight, ha="left", va="baseline")  # fmt: skip
+
+    def heading(self, line: int, text: str) -> None:
+        if text:
+            self._text(_MARGIN, self._tops[line] - 0.2, text, size=8.5, weight="bold")
+
+    def picture(self, line: int, column: int, picture: np.ndarray, word: str) -> None:
+        """Show (h, w, 3) or (h, w) in [0, 1] with `word` above, in the middle of a square."""
+        axes = self._axes(line, column, self._cell, self._cell)
+        picture = thinned(picture, self._cell)
+        axes.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        height, width = picture.shape[:2]
+        side = max(height, width) / 2  # pictures of any shape stand in squares of one size
+        axes.set_xlim(width / 2 - 0.5 - side, width / 2 - 0.5 + side)
+        axes.set_ylim(height / 2 - 0.5 + side, height / 2 - 0.5 - side)
+        axes.set_axis_off()
+        self._above(line, column, word)
+
+    def canvas(
+        self, line: int, column: int, picture: np.ndarray, word: str, size: tuple[float, float]
+    ):
+        """Show a picture at the top of its place, and return axes to draw on it.
+
+        Parameters
+        ----------
+        size : width and height of the picture in the units of what will be drawn; the rest is cut off.
+        """
+        scale = self._cell / max(size)
+        axes = self._axes(line, column, scale * size[0], scale * size[1])
+        axes.imshow(thinned(picture, self._cell), cmap="gray", vmin=0, vmax=1, interpolation="nearest",
+                    extent=(0, size[0], size[1], 0), aspect="auto")  # fmt: skip
+        axes.set_axis_off()
+        axes.set_autoscale_on(False)
+        self._above(line, column, word)
+        return axes
+
+    def _axes(self, line: int, column: int, width: float, height: float):
+        x, top = self._x(column), self._tops[line]
+        return self.figure.add_axes(
+            (
+                x / self.width,
+                1 - (top + height) / self.height,
+                width / self.width,
+                height / self.height,
+            )
+        )
+
+    def _above(self, line: int, column: int, word: str) -> None:
+        if word:
+            self._text(self._x(column), self._tops[line] - 0.05, word, size=7.5, color=FAINT)
+
+    def words(self, line: int, column: int, text: str) -> None:
+        self._text(self._x(column), self._bottoms[line] + 0.13, text, size=7)
+
+    def legend(self, **look):
+        """Draw the legend, with other lengths than usual in `look`; returns it."""
+        handles, ncols, top = self._legend
+        return self.figure.legend(handles=handles, loc="upper left", ncols=ncols, fontsize=7.5,
+                           bbox_to_anchor=(0, 1 - top / self.height), borderaxespad=0.2,
+                           handleheight=1.0, columnspacing=1.2, **{"handlelength": 1.3, **look})  # fmt: skip
+
+    def _x(self, column: int) -> float:
+        return _MARGIN + column * (self._cell + _GAP) + (self._part if column >= self._half else 0)
+
+
+def cell_of(across: int) -> float:
+    """Inches of a panel's side where `across` of them fill the width."""
+    return (WIDTH - 2 * _MARGIN - (across - 1) * _GAP - _PART) / across
+
+
+def height_of(size: tuple[float, float]) -> float:
+    """Height of a picture of this width and height as a share of the panel's side that it is fitted in."""
+    return size[1] / max(size)
+
+
+def most_pixels(cell: float) -> int:
+    """Pixels of a picture's side that can be seen in a panel; more would be lost."""
+    return int(2 * cell * DPI)
+
+
+def thinned(picture: np.ndarray, cell: float) -> np.ndarray:
+    """Every n-th pixel of a picture that has more than can be seen."""
+    step = max(1, math.ceil(max(picture.shape[:2]) / most_pixels(cell)))
+    return picture[::step, ::step]

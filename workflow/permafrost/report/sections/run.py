@@ -1,0 +1,74 @@
+"""What the page says about what was run: catalogue entries, settings, versions, machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+
+def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
+    """Everything that the template asks of the run.
+
+    Parameters
+    ----------
+    plan : the recorded plan; metadata : of every table of predictions.
+    hardware : what the page was made on, name -> value.
+    """
+    return {
+        "plan_hash": plan["plan"],
+        "backbones": entry_lines(plan["backbones"]),
+        "dataset_entries": entry_lines(plan["datasets"]),
+        "probes": entry_lines(plan.get("probes") or plan["config"].get("probes", {})),
+        "settings": _settings(plan["config"]),
+        "versions": versions_met([plan, *metadata]),
+        "hardware": [(str(name), _words(value)) for name, value in (hardware or {}).items()],
+        "compute": compute_words(metadata),
+    }
+
+
+def entry_lines(entries: Mapping[str, dict]) -> list[dict]:
+    """Catalogue entries as name, title and the rest as indented JSON."""
+    return [
+        {
+            "name": name,
+            "title": entry.get("title") or "",
+            "kind": entry.get("kind") or entry.get("task") or "",
+            "entry": json.dumps(entry, indent=2, sort_keys=True, ensure_ascii=False),
+        }
+        for name, entry in sorted(entries.items())
+    ]
+
+
+def _settings(config: dict) -> list[tuple[str, str]]:
+    """The rest of the configuration, section by section, as indented JSON."""
+    shown = ("backbones", "datasets", "probes")
+    return [
+        (name, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
+        for name, value in sorted(config.items())
+        if name not in shown
+    ]
+
+
+def versions_met(metadata: list[dict]) -> dict[str, str]:
+    """Package -> version, gathered from what was written beside the results."""
+    met: dict[str, set[str]] = {}
+    for one in metadata:
+        for package, version in (one.get("versions") or {}).items():
+            met.setdefault(package, set()).add(str(version))
+    return {package: ", ".join(sorted(versions)) for package, versions in sorted(met.items())}
+
+
+def compute_words(metadata: list[dict]) -> str:
+    """On what features were computed and in which precision heads were trained, where it is recorded."""
+    devices = sorted({one["device"] for one in metadata if one.get("device")})
+    found = [f"Features were computed on {' and '.join(devices)}."] if devices else []
+    settings = [one["settings"] for one in metadata]
+    precisions = sorted({one["precision"] for one in settings if one.get("precision")})
+    found += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
+    return " ".join(found)
+
+
+def _words(value) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none found"
+    return "not known" if value is None else str(value)

@@ -1,0 +1,139 @@
+"""What the page says about all scores: summary, leaderboard and the checks that were not passed."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from permafrost.statistics.ranks import missing_results
+
+from ..gates import explain, explain_at_length
+from ..rows import better_first, distinct, finite, gates_of, metric_name, overall
+from ..seeds import merge_seeds
+
+_SPATIAL = "spatially_random"
+
+
+def scores_section(table: pa.Table, rows: list[dict]) -> dict:
+    """Everything that the template asks of the leaderboard; `rows` are those of `table`."""
+    return {
+        "summary": summary(rows),
+        "lines": leaderboard_lines(rows),
+        "several_seeds": any(len(line["seeds"]) > 1 for line in merge_seeds(overall(rows))),
+        "confidence": _confidence(rows),
+        "gates": gates_met(rows),
+        "missing": missing_results(table),
+    }
+
+
+def flags_of(row: dict) -> list[str]:
+    """Everything that limits what a score row means: its gates, and a split that leaks places."""
+    return gates_of(row) + ([_SPATIAL] if row["spatially_random"] else [])
+
+
+def leaderboard_lines(rows: list[dict]) -> list[dict]:
+    """One line per backbone and probe with the primary metric, and the bar's geometry in per cent.
+
+    Several seeds are one line (`seeds.merge_seeds`). Bars of one dataset share a scale, from its
+    lowest lower limit to its highest upper one.
+    """
+    lines = []
+    for dataset in distinct(rows, "dataset"):
+        own = merge_seeds(overall(rows, dataset=dataset))
+        low, high = _range(own)
+        for row in sorted(own, key=lambda r: (r["probe"], *better_first(r))):
+            lines.append(
+                {
+                    **row,
+                    "seed_words": ", ".join(map(str, row["seeds"])),
+                    "metric_name": metric_name(row["metric"]),
+                    "flags": [
+                        {"short": explain(g), "long": explain_at_length(g)} for g in flags_of(row)
+                    ],
+                    "bar": _bar(row, low, high),
+                }
+            )
+    return lines
+
+
+def _range(rows: list[dict]) -> tuple[float, float]:
+    shown = [row[key] for row in rows for key in ("lower", "value", "upper") if finite(row[key])]
+    if not shown:
+        return 0.0, 1.0
+    low, high = min(shown), max(shown)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _bar(row: dict, low: float, high: float) -> dict | None:
+    if not finite(row["value"]):
+        return None
+
+    def place(value: float) -> float:
+        return round(100 * (value - low) / (high - low), 2)
+
+    has_interval = finite(row["lower"]) and finite(row["upper"])
+    left, right = (row["lower"], row["upper"]) if has_interval else (row["value"], row["value"])
+    return {
+        "left": place(left),
+        "width": round(place(right) - place(left), 2),
+        "at": place(row["value"]),
+    }
+
+
+def summary(rows: list[dict]) -> dict:
+    """Backbones in rows, dataset and probe in columns, the primary value in cells; best mean rank first.
+
+    A cell of several seeds holds their mean, and their standard deviation in ``spreads``.
+    """
+    chosen = merge_seeds(overall(rows))
+    columns = sorted({(row["dataset"], row["probe"]) for row in chosen})
+    lines = []
+    for backbone in distinct(chosen, "backbone"):
+        own = [row for row in chosen if row["backbone"] == backbone]
+        ranks = {row["probe"]: row["mean_rank"] for row in own}
+        found = {(row["dataset"], row["probe"]): row for row in own if finite(row["value"])}
+        known = [rank for rank in ranks.values() if finite(rank)]
+        lines.append(
+            {
+                "backbone": backbone,
+                "ranks": ranks,
+                "cells": [found[c]["value"] if c in found else None for c in columns],
+                "spreads": [found[c]["seed_std"] if c in found else None for c in columns],
+                "order": _mean(known),
+            }
+        )
+    lines.sort(key=lambda line: (line["order"] is None, line["order"] or 0.0, line["backbone"]))
+    lower = {(row["dataset"], row["probe"]) for row in chosen if not row["higher_is_better"]}
+    best = []
+    for place, column in enumerate(columns):
+        known = [line["cells"][place] for line in lines if line["cells"][place] is not None]
+        best.append((min if column in lower else max)(known, default=None))
+    return {"columns": columns, "probes": distinct(chosen, "probe"), "lines": lines, "best": best}
+
+
+def _mean(values: list) -> float | None:
+    known = [value for value in values if finite(value)]
+    return sum(known) / len(known) if known else None
+
+
+def gates_met(rows: list[dict]) -> list[dict]:
+    """Every gate that was met, in words, with the evaluations that met it."""
+    several = {
+        (line["dataset"], line["backbone"], line["probe"])
+        for line in merge_seeds(overall(rows))
+        if len(line["seeds"]) > 1
+    }
+    met: dict[str, list[str]] = {}
+    for row in overall(rows):
+        names = (row["dataset"], row["backbone"], row["probe"])
+        seed = (f"seed {row['seed']}",) if names in several else ()
+        for gate in flags_of(row):
+            met.setdefault(gate, []).append(" / ".join([*names, *seed]))
+    return [
+        {"short": explain(gate), "long": explain_at_length(gate), "where": sorted(set(where))}
+        for gate, where in sorted(met.items())
+    ]
+
+
+def _confidence(rows: list[dict]) -> str:
+    levels = distinct(overall(rows), "confidence") if rows else []
+    return " or ".join(f"{100 * level:g} %" for level in levels)

@@ -1,0 +1,207 @@
+"""Figures of a dataset of objects: pictures, curves, kinds of errors, training, metrics, classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.metrics.detection.analysis import ErrorKinds, calibrate, error_kinds
+from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
+from permafrost.metrics.tasks import LOWER_IS_BETTER
+from permafrost.statistics.gates import chance_level
+from permafrost.statistics.precision_recall import precision_recall
+
+from ..detected import ObjectPredictions, read_detected
+from ..figures import errors, per_class
+from ..figures.calibration import draw_calibration
+from ..figures.detections import Answer
+from ..figures.precision_recall import draw_precision_recall
+from ..material import (
+    Drawn,
+    Evaluation,
+    Material,
+    best_of_each,
+    name_of,
+    names_of,
+    of_evaluation,
+    save,
+)
+from ..rows import brief_count, finite, metric_name, of_metrics
+from .object_pictures import MOST as MOST_PICTURES
+from .object_pictures import draw_objects
+from .training_curves import draw_training_curves
+
+MOST = errors.MOST  # backbones in one chart
+
+
+@dataclass(frozen=True)
+class View:
+    """What the figures need of one evaluation: its curve, errors, and answers to the drawn images."""
+
+    curve: tuple[np.ndarray, np.ndarray]
+    errors: ErrorKinds | None
+    drawn: dict[str, Answer]
+
+
+def chance(material: Material, best: Evaluation) -> float:
+    """Average precision of detecting nothing."""
+    truth = _read(material, best).found.truth
+    return chance_level(truth, material.card["task"])
+
+
+def draw(
+    material: Material, best: Evaluation | None, folder: Path
+) -> tuple[list[Drawn], list[str]]:
+    """Pictures of the best evaluation and of all backbones, then what the numbers hide."""
+    if best is None:
+        return draw_training_curves(material, folder, "val_ap"), []
+    # one table after the other: all at once may not fit in memory
+    found = _read(material, best)
+    views = {
+        key: _view(found if key == best else _read(material, key), charted=place < MOST)
+        for place, key in enumerate(best_of_each(material)[:MOST_PICTURES])
+    }
+    drawn = {key: view.drawn for key, view in views.items()}
+    figures, notes = draw_objects(material, best, found, drawn, folder)
+    charted = dict(list(views.items())[:MOST])
+    figures.append(_curves(material, found, charted, folder))
+    figures += _errors(material, charted, folder)
+    figures += _calibration(material, best, found, folder)
+    figures += draw_training_curves(material, folder, "val_ap")
+    figures += _metrics(material, list(charted), folder)
+    figures += _per_class(material, found, list(charted), folder)
+    return figures, notes
+
+
+def _read(material: Material, key: Evaluation) -> ObjectPredictions:
+    path = material.predictions[key]
+    return read_detected(path, expect=material.expected(path))
+
+
+def _view(found: ObjectPredictions, *, charted: bool) -> View:
+    boxes = found.kind == "box" and charted
+    return View(
+        precision_recall(found.found),
+        error_kinds(found.found.scores.evaluation) if boxes else None,
+        {name: found.answer(name) for name in found.shown["drawn"]},
+    )
+
+
+def _curves(material: Material, found: ObjectPredictions, views: dict, folder: Path) -> Drawn:
+    near = (
+        f"within {found.threshold:g} pixels"
+        if found.kind == "point"
+        else "at an IoU of 0.5 or more"
+    )
+    figure = draw_precision_recall(
+        {key[0]: view.curve for key, view in views.items()},
+        title=f"{material.name}: precision and recall",
+        note=f"a detection is right {near}; at each recall the best precision from there on, mean over classes",
+    )
+    return save(figure, folder, "precision_recall", material.name,
+                alt=f"Precision against recall of the best head of each backbone on {material.name}",
+                caption=f"Precision against recall ({near}) when the score that a detection needs is lowered, "
+                f"with the best head of each backbone: {names_of(list(views), material)}. The area below a "
+                f"curve is its {'point AP' if found.kind == 'point' else 'AP50'}.")  # fmt: skip
+
+
+def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> list[Drawn]:
+    sorted_ones = {key: view.errors for key, view in views.items() if view.errors is not None}
+    if not sorted_ones:
+        return []
+    figure = errors.draw_errors(
+        {key[0]: found for key, found in sorted_ones.items()}, title=f"{material.name}: errors"
+    )
+    return [
+        save(figure, folder, "errors", material.name,
+             alt=f"AP that each kind of error costs on {material.name}, by backbone",
+             caption="Kinds of errors: how much higher AP would be if errors of one kind, and of no other, did not "
+             f"occur, with the best head of each backbone: {names_of(list(sorted_ones), material)}. Gains of "
+             "several kinds do not add up.")
+    ]  # fmt: skip
+
+
+def _calibration(
+    material: Material, best: Evaluation, found: ObjectPredictions, folder: Path
+) -> list[Drawn]:
+    """Whether scores of boxes can be read as shares of right detections; of the best evaluation."""
+    if found.kind == "point" or not any(
+        (each.scores >= LOWEST_SCORE).any() for each in found.found.detections
+    ):
+        return []
+    counted = calibrate(found.found.scores.evaluation)
+    figure = draw_calibration(counted, title=f"{material.name}: {name_of(best, material)}")
+    return [
+        save(figure, folder, "calibration", material.name,
+             alt=f"Share of right detections against their score, {best[0]} with {best[2]} on {material.name}",
+             caption=f"Scores of the best evaluation: the share of detections that are right (at an IoU of 0.5) "
+             f"against their score. Expected calibration error {counted.expected:.3f}.")
+    ]  # fmt: skip
+
+
+def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[Drawn]:
+    """Every metric that is a share, side by side; in words those that are not, or have no value."""
+    own = [row for key in keys for row in of_evaluation(material.rows, key)]
+    shares = [row for row in own if row["metric"] not in LOWER_IS_BETTER]
+    valued = {row["metric"] for row in shares if finite(row["value"])}
+    names = [metric_name(name) for name in of_metrics(shares) if name in valued]
+    if not names:
+        return []
+    lines = [
+        {**row, "class": metric_name(row["metric"])} for row in shares if row["metric"] in valued
+    ]
+    figure = per_class.draw_per_class(
+        lines, title=f"{material.name}: all metrics", order=names, what="value"
+    )
+    lacking = [metric_name(name) for name in of_metrics(shares) if name not in valued]
+    said = f" No value for want of objects: {', '.join(lacking)}." if lacking else ""
+    return [
+        save(figure, folder, "metrics", material.name,
+             alt=f"Every metric with its interval on {material.name}, by backbone",
+             caption=f"All metrics with the best head of each backbone: {names_of(keys, material)}."
+             f"{_errors_in_words(own)}{said}")
+    ]  # fmt: skip
+
+
+def _errors_in_words(rows: list[dict]) -> str:
+    """Sentences on the metrics of which less is better."""
+    said = []
+    for metric in of_metrics(row for row in rows if row["metric"] in LOWER_IS_BETTER):
+        values = [
+            f"{row['backbone']} {row['value']:.3g} ({row['lower']:.3g} to {row['upper']:.3g})"
+            for row in rows
+            if row["metric"] == metric and finite(row["value"])
+        ]
+        name = metric_name(metric)
+        said += [f" {name[0].upper()}{name[1:]}: {'; '.join(values)}."] if values else []
+    return "".join(said)
+
+
+def _per_class(material: Material, found: ObjectPredictions, keys, folder: Path) -> list[Drawn]:
+    """AP of every class for the best evaluation of each backbone, where there are several classes."""
+    classes = material.card["classes"]
+    if len(classes) < 2:
+        return []
+    counts = found.found.truth.sum(axis=0).tolist()
+    support = {name: brief_count(count) for name, count in zip(classes, counts, strict=True)}
+    figures = []
+    for metric, kind in (
+        ("class_AP", "per_class"),
+        ("class_AP50", "per_class_ap50"),
+        ("class_point_ap", "per_class"),
+    ):
+        rows = [row for key in keys for row in of_evaluation(material.rows, key, metric)]
+        if rows:
+            figure = per_class.draw_per_class(
+                rows, title=f"{material.name}: {metric_name(metric)} by class", support=support
+            )
+            name = metric_name(metric)
+            figures.append(
+                save(figure, folder, kind, material.name,
+                     alt=f"{name} of every class of {material.name}, by backbone",
+                     caption=f"{name[0].upper()}{name[1:]} of every class (number of test objects) with the best "
+                     f"head of each backbone: {names_of(keys, material)}.")
+            )  # fmt: skip
+    return figures
