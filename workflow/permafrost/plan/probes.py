@@ -26,9 +26,7 @@ KINDS = {
     "linear": ProbeKind("linear", frozenset({"classification", "multilabel"})),
     "segmentation": ProbeKind("segmentation", frozenset({"segmentation"}), seeded=True),
     "dense_knn": ProbeKind("dense_knn", frozenset({"segmentation"})),
-    "detection": ProbeKind(
-        "detection", frozenset({"detection", "point_detection"}), seeded=True
-    ),
+    "detection": ProbeKind("detection", frozenset({"detection", "point_detection"}), seeded=True),
 }
 #: folders of results in which probes leave more than a table: predicted masks, detections as COCO JSON
 MASKS, DETECTIONS = "masks", "detections"

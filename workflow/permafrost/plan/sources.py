@@ -19,6 +19,8 @@ PACKAGE = "permafrost"
 ROOT = Path(__file__).resolve().parents[1]
 _MODULE_NAME = re.compile(rf"{PACKAGE}(\.\w+)+")
 _FILE_NAME = re.compile(r"\w[\w-]*([./]\w[\w-]*){0,6}")
+# sources are followed as modules, and what is written for people is read by no stage
+NOT_READ = (".py", ".pyc", ".md")
 
 
 @functools.cache
@@ -122,4 +124,4 @@ def _files_in_text(text: str, folder: Path) -> set[Path]:
         return set()
     place = folder / text
     found = place.rglob("*") if place.is_dir() else [place]
-    return {file for file in found if file.is_file() and file.suffix not in (".py", ".pyc")}
+    return {file for file in found if file.is_file() and file.suffix not in NOT_READ}

@@ -1,0 +1,122 @@
+"""The main job on objects: boxes and points, from generated crowns to leaderboard and report."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+from permafrost.core.stores import Store
+from permafrost.data.objects import objects_of
+from permafrost.metrics.detection import evaluate
+from project import TINY, Project
+
+CROWNS = {
+    "kind": "demo",
+    "chips": {"train": 24, "val": 8, "test": 12},
+    "chip_size": 64,
+}
+CONFIG = {
+    "datasets": ["tiny-crowns", "tiny-points"],
+    "extra_datasets": {
+        "tiny-crowns": {"task": "detection", "source": CROWNS},
+        "tiny-points": {"task": "point_detection", "source": CROWNS, "match_distance": 6},
+    },
+    "probes": {"det-fcos": {"kind": "detection", "hidden": 8, "depth": 1, "epochs": 3}},
+    "extra_backbones": {
+        "tiny-network": {
+            **TINY["extra_backbones"]["tiny-network"],
+            "input": {"bands": "rgb", "size": 64, "normalization": "dataset"},
+        }
+    },
+    "extraction": {"size": 64},
+    "seeds": [0, 1],
+}
+BACKBONES = ("imagestats", "tiny-network")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    project = Project(tmp_path_factory.mktemp("detection") / "project")
+    project.configure(**copy.deepcopy(CONFIG))
+    project.snakemake()
+    return project
+
+
+@pytest.fixture
+def rows(finished):
+    return pq.read_table(finished.path("results/leaderboard.parquet")).to_pylist()
+
+
+def test_every_backbone_and_seed_has_its_average_precision(rows):
+    chosen = [row for row in rows if row["primary"]]
+    assert {(row["dataset"], row["metric"]) for row in chosen} == {
+        ("tiny-crowns", "AP"),
+        ("tiny-points", "point_ap"),
+    }
+    assert {(row["dataset"], row["backbone"], row["seed"]) for row in chosen} == {
+        (d, b, s) for d in CONFIG["datasets"] for b in BACKBONES for s in (0, 1)
+    }
+    assert all(0 <= row["lower"] <= row["upper"] <= 1 for row in chosen)
+
+
+def test_every_class_has_its_average_precision(rows, finished):
+    for dataset, metric in (("tiny-crowns", "class_AP"), ("tiny-points", "class_point_ap")):
+        card = json.loads(finished.path(f"results/images/{dataset}/card.json").read_text())
+        named = {r["class"] for r in rows if r["metric"] == metric and r["dataset"] == dataset}
+        assert named <= set(card["classes"]) and named
+
+
+def test_objects_travel_from_the_images_to_the_predictions(finished):
+    counts = set()
+    for place in ("images/tiny-crowns", "features/tiny-crowns/tiny-network"):
+        samples = Store(finished.path(f"results/{place}/test.zarr")).samples()
+        counts.add(sum(map(len, objects_of(samples["objects"]))))
+    path = "results/predictions/tiny-crowns/tiny-network/seed0/det-fcos.parquet"
+    table = pq.read_table(finished.path(path))
+    counts.add(sum(map(len, objects_of(table["objects"]))))
+    card = json.loads(finished.path("results/images/tiny-crowns/card.json").read_text())
+    about = card["detection"]["splits"]["test"]
+    counts.add(about["objects"] + about["crowd"])
+    assert len(counts) == 1 and counts.pop() > 0
+
+
+def test_the_files_beside_the_predictions_give_the_same_score(finished, rows):
+    folder = finished.path("results/detections/tiny-crowns/tiny-network/seed0/det-fcos")
+    found = evaluate(folder / "truth.json", folder / "detections.json", iou_type="bbox")
+    said = {
+        row["metric"]: row["value"]
+        for row in rows
+        if (row["dataset"], row["backbone"], row["seed"]) == ("tiny-crowns", "tiny-network", 0)
+        and row["class"] is None
+    }
+    assert found.stats[0] == pytest.approx(said["AP"], abs=1e-12)
+    assert found.stats[1] == pytest.approx(said["AP50"], abs=1e-12)
+
+
+def test_the_report_shows_what_was_found(finished):
+    names = {path.name for path in finished.path("results/report/figures").glob("*.png")}
+    for dataset in CONFIG["datasets"]:
+        assert any(dataset in name for name in names)
+
+
+def test_a_second_run_does_nothing(finished):
+    assert finished.pending() == {}
+
+
+def test_another_threshold_reruns_the_head_and_what_follows(finished, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    project = copy.copy(finished)
+    project.folder, project.config = folder, copy.deepcopy(finished.config)
+    project.config["probes"]["det-fcos"]["score_threshold"] = 0.3
+    project.configure()
+    assert project.pending() == {
+        "detection": 8,
+        "bootstrap": 8,
+        "compare": 2,
+        "aggregate": 1,
+        "report": 1,
+    }
