@@ -218,6 +218,13 @@ def test_gates_of_multi_label_predictions():
     assert gates.below_chance(target, rows, "multilabel") == []
 
 
+def test_a_gate_says_that_the_interval_of_a_single_unit_means_nothing():
+    arrays = single_label()
+    alone = labelled(arrays, groups=["scene"] * 200)
+    assert "one_unit" in gates.score_gates(alone, bootstrap_scores(alone, seed=0))
+    assert gates.one_unit(scored(arrays, groups=["scene", "other"] * 100)) == []
+
+
 def test_no_gate_for_constant_predictions_of_a_constant_target():
     assert gates.one_class_predictions(np.ones(9, int), np.ones(9, int), "classification") == []
 

@@ -249,3 +249,16 @@ def test_tables_with_missing_columns_or_entries_are_refused():
     scores = pa.FixedSizeListArray.from_arrays(pa.array([1.0]), 1)
     with pytest.raises(PermafrostError, match="'prediction' .* empty entries"):
         predictions_from_table(table.append_column("scores", scores), metadata)
+
+
+def test_backbones_cannot_be_told_apart_on_a_single_unit():
+    """However often it is drawn: the difference is the same each time, which must not look certain."""
+    target = single_label()[0]
+    right = np.eye(6, dtype=np.float32)[target]
+    found = {
+        name: predictions((target, scores.argmax(axis=1), scores), groups=["scene"] * 200)
+        for name, scores in (("good", right), ("poor", np.roll(right, 1, axis=1)))
+    }
+    (row,) = compare(found, resamples=50, seed=0)
+    assert row["difference"] == 1 and row["n_units"] == 1
+    assert np.isnan([row["p_value"], row["p_holm"]]).all()

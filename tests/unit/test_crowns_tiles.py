@@ -213,6 +213,21 @@ def test_windows_that_only_touch_are_refused_with_the_way_out():
     assert len(stitch(rows, windows, {"a": (100, 50)}, border="none").crowns) == 2
 
 
+def test_an_empty_window_that_looks_across_a_seam_counts(tmp_path):
+    # windows begin at 0, 190 and 200: the first ends where the last begins, the second sees both sides
+    table = tmp_path / "tiles.csv"
+    table.write_text(
+        "image_path,xmin,ymin,xmax,ymax,label,score,window_xmin,window_ymin\n"
+        "a,10,10,40,40,Tree,0.9,0,0\n"
+        "a,100,10,140,40,Tree,0.8,200,0\n"
+    )
+    sizes = {"a": (400, 200)}
+    found = read_tile_predictions(table, sizes, size=200, overlap=0.05)
+    assert [window[0] for window in found.every["a"].tolist()] == [0, 190, 200]
+    stitched = stitch(found.by_image, found.windows, sizes, every=found.every)
+    assert len(stitched.crowns) == 2
+
+
 def test_stitching_needs_scores_and_a_known_rule():
     with pytest.raises(PermafrostError, match="needs scores"):
         stitch(crowns(box("a", (1, 2, 20, 30))), [(0, 0, 50, 50)], {"a": (50, 50)})

@@ -255,6 +255,7 @@ def test_val_is_set_aside_from_train_by_objects_too(tmp_path):
         ("detection", "match_distance", 5),
         ("detection", "min_visible", 0.4),
         ("point_detection", "min_visible", 0.4),
+        ("point_detection", "max_detections", 50),
     ],
 )
 def test_options_without_a_meaning_are_refused(tmp_path, task, key, value):

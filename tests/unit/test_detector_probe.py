@@ -160,6 +160,7 @@ def test_the_folder_is_in_cocos_form_and_names_its_plan(toy, tmp_path):
     table, _ = run(toy, tmp_path, coco=tmp_path / "coco")
     truth = json.loads((tmp_path / "coco/truth.json").read_text())
     assert truth["info"]["fingerprint"] == "0" * 32
+    table = table.sort_by("sample_id")
     assert [image["file_name"] for image in truth["images"]] == table["sample_id"].to_pylist()
     assert [image["id"] for image in truth["images"]] == list(range(1, 13))
     assert [each["id"] for each in truth["categories"]] == [1, 2]
@@ -172,6 +173,30 @@ def test_the_folder_is_in_cocos_form_and_names_its_plan(toy, tmp_path):
         assert (x, y, entry["score"]) == (each["x_min"], each["y_min"], each["score"])
         assert x + width == pytest.approx(each["x_max"])
         assert y + height == pytest.approx(each["y_max"])
+
+
+def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_path):
+    """The order of images decides between them; it must not be that of the table for one of both."""
+    from permafrost.probes.detection.coco_json import coco_folder
+    from permafrost.probes.detection.detections import Detections
+    from permafrost.probes.detection.splits import Image
+    from permafrost.statistics.objects import DetectedObjects
+
+    true, wrong = [10, 10, 30, 30], [40, 40, 60, 60]
+    images = [Image(n, n, np.array([0]), (64, 64), Objects.of([true], [0])) for n in ("b", "a")]
+    found = [
+        Detections(np.array([box], float), np.zeros(1, int), np.full(1, 0.5))
+        for box in (true, wrong)
+    ]
+    with coco_folder(tmp_path / "coco", images, found, classes=["tree"], info={}):
+        pass
+    paths = [str(tmp_path / "coco" / name) for name in ("truth.json", "detections.json")]
+    scored = DetectedObjects.from_arrays(
+        ["b", "a"], [image.objects for image in images], found, [(64, 64)] * 2,
+        task="detection", classes=["tree"], score_threshold=0.1,
+    ).evaluate()  # fmt: skip
+    assert evaluate(*paths, iou_type="bbox").stats[0] == scored["AP"]
+    assert 0.2 < scored["AP"] < 0.3  # the wrong one of "a" comes first
 
 
 def test_neither_output_appears_where_one_cannot_be_written(toy, tmp_path, monkeypatch):

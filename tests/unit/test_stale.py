@@ -128,3 +128,36 @@ def write_masks(path, form: str, fingerprint: str) -> None:
     table = pa.table({"sample_id": ["a", "b"]})
     table = table.replace_schema_metadata({b"fingerprint": fingerprint.encode()})
     pq.write_table(table, path / "samples.parquet")
+
+
+def test_detections_of_another_plan_damaged_or_in_part_are_found(tmp_path, monkeypatch):
+    root = fill_root(tmp_path / "root")
+    monkeypatch.chdir(root)
+    config = {
+        **CONFIG,
+        "datasets": ["crowns"],
+        "extra_datasets": {"crowns": {"task": "detection", "source": {"kind": "demo"}}},
+        "probes": {"det": {"kind": "detection"}},
+    }
+    plan = root / record_plan(make_plan(root, config), "results")
+    [row, *_] = [row for row in read_plan(plan)["outputs"] if row["stage"] == "detections"]
+    assert row["path"] == "results/detections/crowns/stats/seed0/det"
+    folder = root / row["path"]
+    folder.mkdir(parents=True)
+    truth, found = folder / "truth.json", folder / "detections.json"
+    good = json.dumps({"info": {"fingerprint": row["fingerprint"]}})
+    other = json.dumps({"info": {"fingerprint": "0" * 32}})
+    found.write_text("[]")
+    for content, reason in (
+        (good, None),
+        (other, "made from another plan"),
+        ("{}", "not a file of this pipeline"),
+        (None, "lacks truth.json"),
+    ):
+        truth.unlink(missing_ok=True) if content is None else truth.write_text(content)
+        said = find_stale(plan, root / "results")
+        assert [path for path, _ in said] == ([folder] if reason else [])
+        assert reason is None or reason in said[0][1]
+    truth.write_text(good)
+    found.unlink()
+    assert "lacks detections.json" in find_stale(plan, root / "results")[0][1]

@@ -22,9 +22,9 @@ def check_options(entry: dict, *, where: object) -> None:
     idle = [key for key in DEFAULTS if key in entry and not _used(key, entry, task)]
     if idle:
         raise PermafrostError(
-            f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here: tiles and"
-            " max_detections are for detection and point_detection, min_visible for boxes in tiles,"
-            " match_distance for points",
+            f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here: tiles"
+            " are for detection and point_detection, max_detections for boxes, min_visible for boxes in"
+            " tiles, match_distance for points",
             where=where,
             remedy="remove what has no meaning, or correct the task",
         )
@@ -33,9 +33,10 @@ def check_options(entry: dict, *, where: object) -> None:
 def _used(key: str, entry: dict, task: str) -> bool:
     if key == "match_distance":
         return task == POINTS
-    if key == "min_visible":
-        return task == "detection" and "tiles" in entry
-    return task in OBJECT_TASKS
+    if key == "tiles":
+        return task in OBJECT_TASKS
+    # COCO's statistics, which have the cap, are of boxes
+    return task == "detection" and (key == "max_detections" or "tiles" in entry)
 
 
 def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None:

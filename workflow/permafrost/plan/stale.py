@@ -12,10 +12,11 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
 
+from .probes import DETECTIONS
 from .recorded import read_plan
 
-# what a folder of detections holds beside them, with the fingerprint
-TRUTH = "truth.json"
+# what a folder of detections holds; the first has the fingerprint
+TRUTH, FOUND = "truth.json", "detections.json"
 
 
 def find_stale(plan: Path, results: Path) -> list[tuple[Path, str]]:
@@ -30,7 +31,8 @@ def find_stale(plan: Path, results: Path) -> list[tuple[Path, str]]:
     found = []
     for row in recorded["outputs"]:
         path = Path(results) / Path(row["path"]).relative_to(recorded["results"])
-        if path.exists() and (reason := _reason(path, row["fingerprint"])):
+        look = _reason_of_detections if row["stage"] == DETECTIONS else _reason
+        if path.exists() and (reason := look(path, row["fingerprint"])):
             found.append((path, reason))
     return found
 
@@ -46,9 +48,6 @@ def _reason(path: Path, expected: str) -> str | None:
         if path.is_dir() and (path / SAMPLES).exists() and not (path / "zarr.json").exists():
             if pq.read_metadata(path / SAMPLES).metadata[b"fingerprint"] != expected.encode():
                 return "made from another plan"
-        elif (path / TRUTH).exists():
-            if json.loads((path / TRUTH).read_text())["info"]["fingerprint"] != expected:
-                return "made from another plan"
         elif path.is_dir():
             Store(path, expect=expected)
         elif path.suffix == ".parquet":
@@ -60,3 +59,14 @@ def _reason(path: Path, expected: str) -> str | None:
     except (ValueError, KeyError, TypeError, OSError):
         return "not a file of this pipeline"
     return None
+
+
+def _reason_of_detections(path: Path, expected: str) -> str | None:
+    lacking = [name for name in (TRUTH, FOUND) if not (path / name).is_file()]
+    if lacking:
+        return f"it lacks {lacking[0]}"
+    try:
+        made = json.loads((path / TRUTH).read_text())["info"]["fingerprint"]
+    except (ValueError, KeyError, TypeError, OSError):
+        return "not a file of this pipeline"
+    return None if made == expected else "made from another plan"

@@ -147,7 +147,7 @@ def _expand(root: Path, paths: list[Path], large: set[Path], include_stores: boo
         is_store = path.suffix == STORE or path in large
         if not (root / path).exists() and (include_stores or not is_store):
             raise PermafrostError("the file to archive does not exist", where=root / path,
-                                  remedy="run snakemake first")  # fmt: skip
+                                  remedy=f"run snakemake; if it finds nothing to do, snakemake {path}")  # fmt: skip
         if is_store:
             (stores if include_stores else left_out).add(path.as_posix())
             if not include_stores:

@@ -16,7 +16,7 @@ WORDS = {
     ),
     "one_class_predictions": (
         "one class only",
-        "Every test sample (every pixel, where masks are predicted) was given the same class: the features hold "
+        "Every test sample (every pixel or detection, where those are predicted) has the same class: the features hold "
         "nothing that the probe could use, or the probe failed.",
     ),
     "no_detections": (
@@ -38,6 +38,11 @@ WORDS = {
         "windows do not overlap",
         "Images were cut into windows that only touch, so objects on a seam were seen in parts and had to be joined. "
         "Give the dataset's tiles an overlap.",
+    ),
+    "one_unit": (
+        "one test unit",
+        "All of the test set is one image, or one group of images that belong together: how far the value would "
+        "move with others cannot be said, and the interval is a point. Divide the data so that test has several.",
     ),
     "collapsed_features": (
         "collapsed features",
@@ -65,7 +70,7 @@ WORDS = {
 _WITH_CLASS = {
     "class_missing_in_train": (
         "class {} missing in train",
-        "Class {} has no training sample (or pixel), so it cannot be predicted; what is of it in test counts as "
+        "Class {} has no training sample (pixel, object), so it cannot be predicted; what is of it in test counts as "
         "errors.",
     ),
     "label_always_present_in_train": (
@@ -74,11 +79,11 @@ _WITH_CLASS = {
     ),
     "class_missing_in_val": (
         "class {} missing in val",
-        "Class {} has no validation sample (or pixel): settings were chosen without it.",
+        "Class {} has no validation sample (pixel, object): settings were chosen without it.",
     ),
     "class_missing_in_test": (
         "class {} missing in test",
-        "Class {} has no test sample (or pixel): how well it is recognised cannot be said.",
+        "Class {} has no test sample (pixel, object): how well it is recognised cannot be said.",
     ),
 }
 

@@ -114,6 +114,7 @@ def _run_tiles(arguments, truth, notes: list[str]):
             sizes,
             threshold=arguments.stitch_threshold,
             border=arguments.border,
+            every=found.every,
         )
         notes.append(whole.sentence())
         predictions, tiled = whole.crowns, found.by_tile

@@ -47,6 +47,7 @@ def compare(
     Rows ``metric, backbone_a, backbone_b, difference (a - b), lower, upper, p_value, p_holm,
     p_mcnemar, n_undefined, confidence, resamples, unit, n_units, n_test, bootstrap_seed``, for
     pairs in the order of the names. The family of ``p_holm`` is all pairs of this call.
+    With a single unit, which every resample repeats, p-values are NaN.
     ``p_mcnemar`` (unadjusted) is given for accuracy where images are the units, else None.
     Empty for fewer than two backbones.
 
@@ -77,6 +78,7 @@ def compare(
                 replicates[a] - replicates[b],
                 confidence,
                 basic=metric in OF_CURVES,
+                testable=units.count > 1,
             ),
             "p_mcnemar": _mcnemar(
                 metric, units, predictions_by_backbone[names[a]], predictions_by_backbone[names[b]]
@@ -109,7 +111,7 @@ def _evaluate_all(
 
 
 def _difference(
-    difference: float, replicates: np.ndarray, confidence: float, *, basic: bool
+    difference: float, replicates: np.ndarray, confidence: float, *, basic: bool, testable: bool
 ) -> dict:
     if basic:
         replicates = reflected(difference, replicates)
@@ -118,7 +120,7 @@ def _difference(
         "difference": difference,
         "lower": lower,
         "upper": upper,
-        "p_value": bootstrap_p_value(replicates),
+        "p_value": bootstrap_p_value(replicates) if testable else float("nan"),
         "n_undefined": int(np.count_nonzero(np.isnan(replicates))),
     }
 

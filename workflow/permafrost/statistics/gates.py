@@ -18,6 +18,7 @@ from .predictions import Predictions
 BELOW_CHANCE = "below_chance"
 ONE_CLASS = "one_class_predictions"
 NO_DETECTIONS = "no_detections"
+ONE_UNIT = "one_unit"
 MISSING_IN_TEST = "class_missing_in_test"
 # tasks whose truth and answers are counts of each class and image
 _COUNTED = frozenset({"segmentation", "detection", "point_detection"})
@@ -79,6 +80,11 @@ def no_detections(truth, answers, task: str) -> list[str]:
     return [NO_DETECTIONS] if task in _OBJECTS and np.any(truth) and not np.any(answers) else []
 
 
+def one_unit(rows: list[dict]) -> list[str]:
+    """``one_unit`` if the test set is a single group or image: its interval is a point and means nothing."""
+    return [ONE_UNIT] if any(row["n_units"] == 1 for row in rows) else []
+
+
 def class_missing_in_test(
     truth, task: str, classes: int, dead_classes: Iterable[int] = ()
 ) -> list[str]:
@@ -103,6 +109,7 @@ def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
         *below_chance(truth, rows, task, dead),
         *one_class_predictions(truth, predictions.answers, task),
         *no_detections(truth, predictions.answers, task),
+        *one_unit(rows),
         *class_missing_in_test(truth, task, len(predictions.classes), dead),
     ]
 

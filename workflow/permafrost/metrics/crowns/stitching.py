@@ -67,6 +67,7 @@ def stitch(
     border: str = "agree",
     touch: float = TOUCH,
     whole_pixels: bool = False,
+    every: dict[str, np.ndarray] | None = None,
 ) -> Stitched:
     """Put predictions of windows together.
 
@@ -80,6 +81,8 @@ def stitch(
         be cut, so for them both are the same.
     touch : pixels within which a prediction touches an edge.
     whole_pixels : cut off decimals after the shift, as DeepForest does.
+    every : (M, 4) all windows of each image, as `windows`: one without predictions may be the one
+        that looks across the seam of two others. None: there are none but those with predictions.
     """
     if border not in BORDERS:
         raise PermafrostError(f"no border rule is {border!r}", remedy=near_names(border, BORDERS))
@@ -98,6 +101,7 @@ def stitch(
             continue
         crowns, dropped, joined = placed.take(rows), 0, 0
         if border == "agree" and kind != POINT:
+            _check_overlap(_bounds(windows[rows] if every is None else every[name]))
             crowns, dropped, joined = _resolve_borders(
                 crowns, windows[rows], sizes[name], threshold, touch
             )
@@ -123,8 +127,6 @@ def _shift(kind: str, shapes, origins: np.ndarray, whole_pixels: bool):
 
 def _resolve_borders(crowns: Annotations, windows, size, threshold: float, touch: float):
     """Drop parts that a whole prediction explains, join parts of one crown; see the module."""
-    bounds = _bounds(windows)
-    _check_overlap(bounds)
     cut, same = agreements(crowns, windows, size, threshold=threshold, touch=touch)
     explained = np.zeros(len(crowns), bool)
     explained[same.second[cut[same.second] & ~cut[same.first]]] = True

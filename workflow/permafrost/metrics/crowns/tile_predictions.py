@@ -11,7 +11,7 @@ from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.columns import read_columns
 from permafrost.data.deepforest.reading import AUTO, read_annotations
 from permafrost.data.deepforest.shapes import to_numbers
-from permafrost.data.windows import OVERLAP, SIZE, cut_windows, tile_name
+from permafrost.data.windows import OVERLAP, SIZE, Window, cut_windows, tile_name
 
 ORIGIN = ("window_xmin", "window_ymin")
 
@@ -25,11 +25,13 @@ class TilePredictions:
     by_image, by_tile : the same crowns, on the whole images they come from, and on images named as
         `windows.cut_annotations` names windows.
     windows : (N, 4) ``x, y, width, height`` of each crown's window.
+    every : the same of all windows of each image, also of those without a crown.
     """
 
     by_image: Annotations
     by_tile: Annotations
     windows: np.ndarray
+    every: dict[str, np.ndarray]
 
 
 def read_tile_predictions(
@@ -81,9 +83,16 @@ def read_tile_predictions(
                 where=columns.place(index),
                 remedy="give the size and overlap of the windows that were predicted",
             )
-        windows[index] = window.x, window.y, window.width, window.height
+        windows[index] = _numbers(window)
         names.append(tile_name(image, window))
     tiles = tuple(dict.fromkeys(names))
     number_of = {name: place for place, name in enumerate(tiles)}
     image = np.fromiter((number_of[name] for name in names), np.intp, len(names))
-    return TilePredictions(crowns, replace(crowns, images=tiles, image=image), windows)
+    every = {
+        name: np.array([_numbers(each) for each in cut.values()]) for name, cut in known.items()
+    }
+    return TilePredictions(crowns, replace(crowns, images=tiles, image=image), windows, every)
+
+
+def _numbers(window: Window) -> tuple[int, int, int, int]:
+    return window.x, window.y, window.width, window.height

@@ -76,10 +76,16 @@ def coco_folder(
     classes: list[str],
     info: dict,
 ) -> Iterator[None]:
-    """Write both files; the folder appears once the block has ended well. Nothing for None."""
+    """Write both files; the folder appears once the block has ended well. Nothing for None.
+
+    Images are numbered by their names, as the statistics order them: the order decides between
+    detections of equal score, so that an evaluator of the files finds the same values.
+    """
     if path is None:
         yield
         return
+    order = sorted(range(len(images)), key=lambda row: images[row].name)
+    images, found = [images[row] for row in order], [found[row] for row in order]
     with whole_directory(path) as folder:
         for name, content in (
             (TRUTH, truth_json(images, classes, info)),

@@ -12,7 +12,8 @@ from .model import Output
 from .pyramid import Pyramid
 from .suppression import suppress
 
-# what scores less is no detection; of the rest so many go into suppression, as in FCOS
+# what scores less is no detection; of the rest so many go into suppression, as in FCOS, or as many as
+# may be kept where those are more
 LEAST_SCORE, CANDIDATES = 0.05, 1000
 
 
@@ -45,7 +46,7 @@ class Decoder:
     def _sample(self, scores: np.ndarray, places: np.ndarray, scale: np.ndarray) -> Detections:
         cells, classes = np.nonzero(scores > LEAST_SCORE)
         found = scores[cells, classes].astype(np.float64)
-        best = np.argsort(-found, kind="stable")[:CANDIDATES]
+        best = np.argsort(-found, kind="stable")[: max(CANDIDATES, self.most)]
         cells, classes, found = cells[best], classes[best], found[best]
         boxes = corners(places[cells], cells, self.pyramid)
         height, width = self.pyramid.working_size
