@@ -150,7 +150,10 @@ def _read(path: Path):
 
 
 def _csv(text: str, path: Path) -> list[dict]:
-    rows = list(csv.reader(text.splitlines()))
+    try:
+        rows = list(csv.reader(text.splitlines()))
+    except csv.Error as error:
+        raise PermafrostError(f"not a CSV file ({first_line(error)})", where=path) from error
     header = [name.strip() for name in rows[0]] if rows else []
     if not set(header) & set(_KEYS) or len(set(header)) != len(header):
         raise PermafrostError(

@@ -200,7 +200,7 @@ class Columns:
         out = np.full((len(values), length), np.nan)
         if set(map(type, given)) <= {list, tuple} and set(map(len, given)) <= {length}:
             try:
-                numbers = flat_numbers(given)
+                numbers = _flat_numbers(given)
             except (OverflowError, TypeError):
                 pass
             else:
@@ -228,7 +228,7 @@ class Columns:
             self.refuse(np.flatnonzero(present & ~fine), f"{key} is gigantic", key=key)
 
 
-def flat_numbers(lists) -> np.ndarray:
+def _flat_numbers(lists) -> np.ndarray:
     """All numbers of all lists as float64; TypeError where there is anything else."""
     # an array of the standard library fills faster from Python's numbers than NumPy's
     if not set(map(type, chain.from_iterable(lists))) <= {int, float}:

@@ -10,6 +10,8 @@ from operator import itemgetter
 
 import numpy as np
 
+from ..masks.text import Text
+
 
 @dataclass(frozen=True, eq=False)
 class Compressed(Sequence):
@@ -17,11 +19,11 @@ class Compressed(Sequence):
 
     Attributes
     ----------
-    counts : N strings, unchecked.
+    counts : N strings of ASCII characters, unchecked.
     sizes : (N, 2) int64 heights and widths, unchecked.
     """
 
-    counts: list[str]
+    counts: Text
     sizes: np.ndarray
 
     def __len__(self) -> int:
@@ -30,17 +32,11 @@ class Compressed(Sequence):
     def __getitem__(self, row: int) -> dict:
         return {"size": self.sizes[row].tolist(), "counts": self.counts[row]}
 
-    @classmethod
-    def joined(cls, parts: list[Compressed]) -> Compressed:
-        """All of several, in order."""
-        counts = list(chain.from_iterable(part.counts for part in parts))
-        return cls(counts, np.concatenate([part.sizes for part in parts]))
-
     def take(self, rows: np.ndarray) -> Compressed:
         """Those at `rows`, in that order."""
         if len(rows) == len(self) and (np.diff(rows) == 1).all():
             return self
-        return Compressed([self.counts[row] for row in rows.tolist()], self.sizes[rows])
+        return Compressed(self.counts.take(rows), self.sizes[rows])
 
 
 def compacted(segmentations: list | Compressed) -> list | Compressed:
@@ -58,7 +54,10 @@ def compacted(segmentations: list | Compressed) -> list | Compressed:
     # true and false pass for 1 and 0 here, which no size of an ordinary image is
     if flat.min(initial=2) < 2 and not are_pairs(sizes):
         return segmentations
-    return Compressed(counts, flat.reshape(-1, 2))
+    text = Text.of(counts)
+    # other characters are wrong: they are shown as they were given
+    ordinary = not len(text.codes) or text.codes.max() < 128
+    return Compressed(text, flat.reshape(-1, 2)) if ordinary else segmentations
 
 
 def are_pairs(sizes: list) -> bool:

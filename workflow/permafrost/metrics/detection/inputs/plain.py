@@ -8,21 +8,31 @@ to `Columns`, which names every entry.
 from __future__ import annotations
 
 import json
+import os
 import re
 from array import array
 from collections.abc import Iterator
+from itertools import chain
 from operator import itemgetter
+from typing import BinaryIO
 
 import numpy as np
 
-from .columns import Columns, flat_numbers
+from ..masks.text import Text
+from ..ragged import offsets_of
+from .columns import Columns
 from .compressed import Compressed, compacted
+from .parsing import parse, read_file
 
 # bytes parsed at a time: few enough that the memory of their objects is used again at once
 _PIECE = 1 << 17
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-_NEEDED = {"image_id", "category_id", "score"}
+# bytes of the longest end of one entry and beginning of the next that is looked for
+_SEPARATOR = 64
+_IDS = ("image_id", "category_id")
+_NEEDED = {*_IDS, "score"}
 _GEOMETRY = {"bbox", "segmentation"}
+_UNUSUAL = (ValueError, LookupError, TypeError, OverflowError, AttributeError)
 
 
 class PlainColumns(Columns):
@@ -30,18 +40,17 @@ class PlainColumns(Columns):
 
     Parameters
     ----------
-    content : the file, parsed once more where an entry must be shown.
-    first : the first entry.
-    ids, scores : key to (N,) numbers; `boxes`, `masks` : if the entries have them.
+    path : the file, read once more where an entry must be shown.
+    gathered : its columns.
     """
 
-    def __init__(self, content: bytes, source: str, drop: bool, first: dict, parts: dict) -> None:
-        super().__init__((), source, "", drop=drop)
-        self.content, self._first = content, first
-        self.ids = {key: np.frombuffer(parts[key], np.int64) for key in ("image_id", "category_id")}
-        self.scores = np.frombuffer(parts["score"])
-        self.boxes = np.concatenate(parts["bbox"]).reshape(-1, 4) if "bbox" in first else None
-        self.masks = Compressed.joined(parts["segmentation"]) if "segmentation" in first else None
+    def __init__(self, path: str | os.PathLike, gathered: Gathered, *, drop: bool) -> None:
+        super().__init__((), str(path), "", drop=drop)
+        self.path, self._first = path, gathered.first
+        self.ids = {key: np.frombuffer(gathered.numbers[key], np.int64) for key in _IDS}
+        self.scores = np.frombuffer(gathered.numbers["score"])
+        self.boxes = gathered.boxes()
+        self.masks = gathered.masks()
         self.bad = np.zeros(len(self), bool)
         self._parsed: list | None = None
 
@@ -52,7 +61,7 @@ class PlainColumns(Columns):
     def entries(self):
         """All entries, as objects."""
         if self._parsed is None:
-            self._parsed = json.loads(self.content)
+            self._parsed = parse(read_file(self.path), self.path)
         return self._parsed
 
     @entries.setter
@@ -89,55 +98,93 @@ class PlainColumns(Columns):
         return self.boxes, present
 
 
-def plain_columns(content: bytes, source: str, *, drop: bool) -> PlainColumns | None:
+def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None:
     """The columns of a file of detections, None where it is not as they mostly are."""
-    parts: dict = {"image_id": array("q"), "category_id": array("q"), "score": array("d")}
-    parts.update({key: [] for key in _GEOMETRY})
-    first = None
-    try:
-        for piece in _pieces(content):
-            # pieces that are lists of their own are together the list that the file is
-            entries = json.loads(b"[" + piece + b"]")
-            first = first or entries[0]
-            if not _taken(entries, first, parts):
-                return None
-    except (ValueError, RecursionError, KeyError, TypeError, OverflowError, AttributeError):
+    gathered = Gathered()
+    if not os.path.isfile(path):  # a pipe can be read only once
         return None
-    return PlainColumns(content, source, drop, first, parts) if first else None
+    try:
+        with open(path, "rb") as file:
+            for piece in _pieces(file):
+                # pieces that are lists of their own are together the list that the file is
+                gathered.take(json.loads(b"[" + piece + b"]"))
+    except (*_UNUSUAL, RecursionError, OSError):
+        return None
+    return PlainColumns(path, gathered, drop=drop) if gathered.first else None
 
 
-def _pieces(content: bytes) -> Iterator[bytes]:
-    """The file between its brackets, cut between entries."""
-    begin, end = re.match(rb"\s*", content).end(), len(content.rstrip())
-    if content[begin : begin + 1] != b"[" or content[end - 1 : end] != b"]" or end - begin < 3:
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """What stands between the brackets of a list, cut between its entries."""
+    rest = file.read(_PIECE).lstrip()
+    if rest[:1] != b"[":
         raise ValueError("not a list")
-    begin, end = begin + 1, end - 1
-    while begin < end:
-        cut = _BETWEEN.search(content, begin + _PIECE, end)
-        stop = cut.start() + 1 if cut else end
-        yield content[begin:stop]
-        begin = cut.end() - 1 if cut else end
+    rest = rest[1:]
+    while more := file.read(_PIECE):
+        # an end of an entry may have been cut in two
+        begin = max(0, len(rest) - _SEPARATOR)
+        rest += more
+        cuts = list(_BETWEEN.finditer(rest, begin))
+        if cuts:
+            yield rest[: cuts[-1].start() + 1]
+            rest = rest[cuts[-1].end() - 1 :]
+    rest = rest.rstrip()
+    if rest[-1:] != b"]":
+        raise ValueError("not a list")
+    yield rest[:-1]
 
 
-def _taken(entries: list, first: dict, parts: dict) -> bool:
-    """Put entries into the columns, if they are as usual."""
-    keys = tuple(first)
-    unusual = not first.keys() >= _NEEDED or not first.keys() <= _NEEDED | _GEOMETRY
-    if unusual or set(map(type, entries)) != {dict} or set(map(len, entries)) != {len(keys)}:
-        return False
-    for key, values in zip(keys, zip(*map(itemgetter(*keys), entries), strict=True), strict=True):
-        if key == "segmentation":
-            masks = compacted(values)
-            if not isinstance(masks, Compressed):
-                return False
-            parts[key].append(masks)
-        elif key == "bbox":
-            if set(map(type, values)) != {list} or set(map(len, values)) != {4}:
-                return False
-            parts[key].append(flat_numbers(values))
-        else:
-            kinds = set(map(type, values))
-            if not kinds <= ({int, float} if key == "score" else {int}):
-                return False
-            parts[key].extend(values)
-    return True
+class Gathered:
+    """Columns that grow piece by piece; anything unusual is one of the errors in `_UNUSUAL`."""
+
+    def __init__(self) -> None:
+        self.first: dict = {}
+        self.numbers = {**{key: array("q") for key in _IDS}, "score": array("d")}
+        self.corners, self.counts = array("d"), bytearray()
+        self.lengths, self.sizes = array("q"), array("q")
+
+    def take(self, entries: list) -> None:
+        """Put entries into the columns."""
+        self.first = self.first or entries[0]
+        keys = tuple(self.first)
+        unusual = not set(keys) >= _NEEDED or not set(keys) <= _NEEDED | _GEOMETRY
+        if unusual or set(map(type, entries)) != {dict} or set(map(len, entries)) != {len(keys)}:
+            raise ValueError("other keys")
+        columns = zip(*map(itemgetter(*keys), entries), strict=True)
+        for key, values in zip(keys, columns, strict=True):
+            if key == "segmentation":
+                self._masks(values)
+            elif key == "bbox":
+                self._boxes(values)
+            elif set(map(type, values)) <= ({int, float} if key == "score" else {int}):
+                self.numbers[key].extend(values)
+            else:
+                raise TypeError("not a number")
+
+    def _boxes(self, values) -> None:
+        flat = array("d", chain.from_iterable(values))
+        # true and false pass for 1 and 0
+        if set(map(type, values)) != {list} or set(map(len, values)) != {4}:
+            raise TypeError("not a list of four")
+        if not set(map(type, chain.from_iterable(values))) <= {int, float}:
+            raise TypeError("not a number")
+        self.corners.extend(flat)
+
+    def _masks(self, values) -> None:
+        masks = compacted(values)
+        if not isinstance(masks, Compressed):
+            raise TypeError("not a compressed mask")
+        self.counts += masks.counts.codes.data
+        self.lengths.frombytes(np.diff(masks.counts.offsets).tobytes())
+        self.sizes.frombytes(masks.sizes.tobytes())
+
+    def boxes(self) -> np.ndarray | None:
+        """(N, 4) float64, None without boxes."""
+        return np.frombuffer(self.corners).reshape(-1, 4) if "bbox" in self.first else None
+
+    def masks(self) -> Compressed | None:
+        """All segmentations, None without."""
+        if "segmentation" not in self.first:
+            return None
+        offsets = offsets_of(np.frombuffer(self.lengths, np.int64))
+        text = Text(np.frombuffer(self.counts, np.uint8), offsets)
+        return Compressed(text, np.frombuffer(self.sizes, np.int64).reshape(-1, 2))

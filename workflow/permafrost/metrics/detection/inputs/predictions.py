@@ -9,7 +9,7 @@ from permafrost.core.errors import PermafrostError
 from .columns import Columns
 from .compressed import compacted
 from .looks import corners_warning
-from .parsing import is_path, load, parse, read_file
+from .parsing import is_path, load
 from .plain import plain_columns
 from .tables import Detections, Images, Notes, Truths, positions_of, rows_of
 
@@ -71,13 +71,10 @@ def read_predictions(
 
 def _columns(given, drop: bool) -> Columns:
     if is_path(given):
-        content = read_file(given)
-        plain = plain_columns(content, str(given), drop=drop)
+        plain = plain_columns(given, drop=drop)
         if plain is not None:
             return plain
-        data, source = parse(content, given), str(given)
-    else:
-        data, source = load(given, "predictions")
+    data, source = load(given, "predictions")
     if isinstance(data, dict):
         raise PermafrostError(
             "predictions must be a list with an object per detection, not an object",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +11,20 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-from ..masks.codec import NEGATIVE, TOTAL, decode
+from ..masks.codec import decode
 from ..masks.polygons import COORDINATE_LIMIT, rasterise
 from ..masks.runs import Masks, masks_of_runs
 from ..ragged import offsets_of
-from .compressed import Compressed, are_pairs
+from .compressed import Compressed
+from .forms import (
+    as_drawn,
+    coordinates,
+    is_size,
+    plain_polygons,
+    plain_sizes,
+    polygon_problem,
+    run_problem,
+)
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,8 @@ def read_masks(
 
     Parameters
     ----------
-    segmentations : a list or `Compressed` of lists of polygons [x0, y0, x1, y1, …], or {"size": [h, w], "counts": …} with the
-        run lengths as a list or as COCO's compressed string.
+    segmentations : a list or `Compressed` of lists of polygons [x0, y0, x1, y1, …], or
+        {"size": [h, w], "counts": …} with the run lengths as a list or as COCO's compressed string.
     heights, widths : (N,) sizes of the images.
     where : names an entry.
     strict : a mask of another size than its image keeps its size (and overlaps with nothing of
@@ -133,9 +141,9 @@ class _Reader:
 
     def _sizes(self, rows: list[int]) -> None:
         sizes = [self.given[row].get("size") for row in rows]
-        if not _plain_sizes(sizes):
+        if not plain_sizes(sizes):
             for row, size in zip(rows, sizes, strict=True):
-                if not _is_size(size):
+                if not is_size(size):
                     self.refuse(row, "size is not [height, width]")
             rows = [row for row in rows if not self.bad[row]]
             # beyond 32 bits a size is wrong however large it is
@@ -167,7 +175,7 @@ class _Reader:
     def _strings(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
         if isinstance(self.given, Compressed):
             counts = self.given.counts
-            texts = counts if len(rows) == len(counts) else [counts[row] for row in rows]
+            texts = counts if len(rows) == len(counts) else counts.take(np.array(rows))
         else:
             texts = [self.given[row]["counts"] for row in rows]
         at = np.array(rows, np.int64)
@@ -183,7 +191,7 @@ class _Reader:
         counts = [self.given[row]["counts"] for row in rows]
         checked = []
         for row, runs in zip(rows, counts, strict=True):
-            problem = _run_problem(runs, int(self.heights[row]) * int(self.widths[row]))
+            problem = run_problem(runs, int(self.heights[row]) * int(self.widths[row]))
             if problem:
                 self.refuse(row, problem)
             checked.append([] if problem else list(map(int, runs)))
@@ -198,11 +206,11 @@ class _Reader:
 
     def _polygons(self, rows: list[int]) -> tuple[np.ndarray, Masks]:
         given = [self.given[row] for row in rows]
-        if not _plain_polygons(given):
+        if not plain_polygons(given):
             given = [self._polygon(row) for row in rows]
         polygons = list(chain.from_iterable(given))
         sizes = np.array(list(map(len, polygons)), np.int64) // 2
-        flat = _coordinates(polygons)
+        flat = coordinates(polygons)
         owners = np.repeat(np.arange(len(rows)), list(map(len, given)))
         sizes, flat, owners = self._finite(rows, sizes, flat.reshape(-1, 2), owners)
         at = np.array(rows, np.int64)
@@ -211,10 +219,10 @@ class _Reader:
 
     def _polygon(self, row: int) -> list:
         """The polygons of an entry, checked; none where they are wrong."""
-        problem = _polygon_problem(self.given[row], self.strict)
+        problem = polygon_problem(self.given[row], self.strict)
         if problem:
             self.refuse(row, problem)
-        return [] if problem else _as_drawn(self.given[row])
+        return [] if problem else as_drawn(self.given[row])
 
     def _finite(self, rows, sizes, points, owners):
         """Without the polygons of entries that have a coordinate that cannot be drawn."""
@@ -248,79 +256,3 @@ class _Reader:
         ordered = masks.take(places)
         lengths[rows[order]] = np.diff(ordered.offsets)
         return Masks(offsets_of(lengths), ordered.starts, ordered.stops, self.heights, self.widths)
-
-
-def _plain_sizes(sizes: list) -> bool:
-    """Whether all are lists of two integers that NumPy can hold; the usual case, quickly told."""
-    flat = chain.from_iterable
-    return (
-        are_pairs(sizes)
-        and max(flat(sizes), default=0) <= 1 << 32
-        and min(flat(sizes), default=0) >= -1
-    )
-
-
-def _is_size(size) -> bool:
-    return (
-        isinstance(size, list | tuple)
-        and len(size) == 2
-        and all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in size)
-    )
-
-
-def _run_problem(runs, pixels: int) -> str | None:
-    kinds = set(map(type, runs))
-    if not kinds <= {int} and not all(
-        isinstance(n, int | np.integer) and not isinstance(n, bool) for n in runs
-    ):
-        return "a run length is not a whole number"
-    if len(runs) and min(runs) < 0:
-        return NEGATIVE
-    return None if sum(map(int, runs)) == pixels else TOTAL
-
-
-def _plain_polygons(given: list) -> bool:
-    """Whether all are polygons of three points or more; the usual case, quickly told."""
-    polygons = list(chain.from_iterable(given))
-    lengths = set(map(len, polygons)) if set(map(type, polygons)) <= {list, tuple} else {0}
-    return (
-        min(map(len, given), default=1) > 0
-        and min(lengths, default=6) >= 6
-        and not any(length & 1 for length in lengths)
-        and set(map(type, chain.from_iterable(polygons))) <= {int, float}
-    )
-
-
-def _coordinates(polygons: list) -> np.ndarray:
-    """All numbers, cut at the limit where an integer is beyond all floats."""
-    try:
-        return np.frombuffer(array("d", chain.from_iterable(polygons)))
-    except OverflowError:
-        limit = int(COORDINATE_LIMIT) + 1
-        flat = chain.from_iterable(polygons)
-        return np.array([min(max(n, -limit), limit) for n in flat], np.float64)
-
-
-def _polygon_problem(polygons, strict: bool) -> str | None:
-    if not len(polygons):
-        return "no polygon"
-    if not set(map(type, polygons)) <= {list, tuple}:
-        return "polygons must be lists of numbers"
-    if not set(map(type, chain.from_iterable(polygons))) <= {int, float}:
-        return "a coordinate is not a number"
-    lengths = list(map(len, polygons))
-    if strict:
-        # pycocotools takes four numbers for a box, and then cannot read it
-        return "a polygon of fewer than three points" if lengths[0] <= 4 else None
-    if min(lengths) < 6:
-        return "a polygon of fewer than three points"
-    if any(length & 1 for length in lengths):
-        return "an odd number of coordinates"
-    return None
-
-
-def _as_drawn(polygons) -> list:
-    """Polygons with whole points: pycocotools passes over a last odd number."""
-    if any(len(polygon) & 1 for polygon in polygons):
-        return [polygon[: len(polygon) // 2 * 2] for polygon in polygons]
-    return polygons

@@ -14,7 +14,7 @@ from .runs import Masks, masks_of_pairs
 from .text import Text
 
 # characters decoded together: small enough for the cache, and for memory to be used again at once
-_BLOCK = 1 << 17
+_BLOCK = 1 << 18
 # seven digits hold 35 bits, and no run of an image below 2**32 pixels needs more
 _MOST_DIGITS = 7
 
@@ -27,7 +27,7 @@ _PROBLEMS = (ALPHABET, UNFINISHED, LONG, NEGATIVE, TOTAL)
 
 
 def decode(
-    strings: list[bytes] | list[str], heights, widths, keep=None, measured=None
+    strings: Text | list[bytes] | list[str], heights, widths, keep=None, measured=None
 ) -> tuple[Masks, np.ndarray, dict]:
     """Decode and check every string.
 
@@ -49,11 +49,12 @@ def decode(
     measured = np.ones(len(strings), bool) if measured is None else measured
     measures = np.full((len(strings), 5), np.nan)
     problems: dict[int, str] = {}
-    sizes = np.array(list(map(len, strings)), np.int64)
+    text = strings if isinstance(strings, Text) else Text.of(strings)
+    sizes = np.diff(text.offsets)
 
     def parts():
         for block in in_blocks(sizes, _BLOCK):
-            pairs, bad = _decode_block(strings[block], heights[block] * widths[block])
+            pairs, bad = _decode_block(text.part(block), heights[block] * widths[block])
             problems.update((block.start + place, _PROBLEMS[kind]) for place, kind in bad.items())
             wanted = keep[block] | measured[block]
             pairs = pairs if wanted.all() else _without(pairs, ~wanted)
@@ -76,7 +77,7 @@ def _without(pairs, dropped: np.ndarray):
     return np.where(dropped, 0, lengths), background[kept], foreground[kept]
 
 
-def _decode_block(strings, pixels: np.ndarray):
+def _decode_block(text: Text, pixels: np.ndarray):
     """Pairs of runs per mask, the two runs of every pair, and problems.
 
     Masks with a problem have no runs.
@@ -84,8 +85,6 @@ def _decode_block(strings, pixels: np.ndarray):
     bad: dict[int, int] = {}
     # a damaged mask would spoil those after it: find the damaged, leave them out, begin again
     while True:
-        present = [type(s)() if i in bad else s for i, s in enumerate(strings)] if bad else strings
-        text = Text.of(present)
         found = _damaged_text(text)
         if not found:
             pairs = text.pairs()
@@ -93,6 +92,7 @@ def _decode_block(strings, pixels: np.ndarray):
         if not found:
             return pairs, bad
         bad.update(found)
+        text = text.without(list(found))
 
 
 def _damaged_text(text: Text) -> dict[int, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ragged import in_blocks, max_each, min_each, offsets_of, places_within, spans, sum_each
-from .runs import Masks, split_pixels
+from .runs import Masks, heights_of, least_integer, split_pixels
 
 # pieces made, or compared, together
 _BLOCK = 1 << 16
@@ -40,15 +40,12 @@ class Pieces:
         """From stretches, which may run over several columns."""
         heights = np.maximum(masks.heights, 1)
         left, columns = _columns(masks, heights)
-        kind = np.int16 if heights.max(initial=0) < 1 << 15 else np.int32
+        kind = least_integer(int(heights.max(initial=0)))
         offsets = offsets_of(columns)
         # a stretch that runs into the next column is of two pieces, at the most one per column
         most = len(masks.starts) + int(offsets[-1])
-        low, high, first = (
-            np.empty(most, kind),
-            np.empty(most, kind),
-            np.zeros(int(offsets[-1]) + 1, np.int64),
-        )
+        low, high = np.empty(most, kind), np.empty(most, kind)
+        first = np.zeros(int(offsets[-1]) + 1, least_integer(most))
         begin = 0
         for block in in_blocks(np.diff(masks.offsets) + 1, _BLOCK):
             owner, column, top, bottom = column_pieces(masks.part(block))
@@ -95,17 +92,18 @@ def column_pieces(masks: Masks):
     lengths = np.diff(masks.offsets)
     owner = np.repeat(np.arange(len(masks)), lengths)
     first, low = split_pixels(masks.starts, masks.heights, lengths)
-    last, high = split_pixels(masks.stops - 1, masks.heights, lengths)
-    high += 1
-    over = np.flatnonzero(last > first)
-    if not over.size:
+    high = low + (masks.stops - masks.starts)
+    height = heights_of(masks.heights, lengths)
+    over = high > height
+    if not over.any():
         return owner, first, low, high
-    pieces = last - first + 1
-    which = np.repeat(np.arange(len(owner)), pieces)
-    step = places_within(pieces)
-    height = masks.heights[owner]
+    height = np.broadcast_to(height, high.shape)
+    # the column of the last pixel, and the row after it there
+    more = np.where(over, (high - 1) // np.maximum(height, 1), 0)
+    which = np.repeat(np.arange(len(owner)), more + 1)
+    step = places_within(more + 1)
     low = np.where(step == 0, low[which], 0)
-    high = np.where(step == pieces[which] - 1, high[which], height[which])
+    high = np.minimum(high[which] - step * height[which], height[which])
     return owner[which], first[which] + step, low, high
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ragged import in_blocks, max_each, min_each, offsets_of, owners_of, spans, sum_each
+from ..ragged import in_blocks, max_each, min_each, offsets_of, spans, sum_each
 from .runs import Masks, in_fewest
 
 _SCALE = 5
@@ -81,7 +81,7 @@ def _draw(points, following, offsets, owners, heights, widths) -> Masks:
     # the height of a crossing brought back to pixels: (row + 0.5) / 5 - 0.5, rounded up
     y = (row + _SCALE // 2) // _SCALE
     low, high, cell = _stretches(cell, y, int(columns.offsets[-1]))
-    polygon = owners_of(columns.offsets, cell)
+    polygon = np.repeat(np.arange(len(sizes)), np.diff(columns.offsets))[cell]
     height = heights[owners[polygon]]
     before = (cell - columns.offsets[polygon] + columns.left[polygon]) * height
     return _united(

@@ -219,9 +219,14 @@ def masks_of_pairs(lengths, background, foreground, heights, widths) -> Masks:
     return in_fewest(offsets, stops - foreground.astype(kind), stops, heights, widths)
 
 
+def least_integer(most: int) -> type:
+    """The smallest signed integers that hold the numbers up to `most`, for they need less memory."""
+    return next(kind for kind in (np.int16, np.int32, np.int64) if most <= np.iinfo(kind).max)
+
+
 def place_type(heights: np.ndarray, widths: np.ndarray) -> type:
-    """The integers that hold all pixels of such images: half as many bytes where these do."""
-    return np.int32 if (heights * widths).max(initial=0) < 1 << 31 else np.int64
+    """Integers for all pixels of such images."""
+    return least_integer(max(1 << 16, int((heights * widths).max(initial=0))))
 
 
 def in_fewest(offsets, starts, stops, heights, widths) -> Masks:
@@ -252,11 +257,13 @@ def split_pixels(pixels, heights, lengths) -> tuple[np.ndarray, np.ndarray]:
     """
     if not len(pixels):
         return pixels, pixels
-    if (heights == heights[0]).all():
-        height = max(int(heights[0]), 1)
-        divisor: float | np.ndarray = float(height)
-    else:
-        height = np.repeat(np.maximum(heights, 1), lengths)
-        divisor = height.astype(np.float64)
-    column = (pixels / divisor).astype(np.int64)
+    height = np.maximum(heights_of(heights, lengths), 1)
+    column = (pixels / np.asarray(height, np.float64)).astype(np.int64)
     return column, pixels - column * height
+
+
+def heights_of(heights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The height for each of `lengths` (N,) pixels of N masks, flat; a single one if all agree."""
+    if len(heights) and (heights == heights[0]).all():
+        return heights[:1]
+    return np.repeat(heights, lengths)

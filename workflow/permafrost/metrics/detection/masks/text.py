@@ -35,12 +35,19 @@ class Text:
 
     Attributes
     ----------
-    digits : flat uint8, 0 to 63; above that where the character is not of the alphabet.
+    codes : flat uint8 characters.
     offsets : (N + 1,) where each string starts.
     """
 
-    digits: np.ndarray
+    codes: np.ndarray
     offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> str:
+        codes = self.codes[self.offsets[row] : self.offsets[row + 1]]
+        return codes.tobytes().decode("utf-8", "surrogatepass")
 
     @classmethod
     def of(cls, strings: list[bytes] | list[str]) -> Text:
@@ -55,8 +62,30 @@ class Text:
 
     @classmethod
     def _of(cls, joined: bytes, strings) -> Text:
-        digits = np.frombuffer(joined, np.uint8) - np.uint8(48)
-        return cls(digits, offsets_of(list(map(len, strings))))
+        return cls(np.frombuffer(joined, np.uint8), offsets_of(list(map(len, strings))))
+
+    def part(self, block: slice) -> Text:
+        """A view of neighbouring strings."""
+        offsets = self.offsets[block.start : block.stop + 1]
+        return Text(self.codes[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    def without(self, rows: list[int]) -> Text:
+        """The same strings, those at `rows` empty."""
+        kept = np.ones(len(self), bool)
+        kept[rows] = False
+        lengths = np.diff(self.offsets)
+        return Text(self.codes[np.repeat(kept, lengths)], offsets_of(np.where(kept, lengths, 0)))
+
+    def take(self, rows: np.ndarray) -> Text:
+        """The strings at `rows`, in that order."""
+        content, ends = memoryview(self.codes), self.offsets.tolist()
+        strings = [content[ends[row] : ends[row + 1]] for row in rows.tolist()]
+        return Text._of(b"".join(strings), strings)
+
+    @cached_property
+    def digits(self) -> np.ndarray:
+        """Flat uint8, 0 to 63; above that where the character is not of the alphabet."""
+        return self.codes - np.uint8(48)
 
     @cached_property
     def going(self) -> np.ndarray:

@@ -1,0 +1,91 @@
+"""What a well-formed segmentation looks like, and what is wrong with one that is not."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import chain
+
+import numpy as np
+
+from ..masks.codec import NEGATIVE, TOTAL
+from ..masks.polygons import COORDINATE_LIMIT
+from .compressed import are_pairs
+
+
+def plain_sizes(sizes: list) -> bool:
+    """Whether all are lists of two integers that NumPy can hold; the usual case, quickly told."""
+    flat = chain.from_iterable
+    return (
+        are_pairs(sizes)
+        and max(flat(sizes), default=0) <= 1 << 32
+        and min(flat(sizes), default=0) >= -1
+    )
+
+
+def is_size(size) -> bool:
+    """Whether it is [height, width], of whatever numbers."""
+    return (
+        isinstance(size, list | tuple)
+        and len(size) == 2
+        and all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in size)
+    )
+
+
+def run_problem(runs, pixels: int) -> str | None:
+    """What is wrong with run lengths that make up so many pixels."""
+    kinds = set(map(type, runs))
+    if not kinds <= {int} and not all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) for n in runs
+    ):
+        return "a run length is not a whole number"
+    if len(runs) and min(runs) < 0:
+        return NEGATIVE
+    return None if sum(map(int, runs)) == pixels else TOTAL
+
+
+def plain_polygons(given: list) -> bool:
+    """Whether all are polygons of three points or more; the usual case, quickly told."""
+    polygons = list(chain.from_iterable(given))
+    lengths = set(map(len, polygons)) if set(map(type, polygons)) <= {list, tuple} else {0}
+    return (
+        min(map(len, given), default=1) > 0
+        and min(lengths, default=6) >= 6
+        and not any(length & 1 for length in lengths)
+        and set(map(type, chain.from_iterable(polygons))) <= {int, float}
+    )
+
+
+def coordinates(polygons: list) -> np.ndarray:
+    """All numbers, cut at the limit where an integer is beyond all floats."""
+    try:
+        return np.frombuffer(array("d", chain.from_iterable(polygons)))
+    except OverflowError:
+        limit = int(COORDINATE_LIMIT) + 1
+        flat = chain.from_iterable(polygons)
+        return np.array([min(max(n, -limit), limit) for n in flat], np.float64)
+
+
+def polygon_problem(polygons, strict: bool) -> str | None:
+    """What is wrong with the polygons of an entry; `strict` is as forgiving as pycocotools."""
+    if not len(polygons):
+        return "no polygon"
+    if not set(map(type, polygons)) <= {list, tuple}:
+        return "polygons must be lists of numbers"
+    if not set(map(type, chain.from_iterable(polygons))) <= {int, float}:
+        return "a coordinate is not a number"
+    lengths = list(map(len, polygons))
+    if strict:
+        # pycocotools takes four numbers for a box, and then cannot read it
+        return "a polygon of fewer than three points" if lengths[0] <= 4 else None
+    if min(lengths) < 6:
+        return "a polygon of fewer than three points"
+    if any(length & 1 for length in lengths):
+        return "an odd number of coordinates"
+    return None
+
+
+def as_drawn(polygons) -> list:
+    """Polygons with whole points: pycocotools passes over a last odd number."""
+    if any(len(polygon) & 1 for polygon in polygons):
+        return [polygon[: len(polygon) // 2 * 2] for polygon in polygons]
+    return polygons
