@@ -2,9 +2,11 @@
 #
 # results/images/{dataset}/{split}.zarr                            prepare
 # results/features/{dataset}/{backbone}/{split}.zarr               extract
-# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, linear, segmentation, dense_knn, detection
+# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, detection
 # results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks
 # results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
+# results/measures/{dataset}/{backbone}.parquet                    measure
+# results/similarity/{dataset}.parquet                             similarity
 # results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
 # results/comparisons/{dataset}/{probe}.parquet                    compare
 # results/leaderboard.{parquet,csv}, results/summary.csv           aggregate
@@ -26,8 +28,11 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/probe.smk"
+include: "workflow/rules/settings.smk"
+include: "workflow/rules/descent.smk"
 include: "workflow/rules/segmentation.smk"
 include: "workflow/rules/detection.smk"
+include: "workflow/rules/measure.smk"
 include: "workflow/rules/bootstrap.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/aggregate.smk"
@@ -39,6 +44,7 @@ localrules:
     all,
     features,
     predictions,
+    measures,
     scores,
     archive,
 
@@ -59,6 +65,12 @@ rule features:
 rule predictions:
     input:
         every_evaluation("predictions"),
+
+
+rule measures:
+    input:
+        every_measure(),
+        every_similarity(),
 
 
 rule scores:

@@ -21,6 +21,7 @@ SCORE_SCHEMA = pa.schema(
         ("task", pa.string()),
         ("metric", pa.string()),
         ("class", pa.string()),
+        ("setting", pa.string()),
         ("value", pa.float64()),
         ("lower", pa.float64()),
         ("upper", pa.float64()),
@@ -28,6 +29,8 @@ SCORE_SCHEMA = pa.schema(
         ("method", pa.string()),
         ("resamples", pa.int64()),
         ("n_undefined", pa.int64()),
+        ("n_draws", pa.int64()),
+        ("draw_std", pa.float64()),
         ("unit", pa.string()),
         ("n_units", pa.int64()),
         ("n_test", pa.int64()),
@@ -51,6 +54,7 @@ COMPARISON_SCHEMA = pa.schema(
         ("probe", pa.string()),
         ("seed", pa.int64()),
         ("metric", pa.string()),
+        ("higher_is_better", pa.bool_()),
         ("backbone_a", pa.string()),
         ("backbone_b", pa.string()),
         ("difference", pa.float64()),
@@ -194,10 +198,10 @@ def make_score_rows(*, dataset: str = "eurosat", backbone: str, probe: str = "li
     return [
         {
             "dataset": dataset, "backbone": backbone, "probe": probe, "kind": KINDS.get(probe, probe),
-            "seed": seed, "task": task, "metric": metric, "class": name, "value": point,
+            "seed": seed, "task": task, "metric": metric, "class": name, "setting": None, "value": point,
             "lower": point - half, "upper": min(point + half, 1.0) if half == half else half,
-            "confidence": 0.95, "method": "percentile", "resamples": 200, "n_undefined": 0, "unit": "group",
-            "n_units": 10, "n_test": n_test, "n_train": 600, "n_val": 120, "feature_dim": 1280,
+            "confidence": 0.95, "method": "percentile", "resamples": 200, "n_undefined": 0,
+            "n_draws": None, "draw_std": None, "unit": "group", "n_units": 10, "n_test": n_test, "n_train": 600, "n_val": 120, "feature_dim": 1280,
             "primary": metric in ("accuracy", "micro_ap"), "higher_is_better": True,
             "split_method": "random" if spatially_random else "group",
             "spatially_random": spatially_random, "gates": gates,
@@ -216,7 +220,7 @@ def score_table(rows: list[dict]) -> pa.Table:
 def make_comparison_table(dataset: str, probe: str, backbones: list[str]) -> pa.Table:
     pairs = [(a, b) for i, a in enumerate(backbones) for b in backbones[i + 1 :]]
     rows = [
-        {"dataset": dataset, "probe": probe, "seed": 0, "metric": "accuracy", "backbone_a": a,
+        {"dataset": dataset, "probe": probe, "seed": 0, "metric": "accuracy", "higher_is_better": True, "backbone_a": a,
          "backbone_b": b, "difference": 0.05 * (i - 1), "lower": 0.05 * (i - 1) - 0.03,
          "upper": 0.05 * (i - 1) + 0.03, "p_value": 0.01 * (i + 1), "p_holm": min(1.0, 0.03 * (i + 1)),
          "p_mcnemar": None, "n_undefined": 0, "confidence": 0.95, "resamples": 200, "unit": "group",

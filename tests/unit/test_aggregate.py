@@ -32,6 +32,7 @@ def rows_of(scores=None, probe="knn", seed=0, metric="accuracy", primary=True, n
             "seed": seed,
             "metric": metric,
             "class": name,
+            "setting": None,
             "value": value,
             "primary": primary,
             "higher_is_better": metric != "error",
@@ -42,7 +43,7 @@ def rows_of(scores=None, probe="knn", seed=0, metric="accuracy", primary=True, n
 
 
 def table_of(*parts):
-    schema = {"class": pa.string(), "value": pa.float64()}
+    schema = {"class": pa.string(), "setting": pa.string(), "value": pa.float64()}
     rows = [row for part in parts for row in part]
     columns = {name: pa.array([row[name] for row in rows], schema.get(name)) for name in rows[0]}
     return pa.table(columns)

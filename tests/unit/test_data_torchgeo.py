@@ -153,6 +153,41 @@ def test_an_image_that_torchgeo_resizes_keeps_its_place_but_no_transform(tmp_pat
     assert decoded.place.lon == pytest.approx(7) and decoded.place.transform is None
 
 
+def cyclones(root, winds) -> dict:
+    """The catalogue's entry of TropicalCyclone over files as its authors lay them out."""
+    from PIL import Image
+
+    for split, name in (("train", "training_set"), ("test", "test_set")):
+        ids = [f"storm{i % 3}_{i:03}" for i in range(len(winds))]
+        (root / split).mkdir(parents=True)
+        for i, image in enumerate(ids):
+            Image.fromarray(photo(i, (366, 366))).save(root / split / f"{image}.jpg")
+        rows = "".join(f"{image},{wind}\n" for image, wind in zip(ids, winds, strict=True))
+        (root / f"{name}_labels.csv").write_text(f"image_id,wind_speed\n{rows}")
+        facts = "".join(f"{image},storm,{i},1\n" for i, image in enumerate(ids))
+        (root / f"{name}_features.csv").write_text(f"image_id,storm,relative_time,ocean\n{facts}")
+    entry = catalogue_entry("tropical-cyclone", root)
+    entry["source"]["arguments"] = {"root": str(root)}
+    return entry
+
+
+def test_numbers_of_torchgeo_are_targets(tmp_path):
+    entry = cyclones(tmp_path, [34, 50, 71, 20, 99, 60])
+    source = open_source(entry, where="x")
+    assert source.classes == [] and source.task == "regression"
+    labels = [record.label for record in source.records()]
+    assert labels == [34.0, 50.0, 71.0, 20.0, 99.0, 60.0] * 2
+    assert all(isinstance(label, float) for label in labels)
+    assert source.decode(1).image.shape == (3, 366, 366)
+
+
+def test_what_is_no_number_is_no_target(tmp_path):
+    entry = cyclones(tmp_path, [34, 50])
+    entry["source"]["label_key"] = "image"
+    with pytest.raises(PermafrostError, match=r"shape \(3, 366, 366\), not one number"):
+        open_source(entry, where="x").records()
+
+
 def test_bigearthnet_of_torchgeo_gives_several_labels(tmp_path):
     from torchgeo.datasets import BigEarthNet
 

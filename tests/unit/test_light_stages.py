@@ -93,7 +93,8 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
     object_cases.write_predictions(detected, object_cases.predictions(), dataset="demo")
     tables = ("knn", classified, print_of(spec)), ("fpn", path, "made"), ("fcos", detected, "made")
     for probe, table, made in tables:
-        spec = {"stage": "bootstrap", "dataset": "demo", "options": SCORING,
+        judged = {"calibration": {"bins": 15, "folds": 5, "floor": 0.1}} if probe == "knn" else {}
+        spec = {"stage": "bootstrap", "dataset": "demo", "options": SCORING | judged,
                 "inputs": {"predictions": made}}  # fmt: skip
         output = folder / f"{probe}-scores.parquet"
         found[f"bootstrap of {probe}"] = imported(

@@ -183,6 +183,26 @@ def test_bootstrap_options_change_scores_and_no_predictions(root, config):
     assert stages == {"bootstrap", "aggregate", "report"}
 
 
+def test_calibration_is_asked_of_probes_that_give_probabilities(root, config):
+    before = make_plan(root)
+    scoring = json.loads(before.bootstrap("pictures", "stats", "knn", 0).spec)["options"]
+    assert scoring.pop("calibration") == {"bins": 15, "folds": 5, "floor": None}
+    options = json.loads(before.compare("pictures", "knn").spec)["options"]
+    assert options["calibration"] == {"bins": 15}
+    config["calibration"] = None
+    without = make_plan(root, config)
+    assert json.loads(without.bootstrap("pictures", "stats", "knn", 0).spec)["options"] == scoring
+    stages = {job[0] for job in changed(before, without)}
+    assert stages == {"bootstrap", "compare", "aggregate", "report"}
+
+
+def test_folds_of_temperatures_change_no_comparison(root, config):
+    before = make_plan(root)
+    config["calibration"] = {"folds": 4}
+    stages = {job[0] for job in changed(before, make_plan(root, config))}
+    assert stages == {"bootstrap", "aggregate", "report"}
+
+
 def test_extraction_options_change_everything_but_the_images(root, config):
     before = make_plan(root)
     config["extraction"] = {"dtype": "float16"}
@@ -316,7 +336,9 @@ def test_a_dataset_that_no_probe_serves_is_an_error(root, config, probes):
     with pytest.raises(PermafrostError, match="serves the task 'multilabel'") as caught:
         make_plan(root, config)
     assert caught.value.where == "config.yaml: probes"
-    assert caught.value.remedy == "add a probe of kind knn or linear"
+    remedy = caught.value.remedy
+    assert remedy.startswith("add a probe of kind ") and " knn or " in remedy
+    assert "segmentation" not in remedy and "ridge" not in remedy
 
 
 @pytest.mark.parametrize(

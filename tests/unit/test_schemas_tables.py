@@ -9,15 +9,25 @@ import pyarrow as pa
 import pytest
 import yaml
 from _dense import make_dense_card, make_dense_predictions, score
+from _measured import measure, mixture, pair, write_features
 from _tables import (
+    SCORE_SCHEMA,
     make_card,
     make_comparison_table,
     make_predictions,
     make_score_rows,
     score_table,
 )
+from feature_cases import make_splits, write_and_score
 from jsonschema import Draft202012Validator
 from permafrost.core.tables import read_table
+from permafrost.probes.features import Features
+from permafrost.probes.knn_probe import run_knn
+from permafrost.probes.knn_sweep import run_knn_sweep
+from permafrost.probes.predictions import write_predictions
+from permafrost.probes.retrieval import run_retrieval
+from permafrost.probes.retrieval_table import write_retrieved
+from permafrost.probes.ridge_probe import run_ridge
 from permafrost.report.leaderboard import build_leaderboard
 from permafrost.report.summary import build_summary
 from permafrost.statistics.comparison_table import compare_predictions
@@ -26,10 +36,15 @@ from permafrost.statistics.score_table import score_predictions
 SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
 TABLES = (
     "predictions",
+    "predictions_settings",
+    "predictions_retrieval",
     "predictions_segmentation",
     "predictions_detection",
+    "predictions_regression",
     "scores",
     "comparisons",
+    "measures",
+    "similarity",
     "leaderboard",
     "summary",
 )
@@ -70,6 +85,34 @@ def test_predictions_keep_to_their_schema(tmp_path, task):
     check("predictions", read_table(made["path"])[0])
 
 
+def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
+    about = {"task": "regression", "classes": [], "target": "height", "split_method": "random",
+             "spatially_random": False}  # fmt: skip
+    made, scores = make_splits(), []
+    splits = {
+        name: Features(one.embeddings, one.embeddings[:, 0] * 2.0, one.samples, about)
+        for name, one in made.items()
+    }
+    for kind, probe in (("knn", run_knn), ("ridge", run_ridge)):
+        options = {"k": 3, "metric": "l2", "alpha_min": 0.1, "alpha_max": 10.0, "alpha_count": 3,
+                   "choose": "validation", "merge_val": True, "standardize": True}  # fmt: skip
+        spec = {"stage": kind, "dataset": "d", "backbone": "b", "probe": kind, "seed": 0,
+                "options": {"kind": kind, **options}, "inputs": {"features": "f" * 32}}  # fmt: skip
+        path, output = tmp_path / f"{kind}.parquet", tmp_path / "s.parquet"
+        result = probe(splits, options, device="cpu", seed=0)
+        write_predictions(path, result, splits=splits, spec=spec, fingerprint="0" * 32)
+        check("predictions_regression", read_table(path)[0])
+        scoring = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
+        scored = {"stage": "bootstrap", "dataset": "d", "options": scoring,
+                  "inputs": {"predictions": "0" * 32}}  # fmt: skip
+        score_predictions(path, output, spec=scored, fingerprint="1" * 32)
+        scores.append(read_table(output)[0])
+        check("scores", scores[-1])
+        named = schema("scores")["properties"]["metric"]["description"]
+        assert all(name in named for name in scores[-1]["metric"].to_pylist())
+    check("leaderboard", build_leaderboard(scores))
+
+
 @pytest.mark.parametrize("boundary", [False, True])
 def test_predicted_masks_and_their_scores_keep_to_their_schemas(tmp_path, boundary):
     scores = []
@@ -86,19 +129,92 @@ def test_predicted_masks_and_their_scores_keep_to_their_schemas(tmp_path, bounda
     check("leaderboard", build_leaderboard(scores))
 
 
-def test_all_columns_are_required_but_those_of_boundaries():
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_calibration_keeps_to_the_schemas(tmp_path, task):
+    made = make_predictions(tmp_path / "d/b/seed0/linear.parquet", make_card(task=task, counts=(60, 20, 30)),
+                            backbone="b")  # fmt: skip
+    options = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0,
+               "calibration": {"bins": 15, "folds": 5, "floor": None}}  # fmt: skip
+    scored = {"stage": "bootstrap", "dataset": "d", "options": options,
+              "inputs": {"predictions": made["fingerprint"]}}  # fmt: skip
+    score_predictions(made["path"], tmp_path / "s.parquet", spec=scored, fingerprint="1" * 32)
+    scores = read_table(tmp_path / "s.parquet")[0]
+    check("scores", scores)
+    check("leaderboard", build_leaderboard([scores]))
+    named = schema("scores")["properties"]["metric"]["description"]
+    overall = [row["metric"] for row in scores.to_pylist() if row["class"] is None]
+    assert all(name.removesuffix("_scaled") in named for name in overall)
+    assert set(scores["method"].to_pylist()) == {"percentile", "basic_square"}
+    (tmp_path / "d/c/seed0").mkdir(parents=True)
+    (tmp_path / "d/c/seed0/linear.parquet").write_bytes(made["path"].read_bytes())
+    compared = {"stage": "compare", "dataset": "d", "probe": "linear", "options": options,
+                "inputs": {"predictions": dict.fromkeys(("b/seed0", "c/seed0"), made["fingerprint"])}}  # fmt: skip
+    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=compared, fingerprint="2" * 32)
+    table = read_table(tmp_path / "c.parquet")[0]
+    check("comparisons", table)
+    assert table["difference"].to_pylist() == [0, 0, 0]
+    assert table["p_value"].to_pylist() == [1, 1, 1]
+
+
+def test_all_columns_are_required_but_those_of_boundaries_and_of_several_settings():
+    optional = {
+        "predictions_segmentation": {"boundary_intersection", "boundary_union"},
+        "predictions_settings": {"setting_predictions", "setting_scores"},
+    }
     for name in TABLES:
         described = schema(name)
-        optional = set(described["properties"]) - set(described["required"])
-        assert optional == (
-            {"boundary_intersection", "boundary_union"} if "segm" in name else set()
-        )
+        found = set(described["properties"]) - set(described["required"])
+        assert found == optional.get(name, set())
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_several_settings_and_their_scores_keep_to_their_schemas(tmp_path, task):
+    splits = make_splits(task=task)
+    options = {"k": [1, 5], "metrics": ["l2"], "weights": ["uniform", "temperature"],
+               "temperature": 0.07}  # fmt: skip
+    result = run_knn_sweep(splits, options, device="cpu", seed=0)
+    (table, _), scores = write_and_score(tmp_path, result, splits, kind="knn_sweep")
+    check("predictions_settings", table)
+    check("scores", scores)
+    check("leaderboard", build_leaderboard([scores]))
+
+
+def test_retrieval_and_its_scores_keep_to_their_schemas(tmp_path):
+    splits = make_splits()
+    options = {"relevant": "class", "gallery": "train", "k": [1, 5], "metric": "l2"}
+
+    def write(path, result, *, splits, spec, fingerprint):
+        spec = {**spec, "options": {"kind": "retrieval", **options}}
+        write_retrieved(path, result, splits=splits, spec=spec, fingerprint=fingerprint)
+
+    result = run_retrieval(splits, options)
+    (table, _), scores = write_and_score(tmp_path, result, splits, kind="retrieval", write=write)
+    check("predictions_retrieval", table)
+    check("scores", scores)
 
 
 def test_scores_keep_to_their_schema_also_when_undefined():
     rows = make_score_rows(backbone="rcf", classes=["a", "b"])
     rows += make_score_rows(backbone="bad", value=float("nan"), half=float("nan"))
     check("scores", score_table(rows))
+
+
+@pytest.mark.parametrize("case", ["as usual", "without labels", "collapsed"])
+def test_measures_and_pairs_keep_to_their_schemas_also_when_undefined(tmp_path, case):
+    for number, backbone in enumerate(("a", "b")):
+        features, labels = mixture(seed=number)
+        features = features * 0 if case == "collapsed" else features
+        path = tmp_path / f"demo/{backbone}/train.zarr"
+        write_features(path, features, None if case == "without labels" else labels)
+    measure(path, tmp_path / "m.parquet")
+    table = read_table(tmp_path / "m.parquet")[0]
+    check("measures", table)
+    assert dict(zip(table.column_names, table.schema.types, strict=True)) == {
+        name: kind for name, kind in zip(SCORE_SCHEMA.names, SCORE_SCHEMA.types, strict=True)
+    }
+    check("leaderboard", build_leaderboard([score_table(make_score_rows(backbone="a")), table]))
+    pair(tmp_path, tmp_path / "s.parquet", ["a", "b"])
+    check("similarity", read_table(tmp_path / "s.parquet")[0])
 
 
 def test_comparisons_keep_to_their_schema():

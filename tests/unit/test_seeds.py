@@ -11,7 +11,7 @@ COLUMNS = ("n_seeds", "seed_mean", "seed_std")
 
 
 def table_of(rows):
-    names = ("dataset", "backbone", "probe", "metric", "class", "seed", "value")
+    names = ("dataset", "backbone", "probe", "setting", "metric", "class", "seed", "value")
     kinds = {"seed": pa.int64(), "value": pa.float64()}
     return pa.table(
         {
@@ -21,9 +21,12 @@ def table_of(rows):
     )
 
 
-def rows_of(values, backbone="a", probe="fpn", metric="mean_iou", name=None, dataset="d"):
+def rows_of(
+    values, backbone="a", probe="fpn", setting=None, metric="mean_iou", name=None, dataset="d"
+):
     return [
-        (dataset, backbone, probe, metric, name, seed, value) for seed, value in enumerate(values)
+        (dataset, backbone, probe, setting, metric, name, seed, value)
+        for seed, value in enumerate(values)
     ]
 
 
@@ -53,7 +56,7 @@ def test_undefined_values_are_not_counted():
     assert spread(table_of(rows_of((np.nan, 0.5)))) == [(1, 0.5, None)] * 2
 
 
-@pytest.mark.parametrize("other", ["dataset", "backbone", "probe", "metric", "name"])
+@pytest.mark.parametrize("other", ["dataset", "backbone", "probe", "setting", "metric", "name"])
 def test_nothing_is_mixed_that_differs_in_more_than_the_seed(other):
     # the rows alternate, so that they are found by what they say and not by where they stand
     one, two = rows_of((0.1, 0.3)), rows_of((0.7, 0.9), **{other: "other"})

@@ -19,10 +19,18 @@ STAGES = (
     "prepare",
     "extract",
     "knn",
+    "knn_sweep",
     "linear",
+    "sgd_linear",
+    "mlp",
+    "ridge",
+    "few_shot",
+    "retrieval",
     "segmentation",
     "dense_knn",
     "detection",
+    "measure",
+    "similarity",
     "bootstrap",
     "compare",
     "aggregate",
@@ -91,7 +99,21 @@ def test_light_stages_know_no_heavy_library_at_all(stage):
     assert loaded_by(stage_modules(stage)) & (HEAVY | {"scipy", "zarr", "matplotlib"}) == set()
 
 
-@pytest.mark.parametrize("stage", ["knn", "linear"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "knn",
+        "knn_sweep",
+        "linear",
+        "few_shot",
+        "retrieval",
+        "sgd_linear",
+        "mlp",
+        "ridge",
+        "measure",
+        "similarity",
+    ],
+)
 def test_probes_load_no_torch_and_no_scikit_learn(stage):
     assert loaded_by(stage_modules(stage)) & HEAVY == set()
 
@@ -207,7 +229,17 @@ def hashes(library: Path) -> dict[str, str]:
         ("data/prepare.py", {"prepare"}),
         ("probes/knn_probe.py", {"knn"}),
         ("probes/linear_probe.py", {"linear"}),
-        ("probes/features.py", {"knn", "linear"}),
+        ("probes/knn_sweep.py", {"knn_sweep"}),
+        ("probes/draws.py", {"few_shot"}),
+        ("probes/retrieval.py", {"retrieval"}),
+        (
+            "probes/features.py",
+            {"knn", "knn_sweep", "linear", "few_shot", "retrieval", "sgd_linear", "mlp", "ridge"},
+        ),
+        ("probes/ridge.py", {"ridge"}),
+        ("probes/sgd_linear_probe.py", {"sgd_linear"}),
+        ("probes/mlp_probe.py", {"mlp"}),
+        ("probes/sgd/training.py", {"sgd_linear", "mlp"}),
         ("stages/bootstrap.py", {"bootstrap"}),
         ("report/template/page.css", {"report"}),
         ("core/identity.py", set(STAGES)),

@@ -5,6 +5,7 @@
 rule aggregate:
     input:
         every_evaluation("scores"),
+        every_measure(),
     output:
         parquet=report(
             f"{RESULTS}/leaderboard.parquet",

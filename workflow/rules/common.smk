@@ -38,6 +38,7 @@ except PermafrostError as error:
 RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]
+MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
 
 
@@ -100,6 +101,22 @@ def masks_option(wildcards, output):
 
 def every_evaluation(stage):
     return [evaluation_path(stage, *evaluation) for evaluation in PLAN.evaluations()]
+
+
+def features_paired(wildcards):
+    """The measured features of all backbones of a dataset."""
+    return [
+        f"{RESULTS}/features/{wildcards.dataset}/{backbone}/{MEASURED_SPLIT}.zarr"
+        for backbone in PLAN.backbones
+    ]
+
+
+def every_measure():
+    return [f"{RESULTS}/measures/{d}/{b}.parquet" for d, b in PLAN.measured()]
+
+
+def every_similarity():
+    return [f"{RESULTS}/similarity/{d}.parquet" for d in PLAN.paired()]
 
 
 def every_feature_store():

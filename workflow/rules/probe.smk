@@ -41,3 +41,24 @@ rule linear:
         "permafrost linear --spec {params.spec:q} --code {params.code} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+
+
+rule ridge:
+    input:
+        **stores("features/{dataset}/{backbone}"),
+    output:
+        f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+    wildcard_constraints:
+        probe=probes_of_kind("ridge"),
+    resources:
+        mem_mb=memory_mb(3000),
+        runtime=minutes(60),
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("ridge"),
+    shell:
+        "permafrost ridge --spec {params.spec:q} --code {params.code} "
+        "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"

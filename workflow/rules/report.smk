@@ -6,6 +6,7 @@ rule report:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
         predictions=every_evaluation("predictions"),
         comparisons=every_comparison(),
+        similarities=every_similarity(),
         cards=[f"{RESULTS}/images/{d}/card.json" for d in PLAN.datasets],
     output:
         page=report(

@@ -34,10 +34,15 @@ KEYS = frozenset(
 )
 
 
+#: further keys of tasks that need them
+TASK_KEYS = {"regression": frozenset(["target"])}
+
+
 def write_card(path, card: dict) -> None:
     """Write the card whole; refuses a card with missing or unknown keys (a programming error)."""
-    if set(card) != KEYS:
-        raise TypeError(f"card keys: {sorted(set(card) ^ KEYS)}")
+    wrong = set(card) ^ _keys(card)
+    if wrong:
+        raise TypeError(f"card keys: {sorted(wrong)}")
     with whole_file(path) as partial:
         text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
         partial.write_text(text + "\n", encoding="utf-8")
@@ -57,8 +62,12 @@ def read_card(path, *, expect: str | None = None) -> dict:
         raise PermafrostError(
             f"not a readable card ({error})", where=path, remedy=remedy
         ) from error
-    if not isinstance(card, dict) or set(card) != KEYS:
+    if not isinstance(card, dict) or set(card) != _keys(card):
         raise PermafrostError("not a complete card", where=path, remedy=remedy)
     if expect is not None:
         check_fingerprint(path, card["fingerprint"], expect)
     return card
+
+
+def _keys(card: dict) -> frozenset[str]:
+    return KEYS | TASK_KEYS.get(card.get("task"), frozenset())

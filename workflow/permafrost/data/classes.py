@@ -10,19 +10,22 @@ from permafrost.core.errors import PermafrostError
 
 from .objects import OBJECT_TASKS
 from .records import Record
+from .targets import REGRESSION
 
 
 def label_array(records: Sequence[Record], task: str) -> np.ndarray:
-    """(N,) int64 class ids, or (N, L) uint8 for several labels."""
-    labels = [record.label for record in records]
-    return np.array(labels, dtype=np.int64 if task == "classification" else np.uint8)
+    """(N,) int64 class ids, (N, L) uint8 for several labels, (N,) float64 for numbers."""
+    kinds = {"classification": np.int64, "multilabel": np.uint8, REGRESSION: np.float64}
+    return np.array([record.label for record in records], dtype=kinds[task])
 
 
 def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarray:
     """(K,) number of images per class; an image with several labels counts for each.
 
-    Where objects are the labels, the number of objects per class, without crowds.
+    Where objects are the labels, the number of objects per class, without crowds. Empty for numbers.
     """
+    if task == REGRESSION:
+        return np.zeros(0, np.int64)
     if task in OBJECT_TASKS:
         found = [r.objects.classes[~r.objects.crowd] for r in records]
         return np.bincount(np.concatenate([np.empty(0, np.int32), *found]), minlength=classes)

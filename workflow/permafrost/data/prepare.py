@@ -25,6 +25,8 @@ from .records import Record, Source, check_records
 from .sources import open_source
 from .splits import SplitPlan, make_splits
 from .stream import Cleaning, Failure, Reader, locate_all, read_chunks, refuse_failures
+from .targets import REGRESSION, check_targets, target_card
+from .targets import check_options as check_target_options
 from .tiles import placed_like, samples_of
 from .units import check_dtype, check_range
 from .writing import Layout, SplitWriter, samples_table, write_labels
@@ -107,6 +109,7 @@ def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
     where = f"dataset {name}"
     check_options(entry, where=where)
     check_object_options(entry, where=where)
+    check_target_options(entry, where=where)
     source = open_source(entry, where=where)
     dead = declared_dead(entry, source.classes, where=where)
     selected = select_bands(source.bands, entry.get("select", "all"))
@@ -126,6 +129,8 @@ def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
         _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
     if source.task in OBJECT_TASKS:
         check_objects(job.images, where=where)
+    if source.task == REGRESSION:
+        check_targets(images, where=where)
     return job
 
 
@@ -202,6 +207,7 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
     else:
         counts = {split: _label_counts(job, split) for split in SPLITS}
     sizes = np.array([size for writer in writers.values() for size in writer.sizes])
+    target = {"target": target_card(entry, job.images)} if source.task == REGRESSION else {}
     return {
         "dataset": job.name,
         "title": entry.get("title", job.name),
@@ -229,6 +235,7 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
         "gsd_m": entry.get("gsd_m"),
         "licence": entry.get("licence"),
         "citation": entry.get("citation"),
+        **target,
     }
 
 

@@ -20,8 +20,8 @@ from .objects import Objects
 class Record:
     """One image before it is decoded.
 
-    ``label`` is a class id (classification), a tuple of 0 and 1 per class (multilabel), or None where
-    the mask (segmentation) or the objects (detection) are the label. ``split`` is the data's own name
+    ``label`` is a class id (classification), a tuple of 0 and 1 per class (multilabel), a number
+    (regression), or None where the mask (segmentation) or the objects (detection) are the label. ``split`` is the data's own name
     for its part, or None.
 
     Only for objects: ``objects``, those of the image or those that a window of it meets, in pixels of
@@ -31,7 +31,7 @@ class Record:
     """
 
     sample_id: str
-    label: int | tuple[int, ...] | None = None
+    label: int | float | tuple[int, ...] | None = None
     split: str | None = None
     group_id: str | None = None
     lon: float | None = None

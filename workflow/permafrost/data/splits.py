@@ -13,6 +13,7 @@ from permafrost.core.splits import SPLITS
 
 from .dealing import at_random, by_unit
 from .records import Record
+from .targets import target_strata
 
 METHODS = ("given", "random", "group", "block")
 KM_PER_DEGREE = 111.195
@@ -180,7 +181,7 @@ def _groups(records, where) -> np.ndarray:
 
 
 def _strata(records: Sequence[Record]) -> np.ndarray:
-    """(N,) class ids; for several labels the rarest one that a record has.
+    """(N,) class ids; for several labels the rarest one that a record has, for numbers tenths.
 
     Of objects (N, 1 + K): one image each, and its objects of every class. So splits are near their
     shares of the images and of the objects of every class at once.
@@ -191,6 +192,8 @@ def _strata(records: Sequence[Record]) -> np.ndarray:
     if not labels or labels[0] is None:
         return np.zeros(len(labels), np.int64)
     array = np.array(labels)
+    if array.dtype.kind == "f":
+        return target_strata(array)
     if array.ndim == 1:
         return array
     rarity = np.where(array > 0, array.sum(0), np.inf)

@@ -167,6 +167,7 @@ def _attributes(spec: dict, extraction: dict, card: dict, run: Run, train: Image
         "backbone": spec["backbone"],
         "task": card["task"],
         "classes": card["classes"],
+        **({"target": card["target"]["name"]} if "target" in card else {}),
         "split_method": card["split_method"],
         "spatially_random": card["spatially_random"],
         "weights_sha256": backbone.weights_sha256,

@@ -25,6 +25,7 @@ OVERALL = {
         "macro_f1",
         "mean_boundary_iou",
     ),
+    "regression": ("r2", "rmse", "mae"),
     "detection": (
         "AP",
         "AP50",
@@ -49,22 +50,54 @@ OVERALL = {
         "point_f1",
         "count_mae",
     ),
+    # and recall_at_k, hit_at_k for every k that was asked for
+    "retrieval": ("mean_ap",),
 }
 PER_CLASS = {
     "classification": ("recall", "precision"),
     "multilabel": ("average_precision",),
     "segmentation": ("iou", "boundary_iou"),
+    "regression": (),
     "detection": ("class_AP", "class_AP50"),
     "point_detection": ("class_point_ap",),
+    "retrieval": (),
 }
 PRIMARY = {
     "classification": "accuracy",
     "multilabel": "micro_ap",
     "segmentation": "mean_iou",
+    "regression": "r2",
     "detection": "AP",
     "point_detection": "point_ap",
+    "retrieval": "mean_ap",
 }
-LOWER_IS_BETTER: frozenset[str] = frozenset({"count_mae"})
+# tasks of probes, for which no dataset is made
+OF_PROBES = frozenset({"retrieval"})
+# measured only where a probe gives probabilities, and asked for by the configuration
+CALIBRATION_ERRORS = (
+    "expected_calibration_error",
+    "rms_calibration_error",
+    "maximum_calibration_error",
+)
+BRIER = "brier_score"
+TEMPERATURE = "temperature"
+# suffix of what is measured after temperature scaling
+SCALED = "_scaled"
+CALIBRATION = (
+    *CALIBRATION_ERRORS,
+    BRIER,
+    TEMPERATURE,
+    *(f"{name}{SCALED}" for name in (*CALIBRATION_ERRORS, BRIER)),
+)
+# tasks whose probes can give probabilities
+CALIBRATED_TASKS = frozenset({"classification", "multilabel"})
+LOWER_IS_BETTER: frozenset[str] = frozenset(
+    {"rmse", "mae", "count_mae", *(name for name in CALIBRATION if name != TEMPERATURE)}
+)
+# neither more nor less is better: no backbone is ranked by it
+UNRANKED: frozenset[str] = frozenset({TEMPERATURE})
+# sizes of gaps, which chance makes larger: resamples move them up (see `statistics.intervals`)
+OF_GAPS = frozenset(name for name in CALIBRATION if name.startswith(CALIBRATION_ERRORS))
 # read from curves over a ranking: resamples move them to one side (see `statistics.intervals`)
 OF_CURVES = frozenset(
     {
@@ -78,18 +111,22 @@ OF_CURVES = frozenset(
 BOUNDARY = frozenset({"mean_boundary_iou", "boundary_iou"})
 
 
-def overall_metrics(task: str, classes: int, *, boundary: bool = False) -> tuple[str, ...]:
+def overall_metrics(
+    task: str, classes: int, *, boundary: bool = False, calibration: bool = False
+) -> tuple[str, ...]:
     """Names of the metrics that give one number for a test set of `classes` classes.
 
     Parameters
     ----------
     boundary : whether boundaries were counted; only ``segmentation`` has metrics of them.
+    calibration : whether probabilities were judged; only `CALIBRATED_TASKS` have metrics of them.
     """
     check_task(task)
     left_out = set() if boundary else set(BOUNDARY)
     if classes <= TOP_K:
         left_out.add("top5_accuracy")
-    return tuple(name for name in OVERALL[task] if name not in left_out)
+    judged = CALIBRATION if calibration and task in CALIBRATED_TASKS else ()
+    return (*(name for name in OVERALL[task] if name not in left_out), *judged)
 
 
 def class_metrics(task: str, *, boundary: bool = False) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.paths import substitute
+from permafrost.metrics.tasks import CALIBRATED_TASKS
 
 from .catalogue import Catalogue, result_fields
 from .digests import DigestCache
 from .extraction import extraction_of
+from .measuring import measuring
 from .probes import KINDS, is_seeded
 from .sources import code_hash
 from .validation import validate
@@ -58,6 +60,7 @@ class Plan:
         self._backbone_files = {n: self._digest_backbone(n) for n in self.backbones}
         self._dataset_sources = {n: self._digest_dataset(n) for n in self.datasets}
         self._digests.save()
+        self._measures = measuring(config, where=where)
         self._check_every_dataset_is_probed()
 
     # --- what is run ---------------------------------------------------------------------------
@@ -130,7 +133,7 @@ class Plan:
             backbone=backbone,
             probe=probe,
             seed=seed,
-            options=self.config["bootstrap"],
+            options={**self.config["bootstrap"], **self._calibration(dataset, probe)},
             inputs={"predictions": self.probe(dataset, backbone, probe, seed).fingerprint},
         )
 
@@ -145,8 +148,28 @@ class Plan:
             "compare",
             dataset=dataset,
             probe=probe,
-            options=self.config["comparison"],
+            options={**self.config["comparison"], **self._calibration(dataset, probe, "bins")},
             inputs={"predictions": predictions},
+        )
+
+    @functools.cache  # noqa: B019
+    def measure(self, dataset: str, backbone: str) -> Job:
+        return self._job(
+            "measure",
+            dataset=dataset,
+            backbone=backbone,
+            options=self._measures.of_features,
+            inputs={"features": self.extract(dataset, backbone).fingerprint},
+        )
+
+    @functools.cache  # noqa: B019
+    def similarity(self, dataset: str) -> Job:
+        features = {name: self.extract(dataset, name).fingerprint for name in self.backbones}
+        return self._job(
+            "similarity",
+            dataset=dataset,
+            options=self._measures.of_pairs,
+            inputs={"features": features},
         )
 
     @functools.cache  # noqa: B019
@@ -156,29 +179,51 @@ class Plan:
             [*evaluation, self.bootstrap(*evaluation).fingerprint]
             for evaluation in self.evaluations()
         ]
+        measures = [[*names, self.measure(*names).fingerprint] for names in self.measured()]
         return self._job(
             "aggregate",
             options=self.config["comparison"],
-            inputs={"scores": fingerprint(sorted(scores))},
+            inputs={"scores": fingerprint(sorted(scores)), **_if_any(measures=measures)},
         )
 
     @functools.cache  # noqa: B019
     def report(self) -> Job:
         comparisons = [[d, p, self.compare(d, p).fingerprint] for d, p in self.compared()]
+        similarities = [[name, self.similarity(name).fingerprint] for name in self.paired()]
         return self._job(
             "report",
             options=self.config["report"],
             inputs={
                 "leaderboard": self.aggregate().fingerprint,
                 "comparisons": fingerprint(sorted(comparisons)),
+                **_if_any(similarities=similarities),
             },
         )
+
+    def _calibration(self, dataset: str, probe: str, *keys: str) -> dict:
+        """The option ``calibration`` of a job (only some `keys` of it), or nothing where none is judged."""
+        options = self.config["calibration"]
+        judged = KINDS[self.probes[probe]["kind"]].probabilities
+        if options is None or not judged or self.datasets[dataset]["task"] not in CALIBRATED_TASKS:
+            return {}
+        return {"calibration": {key: options[key] for key in keys or options}}
 
     def compared(self) -> list[tuple[str, str]]:
         """(dataset, probe) pairs with something to compare: two backbones or more."""
         if len(self.backbones) < 2:
             return []
         return [(dataset, probe) for dataset in self.datasets for probe in self.probes_of(dataset)]
+
+    def measured(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs whose features are measured: all or none."""
+        if self._measures is None:
+            return []
+        return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
+
+    def paired(self) -> list[str]:
+        """Datasets on which backbones are measured against each other: all or none."""
+        asked = self._measures is not None and self._measures.of_pairs is not None
+        return list(self.datasets) if asked and len(self.backbones) > 1 else []
 
     @property
     def hash(self) -> str:
@@ -234,3 +279,8 @@ class Plan:
                     if able
                     else "drop the dataset",
                 )
+
+
+def _if_any(**lists: list) -> dict[str, str]:
+    """A hash of each list under its name, without those that are empty."""
+    return {name: fingerprint(sorted(items)) for name, items in lists.items() if items}

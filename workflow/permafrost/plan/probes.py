@@ -14,16 +14,35 @@ class ProbeKind:
     stage : the command that runs it, ``permafrost {stage}``.
     tasks : tasks of datasets that it can score.
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
+    probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
     """
 
     stage: str
     tasks: frozenset[str]
     seeded: bool = False
+    probabilities: bool = False
 
 
 KINDS = {
-    "knn": ProbeKind("knn", frozenset({"classification", "multilabel"})),
-    "linear": ProbeKind("linear", frozenset({"classification", "multilabel"})),
+    "knn": ProbeKind(
+        "knn", frozenset({"classification", "multilabel", "regression"}), probabilities=True
+    ),
+    "knn_sweep": ProbeKind(
+        "knn_sweep", frozenset({"classification", "multilabel"}), probabilities=True
+    ),
+    "linear": ProbeKind("linear", frozenset({"classification", "multilabel"}), probabilities=True),
+    "sgd_linear": ProbeKind(
+        "sgd_linear",
+        frozenset({"classification", "multilabel"}),
+        seeded=True,
+        probabilities=True,
+    ),
+    "mlp": ProbeKind(
+        "mlp", frozenset({"classification", "multilabel"}), seeded=True, probabilities=True
+    ),
+    "few_shot": ProbeKind("few_shot", frozenset({"classification", "multilabel"})),
+    "ridge": ProbeKind("ridge", frozenset({"regression"})),
+    "retrieval": ProbeKind("retrieval", frozenset({"classification", "multilabel"})),
     "segmentation": ProbeKind("segmentation", frozenset({"segmentation"}), seeded=True),
     "dense_knn": ProbeKind("dense_knn", frozenset({"segmentation"})),
     "detection": ProbeKind("detection", frozenset({"detection", "point_detection"}), seeded=True),

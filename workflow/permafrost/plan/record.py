@@ -33,6 +33,13 @@ def outputs(plan: Plan, results: str) -> list[dict]:
             for split in SPLITS:
                 path = f"features/{dataset}/{backbone}/{split}.zarr"
                 add("extract", path, made, dataset=dataset, backbone=backbone, split=split)
+    for dataset, backbone in plan.measured():
+        made = plan.measure(dataset, backbone).fingerprint
+        path = f"measures/{dataset}/{backbone}.parquet"
+        add("measure", path, made, dataset=dataset, backbone=backbone)
+    for dataset in plan.paired():
+        made = plan.similarity(dataset).fingerprint
+        add("similarity", f"similarity/{dataset}.parquet", made, dataset=dataset)
     for names in plan.evaluations():
         dataset, backbone, probe, seed = names
         path = f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"

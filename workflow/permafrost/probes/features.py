@@ -19,7 +19,7 @@ class Features:
     Attributes
     ----------
     embeddings : (N, K) float32.
-    labels : (N,) int64 class ids, or (N, L) uint8 for multi-label.
+    labels : (N,) int64 class ids, (N, L) uint8 for multi-label, or (N,) float64 numbers.
     samples : one row per sample: ``sample_id``, ``group_id``, …
     attributes : what the feature store recorded of backbone, dataset and input.
     """

@@ -5,14 +5,23 @@ from __future__ import annotations
 from permafrost.core.device import resolve_device
 
 from .features import Features
-from .knn import knn_predict
+from .knn import knn_predict, neighbours
 from .labels import class_gates
 from .predictions import Prediction
 
 
 def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
-    """Classify the test split by its neighbours in train; validation and `seed` are not used."""
+    """Predict the test split by its neighbours in train; validation and `seed` are not used.
+
+    Classes by vote; numbers as the mean of the neighbours'.
+    """
     train, test = splits["train"], splits["test"]
+    settings = {"k": options["k"], "metric": options["metric"]}
+    if train.task == "regression":
+        found = neighbours(
+            train.embeddings, test.embeddings, **settings, device=resolve_device(device)
+        )
+        return Prediction(train.labels[found].mean(axis=1), None, settings)
     scores, prediction = knn_predict(
         train.embeddings,
         train.labels,
@@ -23,7 +32,6 @@ def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: in
         task=train.task,
         device=resolve_device(device),
     )
-    settings = {"k": options["k"], "metric": options["metric"]}
     return Prediction(
         prediction, scores, settings, class_gates(train.labels, train.task, len(train.classes))
     )

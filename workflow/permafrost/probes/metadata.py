@@ -39,6 +39,8 @@ def prediction_metadata(
         "kind": spec["options"]["kind"],
         "task": attributes["task"],
         "classes": attributes["classes"],
+        # the number that is predicted, where it is one
+        **({"target": attributes["target"]} if "target" in attributes else {}),
         **{f"n_{split}": count for split, count in counts.items()},
         "feature_dim": feature_dim,
         "settings": settings,

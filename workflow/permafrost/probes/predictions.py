@@ -20,14 +20,15 @@ class Prediction:
 
     Attributes
     ----------
-    prediction : (N,) class ids, or (N, L) 0/1 for multi-label.
-    scores : (N, K) float32, one column per class id of the dataset, whether or not it was in train.
+    prediction : (N,) class ids, (N, L) 0/1 for multi-label, or (N,) float64 numbers.
+    scores : (N, K) float32, one column per class id of the dataset, whether or not it was in train;
+        None for numbers.
     settings : what was fitted or chosen (best C, …); JSON-able.
     gates : names of the sanity checks that the run did not pass.
     """
 
     prediction: np.ndarray
-    scores: np.ndarray
+    scores: np.ndarray | None
     settings: dict = field(default_factory=dict)
     gates: list[str] = field(default_factory=list)
 
@@ -35,17 +36,17 @@ class Prediction:
 def write_predictions(
     path: Path, result: Prediction, *, splits: dict[str, Features], spec: dict, fingerprint: str
 ) -> None:
-    """Write one row per test item: sample, group, target, prediction and scores."""
+    """Write one row per test item: sample, group, target, prediction and, of classes, scores."""
     test = splits["test"]
-    table = pa.table(
-        {
-            "sample_id": test.samples["sample_id"].cast(pa.string()),
-            "group_id": test.samples["group_id"].cast(pa.string()),
-            "target": _column(test.labels),
-            "prediction": _column(result.prediction),
-            "scores": _column(np.asarray(result.scores, dtype=np.float32)),
-        }
-    )
+    columns = {
+        "sample_id": test.samples["sample_id"].cast(pa.string()),
+        "group_id": test.samples["group_id"].cast(pa.string()),
+        "target": _column(test.labels),
+        "prediction": _column(result.prediction),
+    }
+    if result.scores is not None:
+        columns["scores"] = _column(np.asarray(result.scores, dtype=np.float32))
+    table = pa.table(columns)
     metadata = prediction_metadata(
         test.attributes,
         spec=spec,
@@ -64,4 +65,5 @@ def _column(values: np.ndarray) -> pa.Array:
         kind = np.float32 if values.dtype.kind == "f" else np.uint8
         flat = pa.array(values.astype(kind, copy=False).reshape(-1))
         return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-    return pa.array(values.astype(np.int32, copy=False))
+    kind = np.float64 if values.dtype.kind == "f" else np.int32
+    return pa.array(values.astype(kind, copy=False))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from permafrost.data.objects import OBJECT_TASKS
 
-from .figures import dataset, dotplot, object_sizes
+from .figures import dataset, dotplot, numbers, object_sizes
 from .material import Drawn, Material, best_evaluation, save
-from .rows import metric_name, overall
+from .rows import distinct, metric_name, overall
 from .tasks.registry import task_figures
 from .truth import read_truth
 
@@ -18,16 +18,18 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
     task = task_figures(material.card["task"])
     best = best_evaluation(material)
     figures = []
-    if overall(material.rows):
-        figures.append(_dotplot(material, task.chance(material, best) if best else None, folder))
+    for name in dict.fromkeys([material.card["task"], *distinct(material.rows, "task")]):
+        rows = overall(material.rows, task=name)
+        if rows:
+            own = best and name == material.card["task"]
+            chance = task.chance(material, best) if own else None
+            figures.append(_dotplot(material, rows, chance, folder))
     drawn, notes = task.draw(material, best, folder)
     figures += drawn
     if material.card["task"] in OBJECT_TASKS:
         figures += _objects(material, folder)
     figures += [
-        save(dataset.draw_balance(material.card), folder, "balance", material.name,
-             alt=f"Share of each class in the splits of {material.name}",
-             caption="Classes: the share of each class in train, validation and test."),
+        _labels(material, folder),
         save(dataset.draw_bands(material.card), folder, "bands", material.name,
              alt=f"Mean, standard deviation and range of each band of {material.name}",
              caption="Bands: statistics of the train split."),
@@ -35,10 +37,24 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
     return figures, notes
 
 
-def _dotplot(material: Material, chance: float | None, folder: Path) -> Drawn:
-    figure = dotplot.draw_dotplot(material.rows, dataset=material.name, chance=chance)
-    metric = metric_name(overall(material.rows)[0]["metric"])
-    return save(figure, folder, "dotplot", material.name, wide=True,
+def _labels(material: Material, folder: Path) -> Drawn:
+    """How classes, or numbers, are spread over the splits."""
+    if "target" in material.card:
+        return save(numbers.draw_targets(material.card), folder, "targets", material.name,
+                    alt=f"Distribution of the target in the splits of {material.name}",
+                    caption="Target: how its values are spread in train, validation and test.")  # fmt: skip
+    return save(dataset.draw_balance(material.card), folder, "balance", material.name,
+                alt=f"Share of each class in the splits of {material.name}",
+                caption="Classes: the share of each class in train, validation and test.")  # fmt: skip
+
+
+def _dotplot(material: Material, rows: list[dict], chance: float | None, folder: Path) -> Drawn:
+    """A dot plot of the primary metric of one task: the dataset's own, or that of a probe."""
+    figure = dotplot.draw_dotplot(rows, dataset=material.name, chance=chance)
+    metric = metric_name(rows[0]["metric"])
+    own = rows[0]["task"] == material.card["task"]
+    names = [material.name] if own else [material.name, rows[0]["task"]]
+    return save(figure, folder, "dotplot", *names, wide=True,
                 alt=f"Dot plot of {metric} with intervals of every backbone on {material.name}",
                 caption=f"{metric[0].upper()}{metric[1:]} of every backbone with its interval, "
                 "best on top.")  # fmt: skip

@@ -9,10 +9,28 @@ WORDS = {
         "The regularisation strength that was best on validation is the smallest or largest one tried, "
         "so a better one may lie beyond. Widen the range of C of this probe.",
     ),
+    "best_k_on_edge": (
+        "k on the list's edge",
+        "The number of neighbours that was best on validation is the largest one tried, so a better one may lie "
+        "beyond. Lengthen the list of this probe.",
+    ),
     "best_learning_rate_on_edge": (
         "learning rate on the list's edge",
         "The learning rate that was best on validation is the smallest or largest one tried, so a better one "
         "may lie beyond. Lengthen the list of this probe.",
+    ),
+    "best_alpha_on_edge": (
+        "alpha on the grid's edge",
+        "The strength of the penalty that was best on validation is the smallest or largest one tried, so a better "
+        "one may lie beyond. Widen the range of alpha of this probe.",
+    ),
+    "constant_predictions": (
+        "one number only",
+        "Every test sample was given the same number: the features hold nothing that the probe could use.",
+    ),
+    "constant_target_in_test": (
+        "all test targets equal",
+        "All test samples have the same target, so R² is undefined; RMSE and MAE are not.",
     ),
     "one_class_predictions": (
         "one class only",
@@ -61,6 +79,20 @@ WORDS = {
         "not converged",
         "The solver stopped before its tolerance was reached. Raise the number of iterations.",
     ),
+    "temperature_undefined": (
+        "no temperature",
+        "No temperature: right answers have probability 0 (as where none of a sample's neighbours votes for its class), "
+        "which no temperature changes, or there is a single test unit. A floor (calibration.floor) would define one.",
+    ),
+    "temperature_at_bound": (
+        "temperature at its bound",
+        "The likelihood still rises at the smallest or largest temperature tried (0.01 or 100), as where all answers "
+        "are right, or probabilities hold nothing.",
+    ),
+    "temperature_flat": (
+        "temperature makes no difference",
+        "All probabilities of a sample are equal (or 0 and 1), so no temperature changes them; 1 is given.",
+    ),
     "spatially_random": (
         "random split of spatial data",
         "Train and test were drawn at random from data with places or groups, so neighbours of training "
@@ -68,6 +100,22 @@ WORDS = {
     ),
 }
 _WITH_CLASS = {
+    "k_above_gallery": (
+        "no k = {}",
+        "The gallery has fewer than {} images, so recall and hits among that many nearest were left out.",
+    ),
+    "queries_without_relevant": (
+        "{} queries without relevant images",
+        "To {} test images nothing in the gallery is relevant; they are in no mean.",
+    ),
+    "fewer_samples_than_asked": (
+        "too few samples of class {}",
+        "Train has fewer samples of class {} than a draw asked for; the draw has all of them.",
+    ),
+    "k_above_train": (
+        "no k = {}",
+        "Train has fewer than {} samples, so this number of neighbours was left out.",
+    ),
     "class_missing_in_train": (
         "class {} missing in train",
         "Class {} has no training sample (pixel, object), so it cannot be predicted; what is of it in test counts as "
@@ -76,6 +124,10 @@ _WITH_CLASS = {
     "label_always_present_in_train": (
         "label {} always present in train",
         "Every training sample has label {}, so nothing could be learned about it.",
+    ),
+    "learning_rate_diverged": (
+        "learning rate {} diverged",
+        "Training at the learning rate {} left weights that are not finite; it took no part in the choice.",
     ),
     "class_missing_in_val": (
         "class {} missing in val",

@@ -17,7 +17,7 @@ from permafrost.statistics.seeds import add_seed_spread
 
 from .rows import METRIC_NAMES
 
-_KEY = ("dataset", "probe", "backbone", "seed", "metric", "class")
+_KEY = ("dataset", "probe", "setting", "backbone", "seed", "metric", "class")
 
 
 def read_scores(
@@ -54,16 +54,29 @@ def build_leaderboard(tables: list[pa.Table]) -> pa.Table:
 
 
 def sort_leaderboard(table: pa.Table) -> pa.Table:
-    """Rows by dataset, probe, metric (the primary one first), class, seed, rank, backbone."""
-    names = ("dataset", "probe", "primary", "metric", "class", "seed", "rank", "backbone")
+    """Rows by dataset, probe, setting (what is ranked first, then as they come), metric (the primary
+    one first), class, seed, rank, backbone."""
+    names = (
+        "dataset",
+        "probe",
+        "setting",
+        "primary",
+        "metric",
+        "class",
+        "seed",
+        "rank",
+        "backbone",
+    )
     columns = [table[name].to_pylist() for name in names]
+    settings = {name: place for place, name in enumerate(dict.fromkeys([None, *columns[2]]))}
+    columns[2] = [settings[name] for name in columns[2]]
     order = sorted(
         range(table.num_rows), key=lambda row: _place(*(column[row] for column in columns))
     )
     return table.take(pa.array(order, pa.int64()))
 
 
-def _place(dataset, probe, primary, metric, class_, seed, rank, backbone) -> tuple:
+def _place(dataset, probe, setting, primary, metric, class_, seed, rank, backbone) -> tuple:
     known = list(METRIC_NAMES)
     metric_place = known.index(metric) if metric in METRIC_NAMES else len(known)
     class_place = (class_ is not None, class_ or "")
@@ -71,6 +84,7 @@ def _place(dataset, probe, primary, metric, class_, seed, rank, backbone) -> tup
     return (
         dataset,
         probe,
+        setting,
         not primary,
         metric_place,
         metric,

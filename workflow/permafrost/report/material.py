@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from permafrost.metrics.tasks import OF_PROBES
+
 from .figures.style import save_figure
 from .rows import better_first, finite, overall
 from .seeds import merge_seeds
@@ -28,6 +30,8 @@ class Material:
     stores : split -> path of its image store, which need not be at hand.
     expect : path -> fingerprint that the file must carry.
     examples : how many test images to show; picture_seed : chooses them.
+    similarity : path of the table of pairs of backbones, where one was made.
+    bins : of the reliability diagrams, those of the scores.
     """
 
     name: str
@@ -38,6 +42,8 @@ class Material:
     expect: Mapping[str, str] = field(default_factory=dict)
     examples: int = 12
     picture_seed: int = 0
+    similarity: Path | None = None
+    bins: int = 15
 
     def expected(self, path) -> str | None:
         """The fingerprint that the file at `path` must carry."""
@@ -80,6 +86,7 @@ class Drawn:
 def best_evaluation(material: Material, backbone: str | None = None) -> Evaluation | None:
     """(backbone, seed, probe) of the best primary score that has predictions at hand.
 
+    Only scores of the dataset's own task are considered, not those of retrieval.
     With several seeds the best mean over seeds wins, and its lowest seed is taken, so that a
     lucky seed is not what is shown. With `backbone` only its evaluations are considered.
     """
@@ -87,6 +94,7 @@ def best_evaluation(material: Material, backbone: str | None = None) -> Evaluati
         line
         for line in merge_seeds(overall(material.rows))
         if finite(line["value"])
+        and line["task"] not in OF_PROBES
         and backbone in (None, line["backbone"])
         and _first(material, line) is not None
     ]
@@ -123,7 +131,8 @@ def of_evaluation(
     return [
         row
         for row in rows
-        if (row["class"] is None if metric is None else row["class"] is not None)
+        if row["setting"] is None
+        and (row["class"] is None if metric is None else row["class"] is not None)
         and metric in (None, row["metric"])
         and (row["backbone"], row["seed"], row["probe"]) == evaluation
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table
+from permafrost.metrics.calibration.confidence import BINS
 
 from .material import Material
 from .rows import distinct
@@ -27,6 +28,7 @@ def build_report(
     predictions: Mapping[tuple[str, str, int, str], Path],
     images: Mapping[tuple[str, str], Path],
     comparisons: Mapping[tuple[str, str], Path],
+    similarities: Mapping[str, Path] | None = None,
     output_dir,
     expect: Mapping[str, str] | None = None,
     title: str = "Permafrost",
@@ -45,6 +47,7 @@ def build_report(
     images : (dataset, split) -> image store. A store that is missing costs the pictures, which a
         sentence replaces.
     comparisons : (dataset, probe) -> comparison table.
+    similarities : dataset -> table of pairs of backbones, where it was asked for.
     expect : path (as text) -> fingerprint that the file must carry.
     examples : test images shown per dataset; picture_seed : chooses them.
     hardware : what was run on, name -> value (`provenance.describe_machine`).
@@ -61,7 +64,15 @@ def build_report(
         figures = folder / "figures"
         figures.mkdir()
         materials = _materials(
-            rows, plan, cards, predictions, images, expect, examples, picture_seed
+            rows,
+            plan,
+            cards,
+            predictions,
+            images,
+            expect,
+            examples,
+            picture_seed,
+            similarities or {},
         )
         values = {
             "title": title,
@@ -76,7 +87,7 @@ def build_report(
 
 
 def _materials(
-    rows, plan, cards, predictions, images, expect, examples, picture_seed
+    rows, plan, cards, predictions, images, expect, examples, picture_seed, similarities
 ) -> Iterator[Material]:
     """What each dataset's figures are drawn from; arguments as `build_report`."""
     for name in distinct(rows, "dataset"):
@@ -89,6 +100,8 @@ def _materials(
             expect,
             examples,
             picture_seed,
+            similarities.get(name),
+            bins=(plan["config"].get("calibration") or {}).get("bins", BINS),
         )
 
 

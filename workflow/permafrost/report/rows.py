@@ -17,12 +17,25 @@ METRIC_NAMES = {
     "micro_ap": "micro-AP",
     "macro_ap": "macro-AP",
     "average_precision": "average precision",
+    "expected_calibration_error": "expected calibration error",
+    "rms_calibration_error": "root mean square calibration error",
+    "maximum_calibration_error": "maximum calibration error",
+    "brier_score": "Brier score",
+    "temperature": "temperature",
+    "expected_calibration_error_scaled": "expected calibration error after scaling",
+    "rms_calibration_error_scaled": "root mean square calibration error after scaling",
+    "maximum_calibration_error_scaled": "maximum calibration error after scaling",
+    "brier_score_scaled": "Brier score after scaling",
+    "mean_ap": "mean average precision",
     "mean_iou": "mean IoU",
     "frequency_weighted_iou": "frequency-weighted IoU",
     "pixel_accuracy": "pixel accuracy",
     "mean_boundary_iou": "mean boundary IoU",
     "iou": "IoU",
     "boundary_iou": "boundary IoU",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "MAE",
     "AP": "AP",
     "AP50": "AP50",
     "AP75": "AP75",
@@ -55,11 +68,15 @@ def metric_name(metric: str) -> str:
 
 
 def overall(rows: Iterable[dict], *, primary: bool = True, **where) -> list[dict]:
-    """Rows without a class that match `where`; with `primary` only those of the primary metric."""
+    """Rows without a class that match `where`; with `primary` only those of the primary metric.
+
+    Rows of single settings are left out, of which the probe's own row is the choice or the mean.
+    """
     return [
         row
         for row in rows
         if row["class"] is None
+        and row["setting"] is None
         and (row["primary"] or not primary)
         and all(row[key] == value for key, value in where.items())
     ]

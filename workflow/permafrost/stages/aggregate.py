@@ -31,8 +31,11 @@ def run(arguments) -> None:
     from permafrost.report.terminal import format_leaderboard
 
     spec, fingerprint = read_job(arguments)
+    plan = read_plan(arguments.plan)
     expected = {
-        row["path"]: row["fingerprint"] for row in planned(read_plan(arguments.plan), "bootstrap")
+        row["path"]: row["fingerprint"]
+        for stage in ("bootstrap", "measure")
+        for row in planned(plan, stage)
     }
     tables = read_scores(expected, expect=expected)
     table = write_leaderboard(

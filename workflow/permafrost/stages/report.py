@@ -27,6 +27,7 @@ def run(arguments) -> None:
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
+        similarities=by_names(plan, "similarity", "dataset"),
         output_dir=arguments.output,
         expect=expected(plan),
         title=spec["options"]["title"],

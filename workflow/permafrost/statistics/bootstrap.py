@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from permafrost.metrics.tasks import LOWER_IS_BETTER, OF_CURVES, PRIMARY
+from permafrost.metrics.tasks import LOWER_IS_BETTER, OF_CURVES, OF_GAPS, PRIMARY, UNRANKED
 
-from .intervals import basic_interval, bca_interval, check_method, percentile_interval
+from .intervals import (
+    basic_interval,
+    basic_square_interval,
+    bca_interval,
+    check_method,
+    percentile_interval,
+)
 from .predictions import Predictions
 from .resamples import iter_jackknife, iter_resamples
 from .units import find_units
@@ -19,6 +25,7 @@ def bootstrap_scores(
     confidence: float = 0.95,
     seed: int,
     method: str = "percentile",
+    calibration: dict | None = None,
 ) -> list[dict]:
     """Value and interval of every metric of a task.
 
@@ -27,13 +34,17 @@ def bootstrap_scores(
     predictions : of one backbone on a test set; units are its groups where known, else its images.
     seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
     method : ``percentile``, or ``bca`` (an interval per metric that has none falls back to
-        percentile, and its row's ``method`` says so). Metrics `OF_CURVES` have ``basic`` intervals
-        whatever the method, see `intervals.reflected`.
+        percentile, and its row's ``method`` says so). Whatever the method, metrics `OF_CURVES` have
+        ``basic`` intervals (see `intervals.reflected`) and those `OF_GAPS` have ``basic_square``
+        ones (`intervals.reflected_square`).
+    calibration : options of `calibration.Calibration`, for predictions with probabilities; None
+        leaves its metrics out, and changes nothing in the rows of the others.
 
     Returns
     -------
     Rows ``metric, class (None for overall), value, lower, upper, confidence, method, resamples,
-    n_undefined, unit, n_units, n_test, primary, higher_is_better, bootstrap_seed``.
+    n_undefined, unit, n_units, n_test, primary, higher_is_better (None where neither more nor
+    less is), bootstrap_seed``; those of `calibration` have ``flags`` too, what limits this one metric.
     The value is that of the whole test set. Resamples on which a metric is undefined (such as the
     recall of a class that was not drawn) do not enter its interval and are counted in
     ``n_undefined``.
@@ -45,10 +56,16 @@ def bootstrap_scores(
         len(predictions), sample_ids=predictions.sample_ids, groups=predictions.groups
     )
     family = predictions.family(units.index)
+    judged = None
+    if calibration is not None:
+        from .calibration import Joined, calibration_of
+
+        judged = calibration_of(predictions, units.index, calibration)
+        values, family = {**values, **judged.values}, Joined(family, judged)
     replicates = gather(family, iter_resamples(units.count, resamples, seed))
     left_out: dict[str, np.ndarray] = {}
     if method == "bca":
-        left_out = gather(family, iter_jackknife(units.count), set(values) - OF_CURVES)
+        left_out = gather(family, iter_jackknife(units.count), set(values) - OF_CURVES - OF_GAPS)
     common = {
         "confidence": confidence,
         "resamples": resamples,
@@ -66,11 +83,13 @@ def bootstrap_scores(
                 replicates[metric][pick],
                 left_out[metric][pick] if metric in left_out else None,
                 confidence,
-                basic=metric in OF_CURVES,
+                kind=_kind(metric),
             )
             row = {"metric": metric, "class": name, **row, **common}
             row["primary"] = metric == PRIMARY[predictions.task]
-            row["higher_is_better"] = metric not in LOWER_IS_BETTER
+            row["higher_is_better"] = None if metric in UNRANKED else metric not in LOWER_IS_BETTER
+            if judged is not None and (flags := judged.flags(metric)):
+                row["flags"] = flags
             rows.append(row)
     return rows
 
@@ -103,10 +122,18 @@ def _columns(value, classes):
     return list(enumerate(classes))
 
 
-def _interval(value: float, replicates, left_out, confidence: float, *, basic: bool) -> dict:
+def _kind(metric: str):
+    """The interval that a metric has whatever the method, and its name; or None."""
+    if metric in OF_CURVES:
+        return basic_interval, "basic"
+    return (basic_square_interval, "basic_square") if metric in OF_GAPS else None
+
+
+def _interval(value: float, replicates, left_out, confidence: float, *, kind) -> dict:
     bounds, method = None, "percentile"
-    if basic:
-        bounds, method = basic_interval(value, replicates, confidence), "basic"
+    if kind is not None:
+        interval, method = kind
+        bounds = interval(value, replicates, confidence)
     elif left_out is not None:
         bounds, method = bca_interval(value, replicates, left_out, confidence), "bca"
     if bounds is None:

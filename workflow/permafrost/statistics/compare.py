@@ -6,22 +6,39 @@ cancel for backbones that are alike and not otherwise. The p-value counts the mi
 beyond 0. That is how often a replicate strays from the difference by more than the difference itself,
 so that it is the test of no difference with the replicates moved to where there is none, and at the
 same time what inverts the interval: p <= 0.05 where the 95 % interval leaves 0 out.
+Of calibration errors, each backbone's replicates are mirrored as squares (`intervals.reflected_square`)
+before their difference is taken: chance adds most to the backbone that is calibrated best. Simulated
+differences were held by 0.84 to 0.99 of such intervals of 95 %, where percentiles held as few as 0.05.
 """
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.metrics.tasks import OF_CURVES, PRIMARY, overall_metrics
+from permafrost.metrics.tasks import (
+    BRIER,
+    CALIBRATION,
+    CALIBRATION_ERRORS,
+    LOWER_IS_BETTER,
+    OF_CURVES,
+    OF_GAPS,
+    PRIMARY,
+    UNRANKED,
+    overall_metrics,
+)
 
-from .intervals import check_method, percentile_interval, reflected
+from .intervals import check_method, percentile_interval, reflected, reflected_square
 from .p_values import bootstrap_p_value, holm, mcnemar_p_value
 from .predictions import Predictions
-from .resamples import iter_resamples
+from .resamples import Resamples, iter_resamples
 from .units import Units, find_units
+
+# what is compared of calibration: the score that is proper, and the error that is read most
+CALIBRATION_COMPARED = (BRIER, CALIBRATION_ERRORS[0])
 
 
 def compare(
@@ -31,24 +48,29 @@ def compare(
     resamples: int = 2000,
     confidence: float = 0.95,
     seed: int,
+    calibration: dict | None = None,
 ) -> list[dict]:
     """Differences between all pairs of backbones, each with interval and p-values.
 
     Parameters
     ----------
     predictions_by_backbone : of one dataset, probe and seed.
-    metric : an overall metric of the task; default its primary one.
+    metric : an overall metric of the task; default its primary one, and with `calibration` after it
+        those in `CALIBRATION_COMPARED`.
     resamples : see `p_values.bootstrap_p_value` for why 200 are too few here.
     seed : the dataset's; with that and the number of resamples of `bootstrap_scores`, the very
         resamples of the intervals.
+    calibration : options of `calibration.Calibration`, for predictions with probabilities, or None.
 
     Returns
     -------
-    Rows ``metric, backbone_a, backbone_b, difference (a - b), lower, upper, p_value, p_holm,
-    p_mcnemar, n_undefined, confidence, resamples, unit, n_units, n_test, bootstrap_seed``, for
-    pairs in the order of the names. The family of ``p_holm`` is all pairs of this call.
+    Rows ``metric, higher_is_better, backbone_a, backbone_b, difference (a - b), lower, upper, p_value,
+    p_holm, p_mcnemar, n_undefined, confidence, resamples, unit, n_units, n_test, bootstrap_seed``,
+    for pairs in the order of the names. Where less is better, a negative difference speaks for a. The
+    family of ``p_holm`` is all pairs of this call with one metric.
     With a single unit, which every resample repeats, p-values are NaN.
-    ``p_mcnemar`` (unadjusted) is given for accuracy where images are the units, else None.
+    ``p_mcnemar`` (unadjusted) is given for accuracy where images are the units and each has one
+    answer, else None.
     Empty for fewer than two backbones.
 
     Raises
@@ -63,70 +85,124 @@ def compare(
     first = predictions_by_backbone[names[0]]
     for name in names[1:]:
         _check_same_test_set(names[0], first, name, predictions_by_backbone[name])
-    metric = _known_metric(metric, first)
+    judged = calibration is not None
+    metrics = [_known_metric(metric, first, calibration=judged)]
+    if metric is None and judged:
+        metrics += CALIBRATION_COMPARED
     units = find_units(len(first), sample_ids=first.sample_ids, groups=first.groups)
-    values, replicates = _evaluate_all(
-        [predictions_by_backbone[name] for name in names], metric, units, resamples, seed
-    )
-    rows = [
-        {
-            "metric": metric,
-            "backbone_a": names[a],
-            "backbone_b": names[b],
-            **_difference(
-                values[a] - values[b],
-                replicates[a] - replicates[b],
-                confidence,
-                basic=metric in OF_CURVES,
-                testable=units.count > 1,
-            ),
-            "p_mcnemar": _mcnemar(
-                metric, units, predictions_by_backbone[names[a]], predictions_by_backbone[names[b]]
-            ),
-            "confidence": confidence,
-            "resamples": resamples,
-            "unit": units.kind,
-            "n_units": units.count,
-            "n_test": len(first),
-            "bootstrap_seed": seed,
-        }
-        for a, b in itertools.combinations(range(len(names)), 2)
+    families = [
+        _family(predictions_by_backbone[name], units, metrics, calibration) for name in names
     ]
-    for row, adjusted in zip(rows, holm([row["p_value"] for row in rows]), strict=True):
-        row["p_holm"] = float(adjusted)
+    values = [family.values for family in families]
+    replicates = _replicate_all(families, metrics, units, resamples, seed)
+    rows: list[dict] = []
+    for metric in metrics:
+        pairs = [
+            {
+                "metric": metric,
+                "higher_is_better": metric not in LOWER_IS_BETTER,
+                "backbone_a": names[a],
+                "backbone_b": names[b],
+                **_difference(
+                    metric,
+                    (values[a][metric], values[b][metric]),
+                    (replicates[a][metric], replicates[b][metric]),
+                    confidence,
+                    testable=units.count > 1,
+                ),
+                "p_mcnemar": _mcnemar(
+                    metric,
+                    units,
+                    predictions_by_backbone[names[a]],
+                    predictions_by_backbone[names[b]],
+                ),
+                "confidence": confidence,
+                "resamples": resamples,
+                "unit": units.kind,
+                "n_units": units.count,
+                "n_test": len(first),
+                "bootstrap_seed": seed,
+            }
+            for a, b in itertools.combinations(range(len(names)), 2)
+        ]
+        for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
+            row["p_holm"] = float(adjusted)
+        rows += pairs
     return rows
 
 
-def _evaluate_all(
-    predictions: list[Predictions], metric: str, units: Units, resamples: int, seed
-) -> tuple[list[float], list[np.ndarray]]:
-    """Value and (B,) replicates of `metric` for each; every block of resamples serves all."""
-    values = [float(one.evaluate()[metric]) for one in predictions]
-    families = [one.family(units.index) for one in predictions]
+@dataclass(frozen=True)
+class _Family:
+    """Values of some metrics on the whole test set, and what has them on resamples."""
+
+    values: dict[str, float]
+    parts: list[tuple]  # (family, its metrics)
+
+    def replicates(self, block: Resamples) -> dict[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {}
+        for family, metrics in self.parts:
+            found |= family.replicates(block, metrics)
+        return found
+
+
+def _family(
+    one: Predictions, units: Units, metrics: list[str], calibration: dict | None
+) -> _Family:
+    own = [metric for metric in metrics if metric not in CALIBRATION]
+    values, parts = {}, []
+    if own:
+        evaluated = one.evaluate()
+        values |= {metric: float(evaluated[metric]) for metric in own}
+        parts.append((one.family(units.index), own))
+    if len(own) < len(metrics):
+        from .calibration import calibration_of
+
+        judged = calibration_of(one, units.index, calibration)
+        wanted = [metric for metric in metrics if metric in CALIBRATION]
+        values |= judged.evaluate(wanted)
+        parts.append((judged, wanted))
+    return _Family(values, parts)
+
+
+def _replicate_all(
+    families: list[_Family], metrics: list[str], units: Units, resamples: int, seed
+) -> list[dict[str, np.ndarray]]:
+    """(B,) replicates of each metric for each family; every block of resamples serves all."""
     blocks = [
-        [family.replicates(block, [metric])[metric] for family in families]
+        [family.replicates(block) for family in families]
         for block in iter_resamples(units.count, resamples, seed)
     ]
-    return values, [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+    return [
+        {metric: np.concatenate([part[metric] for part in parts]) for metric in metrics}
+        for parts in zip(*blocks, strict=True)
+    ]
 
 
 def _difference(
-    difference: float, replicates: np.ndarray, confidence: float, *, basic: bool, testable: bool
+    metric: str, values: tuple, replicates: tuple, confidence: float, *, testable: bool
 ) -> dict:
-    if basic:
-        replicates = reflected(difference, replicates)
-    lower, upper = percentile_interval(replicates, confidence)
+    difference = values[0] - values[1]
+    if metric in OF_GAPS:
+        mirrored = [reflected_square(*one) for one in zip(values, replicates, strict=True)]
+        drawn = mirrored[0] - mirrored[1]
+    else:
+        drawn = replicates[0] - replicates[1]
+        drawn = reflected(difference, drawn) if metric in OF_CURVES else drawn
+    lower, upper = percentile_interval(drawn, confidence)
     return {
         "difference": difference,
         "lower": lower,
         "upper": upper,
-        "p_value": bootstrap_p_value(replicates) if testable else float("nan"),
-        "n_undefined": int(np.count_nonzero(np.isnan(replicates))),
+        "p_value": bootstrap_p_value(drawn) if testable else float("nan"),
+        "n_undefined": int(np.count_nonzero(np.isnan(drawn))),
     }
 
 
 def _mcnemar(metric: str, units: Units, a: Predictions, b: Predictions) -> float | None:
     if metric != "accuracy" or units.kind != "image":
+        return None
+    # McNemar's test is of one pair of answers to each image, not of a mean over several
+    if any(len(getattr(one, "drawn", ())) > 1 for one in (a, b)):
         return None
     right_a, right_b = a.answers == a.truth, b.answers == b.truth
     return mcnemar_p_value(
@@ -134,10 +210,14 @@ def _mcnemar(metric: str, units: Units, a: Predictions, b: Predictions) -> float
     )
 
 
-def _known_metric(metric: str | None, predictions: Predictions) -> str:
+def _known_metric(metric: str | None, predictions: Predictions, *, calibration: bool) -> str:
     known = overall_metrics(
-        predictions.task, len(predictions.classes), boundary=predictions.boundary
+        predictions.task,
+        len(predictions.classes),
+        boundary=predictions.boundary,
+        calibration=calibration,
     )
+    known = [name for name in known if name not in UNRANKED]
     if metric is None:
         return PRIMARY[predictions.task]
     if metric not in known:

@@ -17,6 +17,7 @@ _TYPES = {
     "probe": pa.string(),
     "seed": pa.int64(),
     "metric": pa.string(),
+    "higher_is_better": pa.bool_(),
     "backbone_a": pa.string(),
     "backbone_b": pa.string(),
     "difference": pa.float64(),
@@ -57,6 +58,7 @@ def compare_predictions(folder: Path, output: Path, *, spec: dict, fingerprint: 
             resamples=spec["options"]["resamples"],
             confidence=spec["options"]["confidence"],
             seed=bootstrap_seed(spec),
+            calibration=spec["options"].get("calibration"),
         )
     ]
     for row in rows:

@@ -2,7 +2,8 @@
 
 What is true of a test set, ``truth`` below, is (N,) class ids, (N, L) of 0 and 1 for
 ``multilabel``, (N, K) pixels of each class and image for ``segmentation``, or (N, K) objects of each
-class and image, crowds left out, for ``detection`` and ``point_detection``.
+class and image, crowds left out, for ``detection`` and ``point_detection``, or (N,) numbers for
+``regression``, or (N,) shares of the gallery that are relevant for ``retrieval``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from .predictions import Predictions
 
 BELOW_CHANCE = "below_chance"
 ONE_CLASS = "one_class_predictions"
+CONSTANT_PREDICTIONS = "constant_predictions"
+CONSTANT_TEST = "constant_target_in_test"
 NO_DETECTIONS = "no_detections"
 ONE_UNIT = "one_unit"
 MISSING_IN_TEST = "class_missing_in_test"
@@ -33,11 +36,16 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     For mean IoU, that of giving every pixel the most frequent class: its share of the pixels,
     divided by the number of classes of the test set. NaN if the test set holds dead classes only.
     For average precision 0, that of detecting nothing: boxes or points at random hardly ever match.
+    For R² 0, that of always saying the mean of the test set.
+    For mean average precision of retrieval, the mean share of the gallery that is relevant (the
+    precision of a random order), of the queries to which anything is.
     """
     check_task(task)
-    if task in _OBJECTS:
+    if task in _OBJECTS or task == "regression":
         return 0.0
     truth = np.asarray(truth)
+    if task == "retrieval":
+        return float(truth[truth > 0].mean()) if truth.any() else float("nan")
     if task == "segmentation":
         pixels = truth.sum(axis=0)
         alive = np.delete(pixels, list(dead_classes))
@@ -66,13 +74,21 @@ def below_chance(truth, rows: list[dict], task: str, dead_classes: Iterable[int]
 def one_class_predictions(truth, answers, task: str) -> list[str]:
     """``one_class_predictions`` if all predictions are the same though the truth is not.
 
+    For numbers, ``constant_predictions``.
+
     For multi-label arrays, if every image is given the same set of labels; for masks, if every
     pixel of every image is given the same class; for objects, if all detections have the same class.
     """
-    if task in _OBJECTS and not np.any(answers):
+    if task == "retrieval" or (task in _OBJECTS and not np.any(answers)):
         return []
     same = [_one_class(values, task) for values in (answers, truth)]
-    return [ONE_CLASS] if same == [True, False] else []
+    gate = CONSTANT_PREDICTIONS if task == "regression" else ONE_CLASS
+    return [gate] if same == [True, False] else []
+
+
+def constant_target_in_test(truth, task: str) -> list[str]:
+    """``constant_target_in_test`` if all numbers of the test set are the same: R² is undefined then."""
+    return [CONSTANT_TEST] if task == "regression" and _one_class(truth, task) else []
 
 
 def no_detections(truth, answers, task: str) -> list[str]:
@@ -93,6 +109,8 @@ def class_missing_in_test(
     Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
     """
     check_task(task)
+    if task in ("regression", "retrieval"):
+        return []
     truth = np.asarray(truth)
     if task == "classification":
         present = np.bincount(truth, minlength=classes)
@@ -108,6 +126,7 @@ def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
     return [
         *below_chance(truth, rows, task, dead),
         *one_class_predictions(truth, predictions.answers, task),
+        *constant_target_in_test(truth, task),
         *no_detections(truth, predictions.answers, task),
         *one_unit(rows),
         *class_missing_in_test(truth, task, len(predictions.classes), dead),

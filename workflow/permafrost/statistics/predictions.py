@@ -14,8 +14,10 @@ KINDS = {
     "classification": ".labelled:LabelledSamples",
     "multilabel": ".labelled:LabelledSamples",
     "segmentation": ".confusions:Confusions",
+    "regression": ".numbers:PredictedNumbers",
     "detection": ".objects:DetectedObjects",
     "point_detection": ".objects:DetectedObjects",
+    "retrieval": ".queries:Queries",
 }
 
 
@@ -28,8 +30,8 @@ class Predictions(Protocol):
     groups : (N,) strings or None, or None as a whole where no group is known.
     task : a name of `metrics.tasks`.
     classes : names of the K classes.
-    truth : (N, …) what is true of each sample: class ids (N,), labels (N, L) of 0 and 1, or pixels
-        or objects of each class (N, K).
+    truth : (N, …) what is true of each sample: class ids or numbers (N,), labels (N, L) of 0 and 1, or
+        pixels or objects of each class (N, K).
     truth_keys : (N, …) what tells two test sets apart: `truth`, or a digest of all there is to it.
     answers : (N, …) what was predicted, in the form of `truth`.
     dead_classes : ids of classes that are scored nowhere.
@@ -73,5 +75,9 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
     PermafrostError : an unknown task; a column is missing, has the wrong width, or holds a null.
     """
     check_task(metadata["task"])
+    if metadata.get("headline") is not None:
+        from .settings import headline_of
+
+        return headline_of(table, metadata)
     module, kind = KINDS[metadata["task"]].split(":")
     return getattr(import_module(module, __package__), kind).from_table(table, metadata)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 
-FIELD = ("dataset", "probe", "metric", "seed")
+FIELD = ("dataset", "probe", "setting", "metric", "seed")
 
 
 def mean_tied_ranks(values, higher_is_better: bool = True) -> np.ndarray:
@@ -35,16 +35,18 @@ def mean_tied_ranks(values, higher_is_better: bool = True) -> np.ndarray:
 
 
 def add_ranks(table: pa.Table) -> pa.Table:
-    """`table` of score rows with a column ``rank``: per dataset, probe, metric and seed.
+    """`table` of score rows with a column ``rank``: per dataset, probe, setting, metric and seed.
 
-    Rows of single classes, and rows whose value is undefined, have no rank (null).
+    Rows of single classes, rows whose value is undefined, and rows of which neither more nor less is
+    better (``higher_is_better`` is null: measures of features) have no rank (null).
 
     Raises
     ------
     PermafrostError : a backbone occurs twice for the same dataset, probe, metric and seed.
     """
     ranks = np.full(len(table), np.nan)
-    overall = np.flatnonzero(table.column("class").is_null().to_numpy())
+    ranked = [table.column("class").is_null(), table.column("higher_is_better").is_valid()]
+    overall = np.flatnonzero(np.logical_and(*(column.to_numpy() for column in ranked)))
     if overall.size:
         part = table.take(overall)
         values = part.column("value").to_numpy()

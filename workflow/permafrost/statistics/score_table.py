@@ -1,4 +1,8 @@
-"""From a table of predictions to a table of scores: one row per metric, with its interval."""
+"""From a table of predictions to a table of scores: one row per metric, with its interval.
+
+Where a probe scored several settings, each has rows of its own after those of what is ranked; their
+column ``setting`` names it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,12 @@ from permafrost.core.tables import read_table, write_table
 
 from .bootstrap import bootstrap_scores
 from .gates import score_gates
-from .predictions import predictions_from_table
+from .predictions import Predictions, predictions_from_table
+from .settings import Draws, settings_from_table
 
 # columns that a score repeats from its predictions, so that every row says what it is
 _STRINGS = ("dataset", "backbone", "probe", "kind", "task", "split_method", "backbone_fingerprint")
-_INTEGERS = ("seed", "n_train", "n_val", "feature_dim")
+_INTEGERS = ("seed", "feature_dim")
 
 
 def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprint: str) -> str:
@@ -26,16 +31,12 @@ def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprin
     """
     table, metadata = read_table(predictions, expect=spec["inputs"]["predictions"])
     found = predictions_from_table(table, metadata)
-    options = spec["options"]
-    rows = bootstrap_scores(
-        found,
-        resamples=options["resamples"],
-        confidence=options["confidence"],
-        method=options["method"],
-        seed=bootstrap_seed(spec),
-    )
-    gates = score_gates(found, rows)
-    table = _table(rows, metadata, sorted({*metadata["gates"], *gates}), options["seed"])
+    options = {**spec["options"], "seed": bootstrap_seed(spec)}
+    judged = calibration_options(spec, options.pop("calibration", None))
+    rows = _rows(found, metadata, {**options, "calibration": judged})
+    for one in settings_from_table(table, metadata):
+        rows += _rows_of_setting(one, metadata, options)
+    table = _table(rows, metadata, spec["options"]["seed"])
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
     return _summary(rows, metadata)
 
@@ -45,7 +46,45 @@ def bootstrap_seed(spec: dict) -> int:
     return derive_seed("bootstrap", spec["dataset"], spec["options"]["seed"])
 
 
-def _table(rows: list[dict], metadata: dict, gates: list[str], seed: int) -> pa.Table:
+def calibration_options(spec: dict, options: dict | None) -> dict | None:
+    """What `calibration.Calibration` is told: folds are the same for all backbones of a dataset."""
+    if options is None:
+        return None
+    return {**options, "seed": derive_seed("temperature", spec["dataset"], spec["options"]["seed"])}
+
+
+def _rows(found: Predictions, metadata: dict, options: dict) -> list[dict]:
+    """The rows of what is ranked, each with the gates that it met."""
+    rows = bootstrap_scores(found, **options)
+    about = found.about if isinstance(found, Draws) else None
+    own = {
+        "setting": None,
+        "gates": {*metadata["gates"], *(about.gates if about else ()), *score_gates(found, rows)},
+        "settings": metadata["settings"],
+        "n_train": about.n_train if about else metadata["n_train"],
+        "n_val": about.n_val if about else metadata["n_val"],
+    }
+    spread = found.spread() if about else {}
+    drawn = len(found.drawn) if about else None
+    return [
+        {
+            **row,
+            **own,
+            "gates": own["gates"] | set(row.get("flags", ())),
+            "n_draws": drawn,
+            "draw_std": spread.get(row["metric"]),
+        }
+        for row in rows
+    ]
+
+
+def _rows_of_setting(found: Draws, metadata: dict, options: dict) -> list[dict]:
+    """The rows of one setting of several: none is primary, so that it is ranked beside its like only."""
+    own = {"setting": found.about.name, "settings": found.about.settings, "primary": False}
+    return [{**row, **own} for row in _rows(found, metadata, options)]
+
+
+def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
     count = len(rows)
     columns: dict = {}
     for name in _STRINGS:
@@ -55,9 +94,9 @@ def _table(rows: list[dict], metadata: dict, gates: list[str], seed: int) -> pa.
     for name, kind in _MEASURED.items():
         columns[name] = pa.array([row[name] for row in rows], kind)
     columns["spatially_random"] = pa.array([metadata["spatially_random"]] * count, pa.bool_())
-    columns["gates"] = pa.array([";".join(gates)] * count, pa.string())
+    columns["gates"] = pa.array([";".join(sorted(row["gates"])) for row in rows], pa.string())
     columns["settings"] = pa.array(
-        [canonical_json(_brief(metadata["settings"]))] * count, pa.string()
+        [canonical_json(_brief(row["settings"])) for row in rows], pa.string()
     )
     columns["bootstrap_seed"] = pa.array([seed] * count, pa.int64())
     columns["fingerprint"] = pa.array([metadata["fingerprint"]] * count, pa.string())
@@ -67,6 +106,7 @@ def _table(rows: list[dict], metadata: dict, gates: list[str], seed: int) -> pa.
 _MEASURED = {
     "metric": pa.string(),
     "class": pa.string(),
+    "setting": pa.string(),
     "value": pa.float64(),
     "lower": pa.float64(),
     "upper": pa.float64(),
@@ -74,17 +114,21 @@ _MEASURED = {
     "method": pa.string(),
     "resamples": pa.int64(),
     "n_undefined": pa.int64(),
+    "n_draws": pa.int64(),
+    "draw_std": pa.float64(),
     "unit": pa.string(),
     "n_units": pa.int64(),
     "n_test": pa.int64(),
+    "n_train": pa.int64(),
+    "n_val": pa.int64(),
     "primary": pa.bool_(),
     "higher_is_better": pa.bool_(),
 }
 
 COLUMNS = (
     "dataset", "backbone", "probe", "kind", "seed", "task", "metric", "class",
-    "value", "lower", "upper", "confidence", "method", "resamples", "n_undefined",
-    "unit", "n_units", "n_test", "n_train", "n_val", "feature_dim", "primary",
+    "setting", "value", "lower", "upper", "confidence", "method", "resamples", "n_undefined",
+    "n_draws", "draw_std", "unit", "n_units", "n_test", "n_train", "n_val", "feature_dim", "primary",
     "higher_is_better", "split_method", "spatially_random", "gates", "settings",
     "bootstrap_seed", "fingerprint", "backbone_fingerprint",
 )  # fmt: skip

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from .ranks import same_rows
 
-_SAME = ("dataset", "backbone", "probe", "metric", "class")
+_SAME = ("dataset", "backbone", "probe", "setting", "metric", "class")
 
 
 def add_seed_spread(table: pa.Table) -> pa.Table:
     """`table` of score rows with the columns ``n_seeds``, ``seed_mean`` and ``seed_std``.
 
-    They are the same in all rows of one dataset, backbone, probe, metric and class, and count the
+    They are the same in all rows of one dataset, backbone, probe, setting, metric and class, and count the
     seeds for which the value is defined: ``n_seeds`` is 0 and ``seed_mean`` null where there is
     none. ``seed_std`` has n - 1 in its denominator and is null for fewer than two seeds. A probe
     that draws nothing has the same value for every seed, and a spread of 0.

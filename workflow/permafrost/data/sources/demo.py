@@ -10,6 +10,7 @@ from ..bands import SENSORS, Band, known_band
 from ..objects import OBJECT_TASKS
 from ..recent import Recent
 from ..records import Decoded, Record, Source
+from ..targets import REGRESSION
 from ..units import resolve_unit
 from ..world import cuts, spectra
 from ..world import scene as scenes
@@ -36,13 +37,14 @@ class DemoSource(DemoChips):
 
     The task of the entry decides the cut: ``classification`` (chips by their dominant class),
     ``multilabel`` (classes that cover at least `presence` of a chip), ``segmentation`` (masks,
-    clouds ignored).
+    clouds ignored), ``regression`` (the share of a chip that the class `cover` has).
     """
 
     def __init__(self, entry: dict, *, where: object) -> None:
         super().__init__(entry, defaults=DEFAULTS, where=where)
         options = entry["source"]
-        self.classes = list(scenes.CLASSES)
+        self.classes = [] if self.task == REGRESSION else list(scenes.CLASSES)
+        self._cover = scenes.CLASSES.index(options.get("cover", "forest"))
         self.ignore_index = scenes.CLOUD if self.task == "segmentation" else None
         self.presence = options.get("presence", 0.05)
         self.bands = _bands(options.get("bands", DEFAULT_BANDS), where)
@@ -65,12 +67,14 @@ class DemoSource(DemoChips):
     def _record(self, split: str, chip: cuts.Chip) -> Record:
         return replace(super()._record(split, chip), label=self._label(chip))
 
-    def _label(self, chip: cuts.Chip) -> int | tuple[int, ...] | None:
+    def _label(self, chip: cuts.Chip) -> int | float | tuple[int, ...] | None:
         if self.task == "classification":
             return chip.label
         if self.task == "segmentation":
             return None
         window = chip.window(self._mask(chip.scene))
+        if self.task == REGRESSION:
+            return float((window == self._cover).mean())
         share = np.bincount(window.ravel(), minlength=len(self.classes)) / window.size
         return tuple(int(part >= self.presence) for part in share)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..decode import decode_image
 from ..files import check_name, open_members
 from ..masks import mask_coding
 from ..records import Decoded, Record
+from ..targets import REGRESSION
 from .common import class_ids, declared_bands, decoding_of, require_task, required_classes
 from .reading import locate_member, read_member, read_pair
 
@@ -25,14 +27,14 @@ class TableSource:
 
     Options: ``table``; ``images`` (directory or archive); ``path`` (a column, or a pattern such as
     ``"2750/<class>/<filename>"`` whose ``<…>`` are columns); ``label`` (a column), or ``labels`` (a
-    list of columns of 0 and 1, or ``{column, separator}``), or ``masks`` (a column or pattern);
-    ``split``, ``lon``, ``lat``, ``date`` (columns); ``group`` (a column or pattern).
+    list of columns of 0 and 1, or ``{column, separator}``), or ``masks`` (a column or pattern), or
+    ``target`` (a column of numbers); ``split``, ``lon``, ``lat``, ``date`` (columns); ``group`` (a column or pattern).
     """
 
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
         self.task = require_task(
-            entry, ["classification", "multilabel", "segmentation"], where=where
+            entry, ["classification", "multilabel", "segmentation", REGRESSION], where=where
         )
         self._table = Table(Path(options["table"]), where)
         self.bands = declared_bands(entry, where=where)
@@ -82,6 +84,8 @@ class TableSource:
         declared = entry.get("classes")
         if self.task == "segmentation":
             return required_classes(entry, where=where), [None] * len(self._names)
+        if self.task == REGRESSION:
+            return [], self._table.targets(_required(options, "target", self.task, where))
         if self.task == "classification":
             names = self._table.text(_required(options, "label", self.task, where))
             classes, ids = class_ids(names, declared, where=where)
@@ -164,6 +168,16 @@ class Table:
         if column is None:
             return self.optional(None)
         return self._convert(column, float, empty=True)
+
+    def targets(self, column: str) -> list[float]:
+        """A column of finite numbers; an empty cell is an error."""
+
+        def finite(cell: str) -> float:
+            if not math.isfinite(number := float(cell)):
+                raise ValueError
+            return number
+
+        return self._convert(column, finite)
 
     def flags(self, column: str) -> list[int]:
         """A column of 0 and 1 (or true and false)."""

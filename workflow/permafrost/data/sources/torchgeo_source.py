@@ -16,6 +16,7 @@ from ..decode import UnreadableImage
 from ..georeference import NOWHERE
 from ..masks import mask_coding
 from ..records import Decoded, Record
+from ..targets import REGRESSION
 from .common import declared_bands, require_task, required_classes
 from .reading import grouped
 from .torchgeo_samples import sample_name, sample_place
@@ -34,7 +35,7 @@ class TorchgeoSource:
     expression whose group in parentheses is the sample's group, found in its name).
     """
 
-    tasks = ("classification", "multilabel", "segmentation")
+    tasks = ("classification", "multilabel", "segmentation", REGRESSION)
 
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
@@ -69,7 +70,7 @@ class TorchgeoSource:
     def _labels(self) -> list:
         if self.task == "segmentation":
             return [None] * len(self._index)
-        if self.task == "multilabel" or not self._image_folder():
+        if self.task in ("multilabel", REGRESSION) or not self._image_folder():
             return [self._labels_of(split, i) for split, i in self._index]
         return [int(self._parts[split].imgs[i][1]) for split, i in self._index]
 
@@ -166,6 +167,8 @@ class TorchgeoSource:
                 )
 
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
+        if self.task == REGRESSION:
+            return []
         if self.task == "segmentation" and "mask_values" in self._entry:
             # masks are translated, so that the dataset's own order of classes has no say
             return required_classes(self._entry, where=self._where)
@@ -215,6 +218,14 @@ class TorchgeoSource:
 
     def _as_label(self, value):
         array = np.asarray(value)
+        if self.task == REGRESSION:
+            if array.size != 1 or array.dtype.kind not in "fiu":
+                raise PermafrostError(
+                    f"targets have type {array.dtype} and shape {array.shape}, not one number",
+                    where=self._where,
+                    remedy="name the key of the number with label_key, or correct the task",
+                )
+            return float(array.item())
         if self.task == "classification":
             if array.size != 1:
                 raise PermafrostError(

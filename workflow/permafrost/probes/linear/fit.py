@@ -10,13 +10,15 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from ..probabilities import probabilities
+from ..scaling import centre_and_scale
 from .adam import solve_adam
 from .backend import make_backend
 from .checks import SOLVERS, TASKS, check_choice, check_features, check_grid, check_labels
 from .minimise import Solution
 from .path import TOLERANCE, Solver, solve_path
 from .rotation import Basis, identity_basis, rotate
-from .targets import Targets, probabilities
+from .targets import Targets
 
 SCORING_ROWS = 8192
 
@@ -111,7 +113,7 @@ def fit_linear(
     shared = {"solver": solver, "merge_val": merge_val, "standardize": standardize}
     if len(train.columns) < (2 if task == "classification" else 1):
         return _constant_fit(train, train_x.shape[1], shared)
-    mean, scale = _centre_and_scale(train_x, standardize)
+    mean, scale = centre_and_scale(train_x, standardize)
     with b.exact_products():
         find = rotate if solver == "lbfgs" else identity_basis
         basis, rows = find(b, np.concatenate([train_x, val_x]), mean, scale, float(grid[-1]))
@@ -190,16 +192,6 @@ class _Run:
                 chance = probabilities(full, targets.task)
                 scores.append(micro_average_precision(labels, chance))
         return scores
-
-
-def _centre_and_scale(features: np.ndarray, standardize: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and divisor of each column, float64; the bias absorbs the mean, so it is always taken."""
-    mean = features.mean(axis=0, dtype=np.float64)
-    if not standardize:
-        return mean, np.ones_like(mean)
-    spread = features.std(axis=0, dtype=np.float64)
-    constant = features.min(axis=0) == features.max(axis=0)
-    return mean, np.where(constant | (spread == 0), 1.0, spread)
 
 
 def _record(solutions: list[Solution]) -> dict:

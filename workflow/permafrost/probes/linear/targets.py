@@ -71,13 +71,3 @@ class Targets:
         full = np.tile(constants, (len(logits), 1))
         full[:, self.columns] = logits
         return full
-
-
-def probabilities(logits: np.ndarray, task: str) -> np.ndarray:
-    """(n, K) logits, -inf for what can not occur -> float32 probabilities (softmax or sigmoid)."""
-    logits = np.asarray(logits, dtype=np.float64)
-    if task == "multilabel":
-        small = np.exp(-np.abs(logits))
-        return (np.where(logits >= 0, 1.0, small) / (1.0 + small)).astype(np.float32)
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)

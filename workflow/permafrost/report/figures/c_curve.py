@@ -1,4 +1,4 @@
-"""Validation score against the regularisation strength C, with the chosen value marked."""
+"""Validation score against the values of a setting that were tried, with the chosen one marked."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from .style import COLOURS, FAINT, INK, MARKERS, PAGE_WIDTH, drawing, plain, put
 _TOGETHER = len(COLOURS)  # more curves than colours are drawn in panels of their own
 
 
-def draw_c_curve(curves: dict[str, dict], *, dataset: str, probe: str, score: str = "accuracy"):
+def draw_c_curve(
+    curves: dict[str, dict],
+    *,
+    dataset: str,
+    probe: str,
+    score: str = "accuracy",
+    setting: str = "C",
+    meaning: str = "C (inverse regularisation strength, log scale)",
+    lower_is_better: bool = False,
+):
     """One curve per backbone.
 
     Parameters
     ----------
     curves : backbone -> {"c": list of C (> 0), "score": validation score per C, "best": chosen C}.
     score : what was scored on validation, for the axis.
+    setting, meaning : what was tried instead of C, briefly and for the axis.
     """
     if not curves:
         raise ValueError("no curves to draw")
-    names = sorted(curves, key=lambda name: (-_top(curves[name]), name))
+    names = sorted(curves, key=lambda name: (-_top(curves[name], lower_is_better), name))
     with drawing() as Figure:
         if len(names) <= _TOGETHER:
-            figure = _one_panel(Figure, curves, names)
+            figure = _one_panel(Figure, curves, names, setting)
         else:
-            figure = _panels(Figure, curves, names)
+            figure = _panels(Figure, curves, names, setting)
         put_title(figure, f"{dataset}: {probe}")
-        across, up = "C (inverse regularisation strength, log scale)", f"validation {score}"
+        across, up = meaning, f"validation {score}"
         if len(figure.axes) == 1:
             figure.axes[0].set(xlabel=across, ylabel=up)
         else:
@@ -35,23 +45,25 @@ def draw_c_curve(curves: dict[str, dict], *, dataset: str, probe: str, score: st
     return figure
 
 
-def _top(curve: dict) -> float:
-    return max((value for value in curve["score"] if math.isfinite(value)), default=-math.inf)
+def _top(curve: dict, lower_is_better: bool) -> float:
+    sign = -1 if lower_is_better else 1
+    found = (sign * value for value in curve["score"] if math.isfinite(value))
+    return max(found, default=-math.inf)
 
 
-def _one_panel(Figure, curves: dict, names: list[str]):
+def _one_panel(Figure, curves: dict, names: list[str], setting: str):
     figure = Figure(figsize=(PAGE_WIDTH, 3.4))
     axes = figure.add_subplot()
     for number, name in enumerate(names):
         _curve(axes, curves[name], COLOURS[number], MARKERS[number], label=_label(name, curves))
     axes.set_xscale("log")
     axes.grid(axis="both")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), title="chosen C", alignment="left",
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), title=f"chosen {setting}", alignment="left",
                 borderaxespad=0, handlelength=1.6)  # fmt: skip
     return figure
 
 
-def _panels(Figure, curves: dict, names: list[str]):
+def _panels(Figure, curves: dict, names: list[str], setting: str):
     columns = 4
     rows = math.ceil(len(names) / columns)
     figure = Figure(figsize=(PAGE_WIDTH, 0.7 + 1.45 * rows))
@@ -62,7 +74,7 @@ def _panels(Figure, curves: dict, names: list[str]):
         _curve(axes, curves[name], COLOURS[0], "o")
         axes.set_xscale("log")
         axes.set_title(f"{plain(shorten(name, 24))}", fontsize=7.5, weight="normal")
-        axes.annotate(f"C = {_short(curves[name]['best'])}", (0.97, 0.06), xycoords="axes fraction",
+        axes.annotate(f"{setting} = {_short(curves[name]['best'])}", (0.97, 0.06), xycoords="axes fraction",
                       ha="right", fontsize=7, color=FAINT)  # fmt: skip
         axes.tick_params(labelsize=7)
         axes.locator_params(axis="y", nbins=4)

@@ -10,10 +10,13 @@ from permafrost.core.tables import read_table
 
 from ..dataset_figures import draw_dataset
 from ..figures.dataset import counted_of
+from ..figures.numbers import target_words
 from ..gates import explain_at_length
 from ..material import Drawn, Material
 from ..rows import better_first, brief_count, overall
 from ..seeds import merge_seeds
+from .calibration import calibration_section
+from .measures import measures_section
 
 _IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 # pictures hold pixels, so PNG is smaller; charts stay sharp as SVG
@@ -29,6 +32,8 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
     comparisons : probe -> comparison table.
     """
     figures, notes = draw_dataset(material, folder)
+    calibration, of_calibration = calibration_section(material, comparisons, folder)
+    measures, of_measures = measures_section(material, folder)
     card = material.card
     return {
         "name": material.name,
@@ -38,9 +43,14 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "facts": card_facts(card),
         "splits": [split_line(name, card) for name in card["splits"]],
         "counted": counted_of(card),
+        "extremes": _extremes(card),
         "audit": audit_facts(card),
         "figures": [_embed(figure) for figure in figures],
         "notes": notes,
+        "calibration": calibration,
+        "calibration_figures": [_embed(figure) for figure in of_calibration],
+        "measures": measures,
+        "measure_figures": [_embed(figure) for figure in of_measures],
         "comparisons": _comparisons(material, comparisons),
     }
 
@@ -50,7 +60,8 @@ def card_facts(card: dict) -> list[tuple[str, str]]:
     sizes, masks = card["image_size"], card["task"] == "segmentation"
     facts = [
         ("task", card["task"]),
-        ("classes", str(len(card["classes"]))),
+        ("classes", str(len(card["classes"])) if card["classes"] else ""),
+        *_target(card),
         ("ignored mask value", _or_none(card.get("ignore_index")) if masks else ""),
         ("dead classes", _dead(card) if masks else ""),
         *_objects(card),
@@ -83,6 +94,24 @@ def _objects(card: dict) -> list[tuple[str, str]]:
     ]
 
 
+def _target(card: dict) -> list[tuple[str, str]]:
+    """What number is predicted, and how it is spread in train."""
+    if "target" not in card:
+        return []
+    train = card["target"]["splits"]["train"]
+    spread = f"{train['mean']:.4g} ± {train['std']:.4g} in train"
+    return [("target", f"{target_words(card)}, {spread}")]
+
+
+def _extremes(card: dict) -> tuple[str, str]:
+    """What the last two columns of the table of splits hold."""
+    counted = counted_of(card)
+    if counted == "numbers":
+        return "smallest target", "largest target"
+    of = "" if counted == "samples" else f" ({counted})"
+    return f"smallest class{of}", f"largest class{of}"
+
+
 def _or_none(value) -> str:
     return "none" if value is None else str(value)
 
@@ -101,7 +130,8 @@ def _size(smallest: list[int], largest: list[int]) -> str:
 def _split(card: dict) -> str:
     made = {
         "given": "as given by the data",
-        "random": "made at random, stratified by class",
+        "random": "made at random, stratified by "
+        + ("tenth of the target" if "target" in card else "class"),
         "group": "made by group",
         "block": "made by spatial block",
     }.get(card["split_method"], card["split_method"])
@@ -112,8 +142,11 @@ def split_line(name: str, card: dict) -> dict:
     """One split of a card as a line of a table; of masks, classes are counted in pixels."""
     split = card["splits"][name]
     counts = split["class_counts"] or [0]
+    if "target" in card:
+        counts = [card["target"]["splits"][name][key] for key in ("min", "max")]
     groups = split.get("groups")
     words = brief_count if card["task"] == "segmentation" else str
+    words = "{:.4g}".format if "target" in card else words
     objects = (card.get("detection") or {}).get("splits", {}).get(name, {})
     return {
         "name": name,
@@ -151,8 +184,9 @@ def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
         table, _ = read_table(path, expect=material.expect.get(str(path)))
         own = sorted(merge_seeds(overall(material.rows, probe=probe)), key=better_first)
         if own:
-            best = own[0]["backbone"]
-            lines += [{**line, "best": best} for line in comparison_lines(table.to_pylist(), best)]
+            best, metric = own[0]["backbone"], own[0]["metric"]
+            rows = [row for row in table.to_pylist() if row["metric"] == metric]
+            lines += [{**line, "best": best} for line in comparison_lines(rows, best)]
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from .. import pictures
 from ..figures import c_curve, confusion, per_class, strip
 from ..material import Drawn, Evaluation, Material, name_of, of_evaluation, save
 from ..rows import metric_name
+from .setting_curves import draw_settings
 
 
 def chance(material: Material, best: Evaluation) -> float:
@@ -25,8 +27,9 @@ def chance(material: Material, best: Evaluation) -> float:
 def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
-    """C curves of all backbones; pictures, confusion matrix and classes of the best evaluation."""
-    figures = _curves(material, folder)
+    """Scores under every setting and C curves of all backbones; pictures, confusion matrix and classes of the best evaluation."""
+    figures = draw_settings(material, folder) + _curves(material, folder)
+    figures += _rates(material, folder)
     if best is None:
         return figures, []
     truth = _read(material, best)
@@ -66,6 +69,29 @@ def _curves(material: Material, folder: Path) -> list[Drawn]:
              alt=f"Validation {score} against C for every backbone on {material.name}",
              caption=f"How {probe} chose C: validation {score} for every C that was tried, "
              "the chosen one marked.")
+        for probe, curves in sorted(found.items())
+    ]  # fmt: skip
+
+
+def _rates(material: Material, folder: Path) -> list[Drawn]:
+    """A curve per probe that chose its learning rate on validation, at its first seed."""
+    found: dict[str, dict[str, dict]] = {}
+    for backbone, seed, probe in material.first_seeds():
+        path = material.predictions[backbone, seed, probe]
+        settings = read_metadata(path, expect=material.expected(path))["settings"]
+        if settings.get("learning_rates") and settings.get("val_scores"):
+            values = [math.nan if value is None else value for value in settings["val_scores"]]
+            found.setdefault(probe, {})[backbone] = {
+                "c": settings["learning_rates"], "score": values, "best": settings["learning_rate"],
+            }  # fmt: skip
+    score = "micro-AP" if material.card["task"] == "multilabel" else "accuracy"
+    return [
+        save(c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score=score,
+                                  setting="rate", meaning="learning rate (log scale)"),
+             folder, "learning_rates", material.name, probe, wide=True,
+             alt=f"Validation {score} against the learning rate for every backbone on {material.name}",
+             caption=f"How {probe} chose its learning rate: validation {score} for every one that was "
+             "tried, the chosen one marked.")
         for probe, curves in sorted(found.items())
     ]  # fmt: skip
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
 
-from . import classification, detection, segmentation
+from . import classification, detection, regression, segmentation
 
 TASKS = {
     "classification": classification,
     "multilabel": classification,
     "segmentation": segmentation,
+    "regression": regression,
     "detection": detection,
     "point_detection": detection,
 }

@@ -1,0 +1,97 @@
+"""Measures of features in whole runs: made where they are asked for, and rerun when they must be."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+from project import TINY, Project
+
+SOURCE = {"kind": "demo", "chips": {"train": 40, "val": 10, "test": 16}, "chip_size": 32}
+CONFIG = {
+    "datasets": ["tiny-landcover", "tiny-segmentation"],
+    "extra_datasets": {
+        "tiny-landcover": {"task": "classification", "source": SOURCE},
+        "tiny-segmentation": {"task": "segmentation", "source": SOURCE},
+    },
+    "extra_backbones": TINY["extra_backbones"],
+    "extraction": {"size": 32},
+    "probes": {"knn": {"kind": "knn"}, "seg-knn": {"kind": "dense_knn"}},
+    "measures": {"max_rows": 30},
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    project = Project(tmp_path_factory.mktemp("measures") / "project")
+    project.configure(**copy.deepcopy(CONFIG))
+    project.snakemake()
+    return project
+
+
+@pytest.fixture
+def project(finished, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    copied = copy.copy(finished)
+    copied.folder, copied.config = folder, copy.deepcopy(finished.config)
+    return copied
+
+
+def rows_of(project, path: str) -> list[dict]:
+    return pq.read_table(project.path(path)).to_pylist()
+
+
+def test_measures_and_pairs_of_every_backbone_and_dataset_are_made(finished):
+    board = [r for r in rows_of(finished, "results/leaderboard.parquet") if r["kind"] == "measures"]
+    assert {(row["dataset"], row["backbone"]) for row in board} == {
+        (dataset, backbone) for dataset in CONFIG["datasets"] for backbone in TINY["backbones"]
+    }
+    assert len(board) == 4 * 12 and all(row["rank"] is None for row in board)
+    for row in board:
+        notes = json.loads(row["settings"])
+        assert notes["rows"] == 30 and notes["drawn_from"] == 40
+        assert (row["value"] == row["value"]) != ("undefined" in notes)
+    for dataset in CONFIG["datasets"]:
+        (pair,) = rows_of(finished, f"results/similarity/{dataset}.parquet")
+        assert (pair["backbone_a"], pair["backbone_b"]) == ("imagestats", "tiny-network")
+        assert pair["lower"] <= pair["value"] <= pair["upper"]
+
+
+def test_the_task_decides_what_is_undefined(finished):
+    board = rows_of(finished, "results/leaderboard.parquet")
+    reasons = {
+        row["dataset"]: json.loads(row["settings"]).get("undefined")
+        for row in board
+        if row["metric"] == "alignment"
+    }
+    assert reasons["tiny-landcover"] is None
+    assert "have no class" in reasons["tiny-segmentation"]
+
+
+def test_the_report_shows_them(finished):
+    names = {path.name for path in finished.path("results/report/figures").glob("*.png")}
+    assert {
+        f"{kind}__{name}.png" for kind in ("measures", "similarity") for name in CONFIG["datasets"]
+    } <= names
+    assert "The features themselves" in finished.path("results/report/index.html").read_text()
+
+
+def test_a_second_run_does_nothing(finished):
+    assert finished.pending() == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "jobs"),
+    [
+        ({"measures": {"max_rows": 29}}, {"measure": 4, "similarity": 2, "aggregate": 1, "report": 1}),
+        ({"measures": None}, {"aggregate": 1, "report": 1}),
+    ],
+    ids=["rows", "off"],
+)  # fmt: skip
+def test_a_change_reruns_measures_and_no_probe(project, change, jobs):
+    project.configure(**change)
+    assert project.pending() == jobs

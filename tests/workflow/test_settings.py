@@ -1,0 +1,146 @@
+"""The main job with knn_sweep, few_shot and retrieval: from generated chips to leaderboard and report."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+from permafrost.report.rows import finite
+from project import Project
+
+DATASETS = {
+    task: {
+        "task": task,
+        "source": {"kind": "demo", "chips": {"train": 60, "val": 24, "test": 36}, "chip_size": 32},
+    }
+    for task in ("classification", "multilabel")
+}
+CONFIG = {
+    "datasets": ["tiny-classification", "tiny-multilabel"],
+    "extra_datasets": {f"tiny-{task}": entry for task, entry in DATASETS.items()},
+    "probes": {
+        "knn": {"kind": "knn"},
+        "linear": {"kind": "linear", "c_count": 4},
+        "knn-sweep": {"kind": "knn_sweep"},
+        "few-shot": {
+            "kind": "few_shot",
+            "shares": [0.1, 0.5, 1.0],
+            "per_class": [1, 5],
+            "draws": 2,
+            "c_count": 4,
+        },
+        "retrieval": {"kind": "retrieval"},
+    },
+}
+BACKBONES = ("imagestats", "tiny-network")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    project = Project(tmp_path_factory.mktemp("settings") / "project")
+    project.configure(**copy.deepcopy(CONFIG))
+    project.snakemake()
+    return project
+
+
+@pytest.fixture
+def rows(finished):
+    return pq.read_table(finished.path("results/leaderboard.parquet")).to_pylist()
+
+
+def test_every_setting_of_every_evaluation_has_its_interval(rows):
+    own = [row for row in rows if row["kind"] == "knn_sweep" and row["setting"] is not None]
+    metrics = {"tiny-classification": "accuracy", "tiny-multilabel": "micro_ap"}
+    for dataset, metric in metrics.items():
+        for backbone in BACKBONES:
+            found = [row for row in own if (row["dataset"], row["backbone"], row["metric"])
+                     == (dataset, backbone, metric)]  # fmt: skip
+            # 100 and 200 neighbours are more than train has
+            assert len(found) == 5 * 2 * 2
+            assert all(row["lower"] <= row["upper"] and finite(row["rank"]) for row in found)
+            assert "k_above_train:200" in found[0]["gates"]
+
+
+def test_the_setting_of_the_knn_probe_has_its_score(rows):
+    same_scores(rows, "knn", "k=5, l2")
+
+
+def test_the_whole_training_set_has_the_score_of_the_linear_probe(rows):
+    same_scores(rows, "linear", "linear, 100 %")
+
+
+def same_scores(rows, probe, setting):
+    """The rows of a probe and those of a setting that must be the same have the same numbers."""
+    same = ("dataset", "backbone", "metric")
+    ours = {tuple(row[name] for name in same): row for row in rows if row["probe"] == probe
+            and row["class"] is None}  # fmt: skip
+    others = [row for row in rows if row["setting"] == setting]
+    assert others
+    for row in others:
+        other = ours[tuple(row[name] for name in same)]
+        assert [row[key] for key in ("value", "lower", "upper")] == pytest.approx(
+            [other[key] for key in ("value", "lower", "upper")], abs=1e-12
+        )
+
+
+def test_curves_over_draws_say_how_far_the_draws_lie_apart(rows):
+    own = [row for row in rows if row["kind"] == "few_shot"]
+    for dataset in CONFIG["datasets"]:
+        for backbone in BACKBONES:
+            found = {row["setting"]: row for row in own if row["metric"] in ("accuracy", "micro_ap")
+                     and (row["dataset"], row["backbone"]) == (dataset, backbone)}  # fmt: skip
+            assert len(found) == 1 + 2 * 5
+            assert found[None]["value"] == found["linear, 10 %"]["value"]
+            assert found["knn, 10 %"]["n_draws"] == 2 and found["knn, 10 %"]["draw_std"] is not None
+            assert found["linear, 10 %"]["n_train"] == 6 and found["linear, 100 %"]["n_train"] == 60
+
+
+def test_retrieval_is_ranked_by_mean_average_precision(rows):
+    own = [row for row in rows if row["kind"] == "retrieval"]
+    assert {row["metric"] for row in own if row["primary"]} == {"mean_ap"}
+    assert {row["metric"] for row in own} == {
+        "mean_ap", *(f"{name}_at_{k}" for name in ("recall", "hit") for k in (1, 5, 10))
+    }  # fmt: skip
+    # train has fewer than 100 images
+    assert all("k_above_gallery:100" in row["gates"] for row in own)
+
+
+def test_one_row_of_an_evaluation_is_ranked(rows):
+    primary = [row for row in rows if row["primary"]]
+    assert {row["setting"] for row in primary} == {None}
+    probes = len(CONFIG["probes"])
+    assert len(primary) == len(BACKBONES) * probes * len(CONFIG["datasets"])
+
+
+def test_the_report_shows_every_setting(finished):
+    names = {path.name for path in finished.path("results/report/figures").glob("settings__*.png")}
+    for dataset in CONFIG["datasets"]:
+        assert names >= {
+            f"settings__{dataset}__knn-sweep__k.png",
+            f"settings__{dataset}__few-shot__share.png",
+            f"settings__{dataset}__few-shot__per_class.png",
+        }
+        figures = finished.path("results/report/figures")
+        assert (figures / f"dotplot__{dataset}__retrieval.png").exists()
+
+
+def test_a_second_run_does_nothing(finished):
+    assert finished.pending() == {}
+
+
+def test_another_list_reruns_the_probe_and_what_follows(finished, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    project = copy.copy(finished)
+    project.folder, project.config = folder, copy.deepcopy(finished.config)
+    project.config["probes"]["knn-sweep"]["k"] = [1, 3]
+    project.configure()
+    assert project.pending() == {
+        "knn_sweep": 4,
+        "bootstrap": 4,
+        "compare": 2,
+        "aggregate": 1,
+        "report": 1,
+    }

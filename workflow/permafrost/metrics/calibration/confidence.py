@@ -1,0 +1,125 @@
+"""What calibration needs of each test item: its confidence, whether it was right, and its bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+
+TASKS = ("classification", "multilabel")
+BINS = 15
+# float32 probabilities of a thousand classes add up to 1 within this
+_SUM_TOLERANCE = 1e-3
+_REMEDY = "calibration needs a probe that gives probabilities: leave the measure out for others"
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Sufficient statistics of N test items; one entry per item, or per item and label.
+
+    Attributes
+    ----------
+    confidence : (N, E) of the class predicted, E = 1; or of each of E = L labels.
+    hit : (N, E) bool: whether the class is right, or the label there.
+    bin : (N, E) the bin of the confidence, in [0, n_bins]; the last is that of exactly 1.
+    brier : (N,) Brier score of the item.
+    n_bins : number of bins of equal width, without the last.
+    """
+
+    confidence: np.ndarray
+    hit: np.ndarray
+    bin: np.ndarray
+    brier: np.ndarray
+    n_bins: int
+
+
+def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
+    """What the calibration of a test set depends on.
+
+    Bins are closed on the left, [i / n, (i + 1) / n), and 1 has a bin of its own, as in
+    torchmetrics. An edge is the number nearest to i / n that the scores' precision has, so that a
+    vote of 2 in 5 lies in the bin that begins at 0.4 whether scores are stored as float32 or not.
+    (Some of torchmetrics' edges are one number higher: of 15 bins that at 0.4 in float32.)
+
+    Parameters
+    ----------
+    target : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
+    scores : (N, K) probabilities that add up to 1, or (N, L), each in [0, 1].
+
+    The Brier score of an item is the sum over classes of (p - y)^2, in [0, 2] (scikit-learn's
+    ``brier_score_loss`` with ``scale_by_half=False``); for ``multilabel`` its mean over labels, in
+    [0, 1]. The class predicted is that of the largest score, the lowest id of equals.
+
+    Raises
+    ------
+    PermafrostError : scores that are not probabilities, NaN, wrong shapes or ids, no items.
+    """
+    target, scores = check(target, scores, task)
+    if not isinstance(n_bins, int | np.integer) or n_bins < 1:
+        raise PermafrostError(f"{n_bins!r} bins", remedy="give a whole number of at least 1")
+    if task == "multilabel":
+        trust, hit = scores, target == 1
+        brier = np.mean((scores.astype(np.float64) - target) ** 2, axis=1)
+    else:
+        predicted = scores.argmax(axis=1)
+        trust = np.take_along_axis(scores, predicted[:, None], axis=1)
+        hit = (predicted == target)[:, None]
+        given = np.take_along_axis(scores, target[:, None], axis=1)[:, 0].astype(np.float64)
+        squares = np.einsum("ij,ij->i", scores, scores, dtype=np.float64)
+        brier = squares + 1.0 - 2.0 * given
+    edges = (np.arange(n_bins + 1) / n_bins).astype(scores.dtype)
+    places = np.searchsorted(edges, trust, side="right") - 1
+    return Confidence(trust.astype(np.float64), hit, places, brier, int(n_bins))
+
+
+def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
+    """Targets and probabilities that fit each other; see `confidence`."""
+    target, scores = check_shapes(target, scores, task)
+    if scores.min() < 0 or scores.max() > 1:
+        raise PermafrostError(
+            f"scores from {scores.min():g} to {scores.max():g} are not probabilities",
+            remedy=_REMEDY,
+        )
+    if task == "classification":
+        sums = scores.sum(axis=1, dtype=np.float64)
+        wrong = np.flatnonzero(np.abs(sums - 1.0) > _SUM_TOLERANCE)
+        if wrong.size:
+            raise PermafrostError(
+                f"the scores of {wrong.size} of {len(scores)} items do not add up to 1 "
+                f"(first: row {wrong[0]}, {sums[wrong[0]]:g})",
+                remedy=_REMEDY,
+            )
+    return target, scores
+
+
+def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
+    """Targets and finite scores of one length; scores may be logits."""
+    if task not in TASKS:
+        raise PermafrostError(f"no calibration of {task!r}", remedy=near_names(task, TASKS))
+    target, scores = np.asarray(target), np.asarray(scores)
+    if scores.dtype.kind != "f":
+        scores = scores.astype(np.float64)
+    expected = scores.shape if task == "multilabel" else scores.shape[:1]
+    if scores.ndim != 2 or target.shape != expected or target.dtype.kind not in "iub":
+        raise PermafrostError(
+            f"target is {target.dtype} of shape {target.shape}, scores have the shape "
+            f"{scores.shape}",
+            remedy="give (N,) class ids or (N, L) labels of 0 and 1, and (N, K) scores",
+        )
+    if 0 in scores.shape:
+        raise PermafrostError("there are no items to calibrate on", remedy="give a non-empty split")
+    bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+    if bad.size:
+        raise PermafrostError(
+            f"{bad.size} of {len(scores)} items have NaN or infinite scores (first: row {bad[0]})",
+            remedy="look at the probe that made these predictions, and run it again",
+        )
+    top = 1 if task == "multilabel" else scores.shape[1] - 1
+    if target.dtype.kind != "b" and (target.min() < 0 or target.max() > top):
+        raise PermafrostError(
+            f"the target holds values from {target.min()} to {target.max()}, not 0 to {top}",
+            remedy="give the targets of the same predictions",
+        )
+    return target.astype(np.int64), scores

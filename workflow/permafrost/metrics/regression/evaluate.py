@@ -1,0 +1,69 @@
+"""How far predicted numbers lie from true ones, from sums over samples.
+
+With e = prediction - truth over n samples::
+
+    r2   = 1 - sum e^2 / sum (truth - mean truth)^2     share of the variance that is explained
+    rmse = sqrt(sum e^2 / n)                            in the unit of the target
+    mae  = sum |e| / n                                  in the unit of the target
+
+R² is 0 for always saying the mean of the truth and negative for worse; it is undefined (NaN) where all
+true numbers are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from ..ratios import divide
+
+# a variance below this share of the mean square is rounding
+ROUNDING = 1e-12
+
+
+def evaluate(target, prediction) -> dict[str, float]:
+    """Every metric of (N,) true and predicted numbers.
+
+    Raises
+    ------
+    PermafrostError : shapes that differ, no sample, NaN or infinity.
+    """
+    target, prediction = (np.asarray(values, np.float64) for values in (target, prediction))
+    if target.ndim != 1 or target.shape != prediction.shape or not target.size:
+        raise PermafrostError(
+            f"need as many predicted numbers as true ones, got {prediction.shape} for {target.shape}",
+            remedy="run the evaluation that made them again",
+        )
+    for what, values in (("targets", target), ("predictions", prediction)):
+        bad = int(np.count_nonzero(~np.isfinite(values)))
+        if bad:
+            raise PermafrostError(
+                f"{bad} of {values.size} {what} are NaN or infinite",
+                remedy="look at the features, then run the evaluation again",
+            )
+    values = from_sums(sums_of(target - target.mean(), prediction - target).sum(axis=0))
+    return {name: float(value) for name, value in values.items()}
+
+
+def sums_of(centred: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """(N, 5) what each sample adds to the sums: 1, e², |e|, truth, truth².
+
+    Parameters
+    ----------
+    centred : (N,) truth less any constant near its mean, so that its squares keep their digits.
+    errors : (N,) prediction - truth.
+    """
+    return np.stack([np.ones_like(errors), errors**2, np.abs(errors), centred, centred**2], axis=1)
+
+
+def from_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
+    """Metrics (…) from sums (5, …) in the order of `sums_of`."""
+    count, squares, absolutes, truth, truth_squares = sums
+    variance = truth_squares - divide(truth**2, count, undefined=0.0)
+    variance = np.where(variance <= ROUNDING * truth_squares, 0.0, variance)
+    return {
+        "r2": 1 - divide(squares, variance),
+        "rmse": np.sqrt(divide(squares, count)),
+        "mae": divide(absolutes, count),
+    }

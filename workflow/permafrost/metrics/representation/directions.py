@@ -1,0 +1,149 @@
+"""Uniformity and alignment of directions: rows are scaled to length 1 first.
+
+Source: Wang and Isola, Understanding Contrastive Representation Learning through Alignment and
+Uniformity on the Hypersphere, ICML 2020, with their defaults t = 2 and alpha = 2. Units: none.
+A row of zeros has no direction: it is left out and counted in the note ``zero_rows``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .measure import Measure, terms_by_unit, undefined
+from .pairs import Block, visit_pairs
+from .points import Points, as_points, check_features, check_labels, check_units
+
+TEMPERATURE = 2.0
+
+
+def uniformity(features, *, units=None) -> Measure:
+    """log of the mean over i != j of exp(-2 |z_i - z_j|^2), z the (N, d) rows at length 1.
+
+    At most 0, where all directions are one; about -4 where they are spread evenly in many
+    dimensions. Lower is more uniform. Labels are not used. O(N d) memory, O(N^2 d) time.
+    Undefined for fewer than two rows with a direction.
+    """
+    points = as_points(features, units)
+    visitor = Uniformity(points)
+    visit_pairs(points, [visitor])
+    return visitor.measure()
+
+
+class Uniformity:
+    """Collects the kernel's row sums from blocks of pairs; see `uniformity`."""
+
+    def __init__(self, points: Points) -> None:
+        self.points, self.directed = points, points.lengths > 0
+        self._weights = self.directed.astype(np.float64)
+        self._sums = np.zeros(len(points))
+
+    def visit(self, block: Block) -> None:
+        kernel = np.exp(-TEMPERATURE * block.squared_chords)
+        # without the pair of a row with itself, whose kernel is 1
+        self._sums[block.start : block.stop] = kernel @ self._weights - 1.0
+
+    def measure(self) -> Measure:
+        points, rows = self.points, int(np.count_nonzero(self.directed))
+        notes = _notes(points.notes(), len(points) - rows)
+        if rows < 2:
+            return undefined("fewer than two rows have a direction", notes)
+        if points.collapsed:
+            notes["flag"] = "all rows are equal"
+        each = self._sums[self.directed] / (rows - 1)
+        # summed twice, rounding could take the mean of equal kernels above 1
+        mean = min(1.0, float(each.mean()))
+        effects = np.zeros(len(points))
+        effects[self.directed] = 2.0 * (each - each.mean()) / (mean * rows)
+        terms = terms_by_unit(effects, points.units, points.n_units)
+        return Measure(float(np.log(mean)), notes, terms)
+
+
+def alignment(features, labels, *, units=None) -> Measure:
+    """Mean squared distance, at length 1, of a row to another row of its class.
+
+    A row is drawn evenly, then its positive evenly from the other rows of its class. Within a class
+    of n rows with directions z, the sum over i != j of |z_i - z_j|^2 is 2 n^2 - 2 |sum z|^2, so
+    memory and time are O(N d).
+
+    Parameters
+    ----------
+    features : (N, d).
+    labels : (N,) class ids. Classes with one row have no positives: they are left out and counted
+        in the note ``singletons``.
+
+    In [0, 4]; lower is better aligned. Undefined where no class has two rows with a direction, and
+    for the (N, L) labels of a multi-label dataset.
+    """
+    points = as_points(features, units)
+    labels = check_labels(labels, len(points))
+    directed = np.flatnonzero(points.lengths > 0)
+    notes = _notes(points.notes(), len(points) - len(directed))
+    if labels.ndim > 1:
+        return undefined("labels are not single classes", notes)
+    total, effects, used = 0.0, np.zeros(len(points)), np.zeros(len(points), bool)
+    kinds, codes, sizes = np.unique(labels[directed], return_inverse=True, return_counts=True)
+    if alone := int(np.count_nonzero(sizes == 1)):
+        notes["singletons"] = alone
+    for code in np.flatnonzero(sizes > 1):
+        rows = directed[codes == code]
+        mean, to_others = _within(_directions(points, rows))
+        total, used[rows] = total + mean * len(rows), True
+        effects[rows] = mean + 2.0 * (to_others - mean)
+    if not used.any():
+        return undefined("no class has two rows with a direction", notes)
+    if len(kinds) == 1:
+        notes["flag"] = "one class"
+    value = total / np.count_nonzero(used)
+    effects[used] = (effects[used] - value) / np.count_nonzero(used)
+    return Measure(value, notes, terms_by_unit(effects, points.units, points.n_units))
+
+
+def pair_alignment(first, second, *, units=None) -> Measure:
+    """Mean squared distance, at length 1, of the rows of (N, d) `first` to those of `second`.
+
+    Row i of both is one image under two augmentations. In [0, 4]; lower is better aligned.
+    Undefined where no pair has two directions; pairs without are counted in ``zero_rows``.
+    """
+    first = check_features(first, "the first views").astype(np.float64)
+    second = check_features(second, "the second views").astype(np.float64)
+    if first.shape != second.shape:
+        raise PermafrostError(
+            f"the first views have the shape {first.shape}, the second {second.shape}",
+            remedy="give two views of the same images",
+        )
+    units = check_units(units, len(first))
+    (first, one), (second, other) = _unit(first), _unit(second)
+    kept = one & other
+    notes = _notes({"rows": len(first)}, int(np.count_nonzero(~kept)))
+    if not kept.any():
+        return undefined("no pair has two directions", notes)
+    gaps = first - second
+    squared = np.einsum("ij,ij->i", gaps, gaps)
+    value = float(squared[kept].mean())
+    effects = np.where(kept, squared - value, 0.0) / np.count_nonzero(kept)
+    return Measure(value, notes, terms_by_unit(effects, units, int(units.max()) + 1))
+
+
+def _within(directions: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean squared distance of pairs of the (n, d) directions, and of each to the others."""
+    rows, total = len(directions), directions.sum(axis=0)
+    to_others = np.maximum(0.0, 2.0 * (rows - directions @ total)) / (rows - 1)
+    return float(to_others.mean()), to_others
+
+
+def _directions(points: Points, rows: np.ndarray) -> np.ndarray:
+    return (points.values[rows] + points.mean) / points.lengths[rows, None]
+
+
+def _unit(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows at length 1, and which of them have a direction."""
+    largest = np.abs(features).max(axis=1, keepdims=True)
+    features = features / np.where(largest == 0, 1.0, largest)
+    lengths = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
+    return features / np.where(lengths == 0, 1.0, lengths), largest[:, 0] > 0
+
+
+def _notes(notes: dict, zero_rows: int) -> dict:
+    return {**notes, "zero_rows": zero_rows} if zero_rows else notes

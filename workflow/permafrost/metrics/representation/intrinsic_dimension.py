@@ -1,0 +1,197 @@
+"""Intrinsic dimension from the distances to nearest neighbours: TwoNN and maximum likelihood.
+
+Both depend only on ratios of distances, so they are free of scale. Units: dimensions.
+Distances of zero are handled in two steps, and counted: equal rows are one point (note
+``duplicates``), and a row whose nearest other point is still at distance zero, because the squares
+of the differences vanish, is left out (note ``zero_distances``).
+
+The effect of a unit is what leaving it out takes away, exactly for `mle` (its rows go, and rows
+that had a neighbour in it take their next ones) and to first order in the law of the ratios for
+`two_nn`. It is a delete-one jackknife over units and not a derivative: see `measure` for why no
+bootstrap is taken. It errs on the wide side, by a factor of 1.4 to 1.8 in simulations: a row that
+leaves moves its neighbours too, and the jackknife counts such joint effects of rows twice (Efron
+and Stein, Annals of Statistics 9 (1981)). Taking rows as independent instead gave intervals 0.7 to
+0.85 times as wide as they should be, so the wide ones are kept. Where more than half of the 40
+neighbours that are kept of a row lie in one other unit, its list is shorter than 20 without that
+unit (note ``short_lists``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .measure import Measure, undefined
+from .neighbours import Neighbours, NeighbourSearch
+from .pairs import visit_pairs
+from .points import Points, as_points
+
+# neighbours of the maximum-likelihood estimate
+NEIGHBOURS = 20
+# neighbours kept of each row, so that its list stays full when a unit is left out
+KEPT = 2 * NEIGHBOURS
+# share of the largest ratios that TwoNN leaves out
+DISCARDED = 0.1
+_FEWEST = 10
+# logarithms of distances that differ by less are equal to rounding
+_SAME = 1e-12
+
+
+def two_nn(features, *, units=None) -> Measure:
+    """TwoNN: slope through the origin of -log(1 - F(mu)) on log mu, mu = d_2 / d_1 of each row.
+
+    F of the ratio of rank i (from 1) of R is i / R; the largest tenth of the ratios is left out
+    (scikit-dimension 0.5's ``TwoNN``; its releases before counted ranks from 0). At least 0. Needs 10 distinct rows of the (N, d) features;
+    undefined too where all ratios are 1. It reads dimensions above about 10 too low.
+    Source: Facco et al., Scientific Reports 7, 12140 (2017).
+    """
+    points = as_points(features, units)
+    return two_nn_of(_search(points), points.notes())
+
+
+def mle(features, *, units=None) -> Measure:
+    """Maximum likelihood from k = 20 neighbours: 1 / mean_i mean_(j < k) log(d_k / d_j).
+
+    The mean over j has k - 1 terms; estimates of rows are joined by their harmonic mean (MacKay
+    and Ghahramani), which is scikit-dimension's ``MLE``. At least 0. Needs 21 distinct rows;
+    undefined too where every row is equally far from all its neighbours. Biased low in high
+    dimensions. Source: Levina and Bickel, NIPS 2004.
+    """
+    points = as_points(features, units)
+    return mle_of(_search(points), points.notes())
+
+
+def two_nn_of(found: Neighbours, notes: dict) -> Measure:
+    """See `two_nn`."""
+    found, notes = _without_zeros(found, notes)
+    rows = len(found.squared)
+    if rows < _FEWEST or found.squared.shape[1] < 2:
+        return undefined(f"fewer than {_FEWEST} distinct rows", notes)
+    logs = 0.5 * np.log(found.squared)
+    ratios = logs[:, 1] - logs[:, 0]
+    ordered = np.sort(ratios)
+    kept = int(rows * (1 - DISCARDED))
+    heights = -np.log1p(-np.arange(1, kept + 1) / rows)
+    square = float(ordered[:kept] @ ordered[:kept])
+    if square <= kept * _SAME**2:
+        return undefined("the two nearest rows are equally far everywhere", notes)
+    value = float(ordered[:kept] @ heights) / square
+    influence = _slope_influence(ordered, heights, value)
+    own = influence(ratios)
+    terms = np.bincount(found.units, own, found.n_units)
+    for rank in (0, 1):
+        rows_, units, keep = _losing(found, rank, 2)
+        two = _first_kept(logs[rows_], keep, 2)
+        moved = influence(two[:, 1] - two[:, 0]) - own[rows_]
+        # leaving the unit out moves these rows' ratios, so the unit's presence moves them back
+        terms -= np.bincount(units, moved, found.n_units)
+    return Measure(value, notes, terms[:, None] / rows, "log")
+
+
+def mle_of(found: Neighbours, notes: dict) -> Measure:
+    """See `mle`."""
+    found, notes = _without_zeros(found, notes)
+    rows = len(found.squared)
+    if rows <= NEIGHBOURS or found.squared.shape[1] < NEIGHBOURS:
+        return undefined(f"fewer than {NEIGHBOURS + 1} distinct rows", notes)
+    logs = 0.5 * np.log(found.squared)
+    inverse = _inverse_dimension(logs[:, :NEIGHBOURS], np.full(rows, NEIGHBOURS))
+    total = float(inverse.sum())
+    if total <= rows * _SAME:
+        return undefined("every row is equally far from its neighbours", notes)
+    change = np.bincount(found.units, -inverse, found.n_units)
+    gone = np.bincount(found.units, minlength=found.n_units)
+    short = 0
+    for rank in range(NEIGHBOURS):
+        rows_, units, keep = _losing(found, rank, NEIGHBOURS)
+        left = np.minimum(NEIGHBOURS, keep.sum(axis=1))
+        short += int(np.count_nonzero(left < NEIGHBOURS))
+        new = _inverse_dimension(_first_kept(logs[rows_], keep, NEIGHBOURS), left)
+        change += np.bincount(units, new - inverse[rows_], found.n_units)
+    if short:
+        notes["short_lists"] = short
+    remaining, mean = rows - gone, total + change
+    alone = np.flatnonzero((remaining > 0) & (gone > 0) & (mean > 0))
+    terms = np.zeros(found.n_units)
+    # log of the value with all rows, minus its log without the unit
+    terms[alone] = np.log(rows / total) - np.log(remaining[alone] / mean[alone])
+    terms[alone] -= terms[alone].mean() if alone.size else 0.0
+    return Measure(rows / total, notes, terms[:, None], "log")
+
+
+def _search(points: Points) -> Neighbours:
+    search = NeighbourSearch(points, KEPT)
+    visit_pairs(points, [search])
+    return search.neighbours()
+
+
+def _without_zeros(found: Neighbours, notes: dict) -> tuple[Neighbours, dict]:
+    """Leave out rows whose nearest point is at distance zero."""
+    if not found.squared.shape[1] or found.squared[:, 0].all():
+        return found, dict(notes)
+    kept = found.squared[:, 0] > 0
+    notes = {**notes, "zero_distances": int(np.count_nonzero(~kept))}
+    parts = (found.squared[kept], found.units[kept], found.neighbour_units[kept])
+    return Neighbours(*parts, found.n_units), notes
+
+
+def _losing(found: Neighbours, rank: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows that lose the unit of their neighbour of this rank, and not their own with it.
+
+    A unit with several of the first k neighbours is met at its first.
+
+    Returns
+    -------
+    The rows, the unit each loses, and (rows, M) which of its neighbours it keeps.
+    """
+    lists = found.neighbour_units
+    unit = lists[:, rank]
+    first = unit != found.units
+    if rank:
+        first &= (lists[:, :rank] != unit[:, None]).all(axis=1)
+    rows = np.flatnonzero(first)
+    keep = lists[rows] != unit[rows, None]
+    # without two neighbours left a row says nothing; it keeps what it had
+    enough = keep.sum(axis=1) >= 2
+    return rows[enough], unit[rows[enough]], keep[enough]
+
+
+def _first_kept(logs: np.ndarray, keep: np.ndarray, k: int) -> np.ndarray:
+    """(n, k) the first k kept of each row of (n, M); beyond the last kept one, what was dropped."""
+    order = np.argsort(~keep, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(logs, order, axis=1)
+
+
+def _inverse_dimension(logs: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """(n,) mean over j < count of log(d_count / d_j), of (n, k) log distances."""
+    used = np.arange(logs.shape[1]) < count[:, None]
+    last = np.take_along_axis(logs, count[:, None] - 1, axis=1)
+    return np.where(used, last - logs, 0.0).sum(axis=1) / (count - 1)
+
+
+def _slope_influence(ordered: np.ndarray, heights: np.ndarray, value: float):
+    """How much a ratio x in the data moves log of the slope N / D, as a function of x.
+
+    With L(p) = -log(1 - p), both are integrals over ranks p of the ratios x(p), up to 1 - DISCARDED:
+    N of x L, D of x^2. Their influence functions are, up to a constant,
+
+        -integral from x on of L(F(t)) dt    and    -integral from x on of 2 t dt
+
+    over the ratios that are not left out, a step function and a line, summed from the right.
+    """
+    kept = len(heights)
+    knots = np.concatenate(([0.0], ordered[:kept]))
+    top = ordered[kept] if kept < len(ordered) else ordered[-1]
+    ends = np.append(ordered[:kept], top)
+    steps = np.append(0.0, -np.log1p(-np.arange(1, kept + 1) / len(ordered)))
+    tail = np.cumsum((steps * (ends - knots))[::-1])[::-1]
+    knots, tail = np.append(knots, top), np.append(tail, 0.0)
+    size = len(ordered)
+    square, product = (ordered[:kept] @ each / size for each in (ordered[:kept], heights))
+
+    def influence(x: np.ndarray) -> np.ndarray:
+        x = np.minimum(x, top)
+        rises = -np.interp(x, knots, tail) / product
+        return rises + (top**2 - x**2) / square
+
+    mean = float(influence(ordered).mean())
+    return lambda x: influence(x) - mean

@@ -1,0 +1,118 @@
+"""Silhouette: how much nearer a row is to its own class than to the next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .measure import Measure, terms_by_unit, undefined
+from .pairs import Block, visit_pairs
+from .points import Points, as_points, check_features, check_labels, check_units
+
+
+def silhouette(features, labels, *, normalise: bool = False, units=None) -> Measure:
+    """Mean silhouette coefficient, (b - a) / max(a, b) of each row.
+
+    a is the mean euclidean distance to the other rows of the class, b the smallest mean distance
+    to the rows of another class. A row alone in its class has 0, and so has one with a = b = 0
+    (= scikit-learn's ``silhouette_score``, which refuses what is undefined here).
+
+    Parameters
+    ----------
+    features : (N, d).
+    labels : (N,) class ids.
+    normalise : whether rows are scaled to length 1 first; a row of zeros stays zero.
+
+    In [-1, 1]; higher is better separated. Units: none. Undefined with one class, where every class
+    has one row, where all rows are equal, and for (N, L) multi-label labels.
+    Source: Rousseeuw, Silhouettes, J. Comput. Appl. Math. 20 (1987). O(N d) memory.
+    """
+    features = check_features(features)
+    labels = check_labels(labels, len(features))
+    units = check_units(units, len(features))
+    if labels.ndim > 1:
+        return undefined("labels are not single classes", {"rows": len(features)})
+    order = np.argsort(labels, kind="stable")
+    points = as_points(features[order], units[order])
+    visitor = Silhouette(points, labels[order], normalise=normalise)
+    visit_pairs(points, [visitor] if visitor.reason is None else [])
+    return visitor.measure()
+
+
+class Silhouette:
+    """Collects silhouettes, and every row's effect on their mean, from blocks of pairs.
+
+    Parameters
+    ----------
+    labels : (N,) ascending: the rows of a class lie side by side, so that sums over classes are
+        sums over slices.
+
+    Row j moves the mean by its own s_j and by being part of other rows' a and b::
+
+        d a_i / d w_j = (d_ij - a_i) / (n - 1)    j of the class of i, which has n rows
+        d b_i / d w_j = (d_ij - b_i) / n'         j of the next class of i, which has n' rows
+    """
+
+    def __init__(self, points: Points, labels: np.ndarray, *, normalise: bool = False) -> None:
+        self.points, self.normalise = points, normalise
+        kinds, self._starts, self._codes, self._sizes = np.unique(
+            labels, return_index=True, return_inverse=True, return_counts=True
+        )
+        self._each, self._pull = np.zeros(len(points)), np.zeros(len(points))
+        self._pull_of_class = np.zeros(len(kinds))
+        self.reason = self._why_undefined()
+
+    def visit(self, block: Block) -> None:
+        if self.reason is not None:
+            return
+        distances = block.chords if self.normalise else block.distances
+        rows, codes = np.arange(len(distances)), self._codes[block.start : block.stop]
+        sums = np.add.reduceat(distances, self._starts, axis=1)
+        others = np.maximum(self._sizes[codes] - 1.0, 1.0)
+        own = sums[rows, codes] / others
+        means = sums / self._sizes
+        means[rows, codes] = np.inf
+        nearest = means.argmin(axis=1)
+        near = means[rows, nearest]
+        largest = np.maximum(own, near)
+        counts = (self._sizes[codes] > 1) & (largest > 0)
+        each = np.divide(near - own, largest, out=np.zeros_like(own), where=counts)
+        self._each[block.start : block.stop] = each
+        # derivatives of (near - own) / max: the larger of both stands in the denominator
+        inner = counts & (own < near)
+        outer = counts & ~inner
+        by_own = -np.divide(1.0, near, out=np.zeros_like(own), where=inner)
+        by_own -= np.divide(near, own**2, out=np.zeros_like(own), where=outer)
+        by_near = np.divide(own, near**2, out=np.zeros_like(own), where=inner)
+        by_near += np.divide(1.0, own, out=np.zeros_like(own), where=outer)
+        by_own, by_near = by_own / others, by_near / self._sizes[nearest]
+        pull = np.zeros((len(self._sizes), len(distances)))
+        pull[codes, rows] = by_own
+        pull[nearest, rows] += by_near
+        stops = np.append(self._starts[1:], len(self.points))
+        for code, (start, stop) in enumerate(zip(self._starts, stops, strict=True)):
+            self._pull[start:stop] += pull[code] @ distances[:, start:stop]
+        self._pull_of_class -= np.bincount(codes, by_own * own, len(self._sizes))
+        self._pull_of_class -= np.bincount(nearest, by_near * near, len(self._sizes))
+        # a row is not among the others of its own class
+        self._pull[block.start : block.stop] += by_own * own
+
+    def measure(self) -> Measure:
+        notes = self.points.notes()
+        zero_rows = int(np.count_nonzero(self.points.lengths == 0))
+        if self.normalise and zero_rows:
+            notes["zero_rows"] = zero_rows
+        if alone := int(np.count_nonzero(self._sizes == 1)):
+            notes["singletons"] = alone
+        if self.reason is not None:
+            return undefined(self.reason, notes)
+        value = float(self._each.mean())
+        effects = self._each - value + self._pull + self._pull_of_class[self._codes]
+        terms = terms_by_unit(effects / len(self.points), self.points.units, self.points.n_units)
+        return Measure(value, notes, terms)
+
+    def _why_undefined(self) -> str | None:
+        if len(self._sizes) < 2:
+            return "there is one class"
+        if self._sizes.max() == 1:
+            return "every class has one row"
+        return "all rows are equal" if self.points.collapsed else None

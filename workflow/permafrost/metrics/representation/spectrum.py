@@ -1,0 +1,297 @@
+"""Measures of the spectrum of features: how many directions they use, and how evenly.
+
+Two spectra are needed. The *centred* one are the eigenvalues of the covariance, the *uncentred* one
+those of the second moments about zero. One product of matrices gives both matrices, and each is
+decomposed once for all its measures. With fewer rows than dimensions the (N, N) product is taken
+instead, so memory is O(N d + min(N, d)^2).
+
+The effect of a row x on an eigenvalue l_j with eigenvector v_j is ((v_j' x)^2 - l_j) / N, so
+projections that are there anyway give every row's effect on every function of the spectrum
+(first-order perturbation; Magnus, Econometric Theory 1 (1985)). It holds for eigenvalues that
+differ: on features whose largest eigenvalues are equal, the intervals of `nesum` and `stable_rank`
+are too narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .measure import Measure, terms_by_unit, undefined
+from .points import Points, as_points
+
+RANKME_EPSILON = 1e-7
+# ranks of eigenvalues, from 1, that the power law is fitted on, both included
+ALPHA_RANKS = (12, 100)
+_FEWEST_RANKS = 10
+LPCA_SHARE = 0.05
+# eigenvalues below this share of the largest are taken anew among themselves
+_SMALL = 1e-8
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """A decomposed (N, d) matrix of features.
+
+    Attributes
+    ----------
+    values : (R,) descending eigenvalues of the second moments, R = min(N, d); never negative.
+    directions : (d, R) eigenvectors.
+    shift : (d,) what is added to the centred features: zero, or their mean.
+    points : the features.
+    """
+
+    values: np.ndarray
+    directions: np.ndarray
+    shift: np.ndarray
+    points: Points
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenvalues that are not zero to rounding."""
+        return int(np.count_nonzero(self.values > self.tolerance))
+
+    @property
+    def tolerance(self) -> float:
+        """Eigenvalues up to this are rounding: as numpy's ``matrix_rank``, for singular values."""
+        largest = max(len(self.points), self.points.values.shape[1])
+        return float(self.values[0]) * (largest * np.finfo(np.float64).eps) ** 2
+
+    @cached_property
+    def _moves(self) -> np.ndarray:
+        """(N, R) first-order effect of each row on each eigenvalue, times N."""
+        moves = (self.points.values + self.shift) @ self.directions
+        np.square(moves, out=moves)
+        moves -= self.values
+        return moves
+
+    def terms(self, gradients: np.ndarray) -> np.ndarray:
+        """(U, F) effects of units on functions whose (R, F) derivatives in the values are given."""
+        points = self.points
+        effects = self._moves @ gradients / len(points)
+        return terms_by_unit(effects, points.units, points.n_units)
+
+
+def decompose(points: Points, *, centred: bool, gram: np.ndarray | None = None) -> Spectrum:
+    """The centred or the uncentred spectrum.
+
+    Parameters
+    ----------
+    gram : what `gram_of` gives for the points, where both spectra are wanted.
+    """
+    gram = gram_of(points) if gram is None else gram
+    rows, dimensions = points.values.shape
+    shift = np.zeros(dimensions) if centred else points.mean
+    wide = dimensions > rows
+    if not centred:
+        offsets = points.values @ points.mean if wide else points.mean
+        gram = gram + (
+            offsets[:, None] + offsets + points.mean @ points.mean
+            if wide
+            else rows * np.outer(offsets, offsets)
+        )
+    values, vectors = np.linalg.eigh(gram)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    if wide:
+        directions = _directions(points.values + shift, vectors)
+    else:
+        directions = vectors
+    values, directions = _settle_small(points, shift, values, directions)
+    return Spectrum(values / rows, directions, shift, points)
+
+
+def gram_of(points: Points) -> np.ndarray:
+    """The (d, d) product of the centred features, or (N, N) with fewer rows than dimensions."""
+    values = points.values
+    return values @ values.T if values.shape[1] > len(values) else values.T @ values
+
+
+def rankme(features, *, units=None) -> Measure:
+    """RankMe: exp of the entropy of the singular values' shares, of the features uncentred.
+
+    exp(-sum p log p) with p = s / sum(s) + 1e-7. From 1 to min(N, d), barely above either by the
+    1e-7. Units: dimensions. Undefined where all features are zero.
+    Source: Garrido et al., ICML 2023.
+    """
+    return _alone(rankme_of, features, units, centred=False)
+
+
+def stable_rank(features, *, units=None) -> Measure:
+    """Sum of the squared singular values over the largest, of the features uncentred.
+
+    From 1 to min(N, d). Units: dimensions. Undefined where all features are zero.
+    Source: Rudelson and Vershynin, J. ACM 54 (2007).
+    """
+    return _alone(stable_rank_of, features, units, centred=False)
+
+
+def nesum(features, *, units=None) -> Measure:
+    """NESum: sum of the eigenvalues of the covariance over the largest.
+
+    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    Source: He and Ozay, Exploring the Gap between Collapsed and Whitened Features, ICML 2022.
+    """
+    return _alone(nesum_of, features, units, centred=True)
+
+
+def participation_ratio(features, *, units=None) -> Measure:
+    """(sum of eigenvalues)^2 over the sum of their squares, of the covariance.
+
+    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    Source: Gao et al., bioRxiv 214262 (2017).
+    """
+    return _alone(participation_ratio_of, features, units, centred=True)
+
+
+def alpha_req(features, *, units=None) -> Measure:
+    """alpha-ReQ: the power with which the covariance's eigenvalues fall with their rank.
+
+    Minus the slope of log l_j on log j, over the ranks 12 to 100, rank j weighted by 1 / j: the
+    range and the weights of the published code, which are those of Stringer et al., Nature 571
+    (2019). About 1 is held to be good; larger is a faster decay. Units: none.
+    Where fewer than 100 eigenvalues differ from zero, the range ends at the last (note
+    ``range_end``), and such a value compares to no other; with fewer than 10 ranks it is undefined.
+    Source: Agrawal et al., NeurIPS 2022.
+    """
+    return _alone(alpha_req_of, features, units, centred=True)
+
+
+def lpca(features, *, units=None) -> Measure:
+    """lPCA: number of the covariance's eigenvalues above 0.05 times the largest.
+
+    An integer from 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    Source: Fukunaga and Olsen, IEEE Trans. Comput. C-20 (1971); scikit-dimension's ``lPCA`` and its
+    default threshold.
+    """
+    return _alone(lpca_of, features, units, centred=True)
+
+
+def rankme_of(spectrum: Spectrum) -> Measure:
+    """See `rankme`."""
+    values = spectrum.values
+    singular = np.sqrt(values)
+    total = singular.sum()
+    shares = singular / total + RANKME_EPSILON
+    slopes = np.log(shares) + 1.0
+    by_singular = (slopes @ singular / total - slopes) / total
+    gradient = np.divide(by_singular, 2 * singular, out=np.zeros_like(values), where=singular > 0)
+    return _measure(spectrum, np.exp(-shares @ np.log(shares)), gradient)
+
+
+def stable_rank_of(spectrum: Spectrum) -> Measure:
+    """See `stable_rank`."""
+    return _over_largest(spectrum)
+
+
+def nesum_of(spectrum: Spectrum) -> Measure:
+    """See `nesum`."""
+    return _over_largest(spectrum)
+
+
+def participation_ratio_of(spectrum: Spectrum) -> Measure:
+    """See `participation_ratio`."""
+    values = spectrum.values
+    total, squares = values.sum(), values @ values
+    return _measure(spectrum, total**2 / squares, 2.0 / total - 2.0 * values / squares)
+
+
+def alpha_req_of(spectrum: Spectrum) -> Measure:
+    """See `alpha_req`."""
+    first, last = ALPHA_RANKS
+    end, notes = min(last, spectrum.rank), spectrum.points.notes()
+    if end < last:
+        notes["range_end"] = end
+    if end - first + 1 < _FEWEST_RANKS:
+        needed = first + _FEWEST_RANKS - 1
+        reason = f"{spectrum.rank} eigenvalues differ from zero, {needed} are needed"
+        return undefined(reason, notes)
+    ranks = np.arange(first, end + 1)
+    weights = 1.0 / ranks
+    logs = np.log(ranks)
+    centred = logs - weights @ logs / weights.sum()
+    pull = weights * centred / (weights @ centred**2)
+    values = spectrum.values[first - 1 : end]
+    gradient = np.zeros(len(spectrum.values))
+    gradient[first - 1 : end] = -pull / values
+    terms = spectrum.terms(gradient[:, None])
+    return Measure(float(-pull @ np.log(values)), notes, terms)
+
+
+def lpca_of(spectrum: Spectrum) -> Measure:
+    """See `lpca`; its terms are those of log(l_j / l_1) for eigenvalues near the threshold."""
+    values = spectrum.values
+    shares = values / values[0]
+    # a factor of 8 either way is more than resampling ever moves an eigenvalue
+    near = np.flatnonzero((shares > LPCA_SHARE / 8) & (shares < LPCA_SHARE * 8) & (shares < 1.0))
+    gradients = np.zeros((len(values), len(near)))
+    gradients[near, np.arange(len(near))] = 1.0 / values[near]
+    gradients[0] = -1.0 / values[0]
+    return Measure(
+        float(np.count_nonzero(shares > LPCA_SHARE)),
+        spectrum.points.notes(),
+        spectrum.terms(gradients),
+        "count",
+        np.log(shares[near] / LPCA_SHARE),
+    )
+
+
+def _over_largest(spectrum: Spectrum) -> Measure:
+    values = spectrum.values
+    gradient = np.full(len(values), 1.0 / values.sum())
+    gradient[0] -= 1.0 / values[0]
+    return _measure(spectrum, values.sum() / values[0], gradient)
+
+
+def _measure(spectrum: Spectrum, value: float, log_gradient: np.ndarray) -> Measure:
+    terms = spectrum.terms(log_gradient[:, None])
+    return Measure(float(value), spectrum.points.notes(), terms, "log")
+
+
+def _alone(measure: Callable[[Spectrum], Measure], features, units, *, centred: bool) -> Measure:
+    points = as_points(features, units)
+    return spectral(points, [measure], centred=centred)[0]
+
+
+def spectral(
+    points: Points, chosen: list[Callable[[Spectrum], Measure]], *, centred: bool, gram=None
+) -> list[Measure]:
+    """Several measures of one spectrum, which is decomposed once if at all."""
+    if points.collapsed if centred else not points.lengths.any():
+        reason = "all rows are equal" if centred else "all features are zero"
+        return [undefined(reason, points.notes())] * len(chosen)
+    spectrum = decompose(points, centred=centred, gram=gram)
+    return [measure(spectrum) for measure in chosen]
+
+
+def _directions(whole: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """(d, N) eigenvectors in the space of features, from those of the (N, N) product.
+
+    They are scaled by their own lengths, as small eigenvalues are rounded, even below zero.
+    """
+    columns = whole.T @ vectors
+    lengths = np.sqrt(np.einsum("ij,ij->j", columns, columns))
+    return np.divide(columns, lengths, out=np.zeros_like(columns), where=lengths > 0)
+
+
+def _settle_small(points: Points, shift: np.ndarray, values, directions):
+    """Take small eigenvalues anew, from the features in their directions alone.
+
+    Next to a large eigenvalue l a small one is known to about 1e-16 l, so its square root, which
+    RankMe sums, to 1e-8 only. Features projected on the small directions have no large part left.
+    """
+    small = values < _SMALL * values[0]
+    if not small.any():
+        return values, directions
+    basis = np.linalg.qr(directions[:, small])[0]
+    # what rounding left of the large directions in the small ones
+    large = directions[:, ~small]
+    basis = np.linalg.qr(basis - large @ (large.T @ basis))[0]
+    part = (points.values + shift) @ basis
+    again, vectors = np.linalg.eigh(part.T @ part)
+    values, directions = values.copy(), directions.copy()
+    values[small] = np.maximum(again[::-1], 0.0)
+    directions[:, small] = basis @ vectors[:, ::-1]
+    return values, directions

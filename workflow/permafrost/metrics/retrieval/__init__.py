@@ -1,0 +1,1 @@
+"""Metrics of rankings of a gallery, one query at a time; numpy only."""

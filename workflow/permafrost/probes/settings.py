@@ -1,0 +1,99 @@
+"""Probes that score the test split under several settings: one table of predictions holds them all.
+
+The table is that of `predictions`, for what is ranked and compared, with one more column: for a
+single label ``setting_predictions``, a class id for each setting; for several labels
+``setting_scores``, setting by setting a score for each label. The metadata name the settings in the
+order of that column. Scores of single-label settings are not kept: they would be most of the table,
+and nothing but top-5 accuracy needs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.tables import write_table
+
+from .features import Features
+from .metadata import prediction_metadata
+from .predictions import Prediction, _column
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a probe says of the test split under one setting.
+
+    Attributes
+    ----------
+    name : of the setting, in words; settings of one name are draws of the same one.
+    answer : (N,) class ids; for multi-label (N, L) float32 scores.
+    settings : what tells it from the others, and what was chosen; JSON-able.
+    n_train, n_val : number of samples that it learned from.
+    gates : names of the sanity checks that it did not pass.
+    draw : number of the draw, or None where nothing was drawn.
+    """
+
+    name: str
+    answer: np.ndarray
+    settings: dict
+    n_train: int
+    n_val: int
+    gates: list[str] = field(default_factory=list)
+    draw: int | None = None
+
+    @property
+    def about(self) -> dict:
+        names = ("name", "settings", "n_train", "n_val", "gates", "draw")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Several:
+    """The prediction that is ranked and compared, and those of all settings.
+
+    Attributes
+    ----------
+    ranked : its ``settings`` are what the score rows of the evaluation say.
+    settings : all that was scored; that of `ranked` is one of them.
+    headline : name of the setting that is ranked, where its draws are ranked together; `ranked` is then
+        the first of them. None where `ranked` itself is.
+    """
+
+    ranked: Prediction
+    settings: list[Setting]
+    headline: str | None = None
+
+
+def write_several(
+    path: Path, result: Several, *, splits: dict[str, Features], spec: dict, fingerprint: str
+) -> None:
+    """Write one row per test item with the answers of all settings."""
+    test, ranked = splits["test"], result.ranked
+    multilabel = test.task == "multilabel"
+    name, kind = ("setting_scores", np.float32) if multilabel else ("setting_predictions", np.int32)
+    answers = np.stack([one.answer.astype(kind, copy=False) for one in result.settings], axis=1)
+    flat = pa.array(answers.reshape(-1))
+    table = pa.table(
+        {
+            "sample_id": test.samples["sample_id"].cast(pa.string()),
+            "group_id": test.samples["group_id"].cast(pa.string()),
+            "target": _column(test.labels),
+            "prediction": _column(ranked.prediction),
+            "scores": _column(np.asarray(ranked.scores, dtype=np.float32)),
+            name: pa.FixedSizeListArray.from_arrays(flat, answers[0].size),
+        }
+    )
+    metadata = prediction_metadata(
+        test.attributes,
+        spec=spec,
+        fingerprint=fingerprint,
+        counts={split: len(features.embeddings) for split, features in splits.items()},
+        feature_dim=int(test.embeddings.shape[1]),
+        settings=ranked.settings,
+        gates=ranked.gates,
+    )
+    scored = {"scored_settings": [one.about for one in result.settings]}
+    write_table(path, table, {**metadata, **scored, "headline": result.headline})

@@ -1,0 +1,1 @@
+"""Small probes trained on mini-batches by stochastic gradient descent, in NumPy."""

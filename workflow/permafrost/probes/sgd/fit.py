@@ -1,0 +1,76 @@
+"""From the splits of a backbone to a trained model's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from ..features import Features
+from ..labels import class_gates
+from ..predictions import Prediction
+from ..probabilities import probabilities
+from ..scaling import centre_and_scale, scaled
+from .training import Schedule, shuffled, train
+
+
+class Fitted:
+    """A model trained on the train split, and the scaling that features need before it.
+
+    Parameters
+    ----------
+    build : makes the model from (generator, number of features, number of classes, task).
+    standardize : divide features by their standard deviation on train; they are centred anyway.
+
+    Raises
+    ------
+    PermafrostError : nothing to train on.
+    """
+
+    def __init__(
+        self, splits: dict[str, Features], build: Callable, schedule: Schedule, *,
+        standardize: bool, seed: int, where: str,
+    ) -> None:  # fmt: skip
+        known = splits["train"]
+        if not len(known.embeddings):
+            raise PermafrostError(
+                "train has no sample", where=where, remedy="give the dataset a train split"
+            )
+        self.splits, self.task = splits, known.task
+        self.mean, self.scale = centre_and_scale(known.embeddings, standardize)
+        generator = np.random.default_rng(seed)
+        width = known.embeddings.shape[1]
+        self.model = build(generator, width, len(known.classes), known.task)
+        labels = known.labels if known.task == "classification" else known.labels.astype(np.float32)
+        # rates that are too high are found by what they leave
+        with np.errstate(over="ignore", invalid="ignore"):
+            train(
+                self.model,
+                scaled(known.embeddings, self.mean, self.scale),
+                labels,
+                schedule,
+                shuffled(generator, len(known.embeddings)),
+            )
+
+    def scores(self, split: str) -> np.ndarray:
+        """(H, N, K) float32 probabilities of each head; NaN of one that diverged."""
+        rows = scaled(self.splits[split].embeddings, self.mean, self.scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = self.model.logits(rows)
+            heads = [probabilities(logits[:, head], self.task) for head in range(logits.shape[1])]
+        return np.stack(heads)
+
+    def prediction(self, scores: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
+        """The answers of one head's (N, K) scores of the test split."""
+        known = self.splits["train"]
+        if not (known.embeddings != known.embeddings[0]).any():
+            gates = [*gates, "collapsed_features"]
+        gates = [*gates, *class_gates(known.labels, known.task, len(known.classes))]
+        return Prediction(answers(scores, known.task), scores, settings, gates)
+
+
+def answers(scores: np.ndarray, task: str) -> np.ndarray:
+    """Class ids, or labels of more than one half, from (N, K) probabilities."""
+    return (scores > 0.5).astype(np.uint8) if task == "multilabel" else scores.argmax(axis=1)

@@ -1,0 +1,158 @@
+"""What the page says about probabilities: calibration errors, temperatures, reliability diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from permafrost.core.tables import read_table
+from permafrost.metrics.calibration import reliability
+from permafrost.metrics.tasks import BRIER, CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
+from permafrost.statistics.columns import array_of
+
+from ..figures.reliability import MOST, draw_reliability
+from ..gates import explain_at_length
+from ..material import Drawn, Evaluation, Material, best_of_each, name_of, save
+from ..rows import better_first, finite, gates_of, metric_name, overall
+from ..seeds import merge_seeds
+
+_FIRST = CALIBRATION_ERRORS[0]
+# temperatures are read against 1; what is scaled follows
+COLUMNS = (*CALIBRATION_ERRORS, BRIER, TEMPERATURE, f"{_FIRST}{SCALED}", f"{BRIER}{SCALED}")
+_SHORT = {
+    CALIBRATION_ERRORS[0]: "ECE",
+    CALIBRATION_ERRORS[1]: "RMS error",
+    CALIBRATION_ERRORS[2]: "largest error",
+    BRIER: "Brier score",
+    TEMPERATURE: "temperature",
+    f"{_FIRST}{SCALED}": "ECE, scaled",
+    f"{BRIER}{SCALED}": "Brier score, scaled",
+}
+
+
+def calibration_section(
+    material: Material, comparisons: Mapping[str, Path], folder: Path
+) -> tuple[dict | None, list[Drawn]]:
+    """The values that the template asks for, None where no calibration was measured, and the figures.
+
+    Parameters
+    ----------
+    comparisons : probe -> comparison table.
+    """
+    lines = _lines(material)
+    if not lines:
+        return None, []
+    values = {
+        "columns": [{"name": _SHORT[name], "words": metric_name(name)} for name in COLUMNS],
+        "lines": lines,
+        "remarks": sorted({remark for line in lines for remark in line.pop("remarks")}),
+        "comparisons": _comparisons(material, comparisons),
+    }
+    return values, _diagrams(material, folder)
+
+
+def _lines(material: Material) -> list[dict]:
+    """One line per probe and backbone, the smallest expected calibration error of a probe first."""
+    found: dict[tuple, dict[str, dict]] = {}
+    rows = [row for row in material.rows if row["metric"] in CALIBRATION]
+    for row in merge_seeds(overall(rows, primary=False)):
+        found.setdefault((row["probe"], row["backbone"]), {})[row["metric"]] = row
+    ordered = sorted(found, key=lambda key: (key[0], *better_first(found[key][_FIRST])))
+    return [
+        {
+            "probe": probe,
+            "backbone": backbone,
+            "cells": [_cell(found[probe, backbone][name]) for name in COLUMNS],
+            "remarks": _remarks(found[probe, backbone]),
+        }
+        for probe, backbone in ordered
+    ]
+
+
+def _cell(row: dict) -> dict:
+    known = finite(row["lower"]) and finite(row["upper"])
+    return {
+        "value": row["value"] if finite(row["value"]) else None,
+        "interval": f"{row['lower']:.3f} … {row['upper']:.3f}" if known else "",
+        "flagged": any(gate.startswith("temperature_") for gate in gates_of(row)),
+    }
+
+
+def _remarks(own: dict[str, dict]) -> set[str]:
+    met = {
+        gate for row in own.values() for gate in gates_of(row) if gate.startswith("temperature_")
+    }
+    return {explain_at_length(gate) for gate in met}
+
+
+def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
+    """Differences in calibration between every two backbones; of many, those of the best by each metric."""
+    from .dataset import comparison_lines
+
+    lines = []
+    for probe, path in sorted(paths.items()):
+        rows = read_table(path, expect=material.expected(path))[0].to_pylist()
+        for metric in dict.fromkeys(row["metric"] for row in rows if row["metric"] in CALIBRATION):
+            own = merge_seeds(overall(material.rows, primary=False, probe=probe, metric=metric))
+            if not own:
+                continue
+            best = min(own, key=better_first)["backbone"]
+            chosen = [row for row in rows if row["metric"] == metric]
+            lines += [
+                {**line, "best": best, "metric_name": metric_name(metric)}
+                for line in comparison_lines(chosen, best)
+            ]
+    return lines
+
+
+def _diagrams(material: Material, folder: Path) -> list[Drawn]:
+    """Reliability of the best evaluation of every backbone, of those that give probabilities."""
+    judged = {
+        (row["backbone"], row["seed"], row["probe"])
+        for row in material.rows
+        if row["metric"] == _FIRST and row["setting"] is None
+    }
+    known = {key: path for key, path in material.predictions.items() if key in judged}
+    best = best_of_each(replace(material, predictions=known))
+    shown = best[:MOST]
+    if not shown:
+        return []
+    multilabel = material.card["task"] == "multilabel"
+    diagrams = {one[0]: _diagram(material, one) for one in shown}
+    entries = "labels of images" if multilabel else "images"
+    figure = draw_reliability(
+        diagrams,
+        title=f"{material.name}: reliability of probabilities",
+        said=f"mean probability of {'a label' if multilabel else 'the class that was predicted'}",
+        right="share present" if multilabel else "share right",
+        counted=entries,
+        note=f"On the dashed line the two agree. Below: number of {entries} in each of {material.bins} bins "
+        "and at exactly 1, on a logarithmic scale.",
+    )
+    left = len(best) - len(shown)
+    rest = f" The {len(shown)} best backbones of {len(best)}." if left else ""
+    return [
+        save(figure, folder, "reliability", material.name, wide=len(shown) > 1,
+             alt=f"Reliability diagrams of the best evaluation of every backbone on {material.name}",
+             caption="Whether a probability can be believed: the share of hits against the mean probability, for the "
+             "best evaluation of each backbone. Above the dashed line the probe is too cautious, below it too sure; "
+             f"bins with few {entries} are noise.{rest}")
+    ]  # fmt: skip
+
+
+def _diagram(material: Material, one: Evaluation) -> dict:
+    path = material.predictions[one]
+    names = ["target", "scores"]
+    table, _ = read_table(path, expect=material.expected(path), columns=names)
+    target, scores = (array_of(table, name) for name in names)
+    found = reliability(target, scores, task=material.card["task"], n_bins=material.bins)
+    errors = [
+        row["value"]
+        for row in material.rows
+        if row["metric"] == _FIRST
+        and row["setting"] is None
+        and (row["backbone"], row["seed"], row["probe"]) == one
+    ]
+    words = name_of(one, material).removeprefix(f"{one[0]}, ")
+    return {**found, "words": f"{words}, ECE {errors[0]:.3f}"}

@@ -1,0 +1,133 @@
+"""What the page says about the features themselves: their measures beside the scores, and how alike they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.tables import read_table
+
+from ..figures.measures import draw_measures
+from ..figures.similarity import draw_similarity
+from ..material import Drawn, Material, save
+from ..measured import (
+    LABELLED,
+    brief,
+    is_flagged,
+    measured_lines,
+    measured_names,
+    remarks,
+    sample_words,
+    words_of,
+)
+from ..rows import finite, interval_words, metric_name
+
+
+def measures_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
+    """The values that the template asks for, None where nothing was measured, and the figures."""
+    lines = measured_lines(material.rows)
+    pairs = _pairs(material)
+    if not lines and not pairs:
+        return None, []
+    values: dict = {"columns": [], "lines": [], "remarks": [], "words": "", "pairs": []}
+    figures = []
+    if lines:
+        names = measured_names(row for line in lines for row in line["measures"].values())
+        values |= _table(lines, names)
+        figures.append(_figure(material, lines, names, folder))
+    if pairs:
+        values["pairs"] = [_pair(row) for row in sorted(pairs, key=_most_alike_first)]
+        figures.append(_matrix(material, pairs, [line["backbone"] for line in lines], folder))
+    return values, figures
+
+
+def _table(lines: list[dict], names: list[str]) -> dict:
+    first = next(iter(lines[0]["measures"].values()))
+    return {
+        "columns": [
+            {"name": words_of(name)[0], "words": words_of(name)[1], "labelled": name in LABELLED}
+            for name in names
+        ],
+        "lines": [
+            {
+                "backbone": line["backbone"],
+                "best": _best(line["best"]),
+                "cells": [_cell(line["measures"].get(name)) for name in names],
+            }
+            for line in lines
+        ],
+        "remarks": remarks(lines),
+        "words": f"Measured on {sample_words(lines)} ({interval_words(first)}).",
+    }
+
+
+def _best(score: dict | None) -> dict | None:
+    if score is None:
+        return None
+    return {"value": score["value"], "text": f"{score['value']:.3f}", "interval": _interval(score, "{:.3f}"),
+            "words": f"{metric_name(score['metric'])}, {score['probe']}"}  # fmt: skip
+
+
+def _cell(row: dict | None) -> dict:
+    if row is None:
+        return {"value": None, "text": "–", "interval": "", "flagged": False}
+    return {"value": row["value"] if finite(row["value"]) else None, "text": brief(row["value"]),
+            "interval": _interval(row), "flagged": is_flagged(row)}  # fmt: skip
+
+
+def _interval(row: dict, form: str = "") -> str:
+    if not (finite(row["lower"]) and finite(row["upper"])):
+        return ""
+    ends = [form.format(row[k]) if form else brief(row[k]) for k in ("lower", "upper")]
+    return " … ".join(ends)
+
+
+def _figure(material: Material, lines: list[dict], names: list[str], folder: Path) -> Drawn:
+    figure = draw_measures(lines, names, title=f"{material.name}: measures of the features")
+    return save(figure, folder, "measures", material.name, wide=True,
+                alt=f"Measures of the features of every backbone on {material.name}, beside its best score",
+                caption="Measures of the features beside the best score of each backbone, which orders them. "
+                "A measure says how features are spread, not how good they are, and ranks nothing.")  # fmt: skip
+
+
+def _pairs(material: Material) -> list[dict]:
+    path = material.similarity
+    if path is None:
+        return []
+    return read_table(path, expect=material.expected(path))[0].to_pylist()
+
+
+def _most_alike_first(row: dict) -> tuple:
+    value = row["value"] if finite(row["value"]) else -np.inf
+    return (-value, row["backbone_a"], row["backbone_b"])
+
+
+def _pair(row: dict) -> dict:
+    notes = json.loads(row["notes"])
+    said = [f"undefined, {notes['undefined']}"] if "undefined" in notes else []
+    said += [notes[name] for name in ("flag", "interval") if name in notes]
+    return {**row, "interval": _interval(row, "{:.3f}"), "remark": "; ".join(said)}
+
+
+def _matrix(material: Material, pairs: list[dict], order: list[str], folder: Path) -> Drawn:
+    """The matrix of all pairs; backbones in the given order, which may be empty."""
+    found = {row[side] for row in pairs for side in ("backbone_a", "backbone_b")}
+    names = [name for name in order if name in found] + sorted(found - set(order))
+    values = np.full((len(names), len(names)), np.nan)
+    np.fill_diagonal(values, 1.0)
+    for row in pairs:
+        a, b = names.index(row["backbone_a"]), names.index(row["backbone_b"])
+        values[a, b] = values[b, a] = row["value"] if finite(row["value"]) else np.nan
+    if len(names) > 2:
+        # a backbone without a single defined pair does not vary, so it is not like itself either
+        alone = np.flatnonzero(np.isnan(values).sum(axis=1) == len(names) - 1)
+        values[alone, alone] = np.nan
+    undefined = "; grey: undefined" if np.isnan(values).any() else ""
+    figure = draw_similarity(values, names, title=f"{material.name}: how alike the features of backbones are",
+                             note=f"{pairs[0]['n_rows']} samples of {pairs[0]['split']}{undefined}")  # fmt: skip
+    return save(figure, folder, "similarity", material.name,
+                alt=f"Debiased linear CKA of every pair of backbones on {material.name}",
+                caption="How alike two backbones see the images: debiased linear CKA of their features. 1: equal up "
+                "to rotation and scale; about 0, also slightly below: unrelated. The diagonal is 1 by definition.")  # fmt: skip

@@ -1,0 +1,24 @@
+"""``permafrost measure``: one feature store in, measures of the features themselves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .arguments import add_job, limit_threads, read_job
+
+
+def add_arguments(parser) -> None:
+    add_job(parser)
+    parser.add_argument("--features", type=Path, required=True, help="feature store to measure")
+    parser.add_argument("--output", type=Path, required=True, help="table of measures to write")
+    parser.add_argument("--threads", type=int, default=1)
+
+
+def run(arguments) -> None:
+    limit_threads(arguments.threads)
+    from permafrost.statistics.feature_measures import measure_features
+
+    spec, fingerprint = read_job(arguments)
+    print(
+        measure_features(arguments.features, arguments.output, spec=spec, fingerprint=fingerprint)
+    )

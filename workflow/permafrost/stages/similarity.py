@@ -1,0 +1,29 @@
+"""``permafrost similarity``: feature stores of all backbones of a dataset in, how alike they are out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .arguments import add_job, limit_threads, read_job
+
+
+def add_arguments(parser) -> None:
+    add_job(parser)
+    parser.add_argument("--results", type=Path, required=True, help="folder that holds features/")
+    parser.add_argument("--output", type=Path, required=True, help="table of pairs to write")
+    parser.add_argument("--threads", type=int, default=1)
+
+
+def run(arguments) -> None:
+    limit_threads(arguments.threads)
+    from permafrost.statistics.similarities import compare_features
+
+    spec, fingerprint = read_job(arguments)
+    print(
+        compare_features(
+            arguments.results / "features",
+            arguments.output,
+            spec=spec,
+            fingerprint=fingerprint,
+        )
+    )

@@ -1,0 +1,103 @@
+"""Predictions of one number per sample, and their metrics on many resamples at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.metrics.regression.evaluate import evaluate, from_sums, sums_of
+
+from .columns import array_of, groups_of, need_columns, sorted_rows
+from .resamples import Resamples
+
+# resamples whose counts are turned into floats at a time
+_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class PredictedNumbers:
+    """Predictions of the task ``regression``; see `Predictions`.
+
+    Attributes
+    ----------
+    target, prediction : (N,) float64.
+    """
+
+    sample_ids: np.ndarray
+    groups: np.ndarray | None
+    target: np.ndarray
+    prediction: np.ndarray
+
+    task = "regression"
+    dead_classes = ()
+    rules = ()
+    boundary = False
+
+    def __len__(self) -> int:
+        return len(self.sample_ids)
+
+    @property
+    def classes(self) -> list[str]:
+        return []
+
+    @property
+    def truth(self) -> np.ndarray:
+        return self.target
+
+    @property
+    def truth_keys(self) -> np.ndarray:
+        return self.target
+
+    @property
+    def answers(self) -> np.ndarray:
+        return self.prediction
+
+    @classmethod
+    def from_arrays(cls, sample_ids, target, prediction, *, groups=None) -> PredictedNumbers:
+        """From rows in any order."""
+        order, ids, groups = sorted_rows(sample_ids, groups)
+        rows = [np.asarray(array, np.float64)[order] for array in (target, prediction)]
+        return cls(ids, groups, *rows)
+
+    @classmethod
+    def from_table(cls, table, metadata: dict) -> PredictedNumbers:
+        """From a prediction table; see `predictions_from_table`."""
+        names = ("target", "prediction")
+        need_columns(table, ("sample_id", *names))
+        return cls.from_arrays(
+            table.column("sample_id").to_pylist(),
+            *(array_of(table, name) for name in names),
+            groups=groups_of(table),
+        )
+
+    def evaluate(self) -> dict:
+        """Every metric on the whole test set."""
+        return evaluate(self.target, self.prediction)
+
+    def family(self, units: np.ndarray) -> NumberErrors:
+        """Every metric on resamples of the units."""
+        return NumberErrors(self.target, self.prediction, units)
+
+
+class NumberErrors:
+    """Metrics of numbers from five sums per unit: nothing is evaluated anew for a resample.
+
+    Parameters
+    ----------
+    target, prediction : (N,) finite.
+    units : (N,) unit of each sample.
+    """
+
+    def __init__(self, target: np.ndarray, prediction: np.ndarray, units: np.ndarray) -> None:
+        samples = sums_of(target - target.mean(), prediction - target)
+        self._sums = np.stack([np.bincount(units, weights=column) for column in samples.T])
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,) on each resample; NaN if undefined."""
+        parts = [
+            self._sums @ resamples.counts[:, start : start + _TOGETHER].astype(np.float64)
+            for start in range(0, len(resamples), _TOGETHER)
+        ]
+        values = from_sums(np.concatenate(parts, axis=1))
+        return {name: values[name] for name in values if metrics is None or name in metrics}

@@ -1,0 +1,37 @@
+# The features themselves, without a probe: one table per backbone, and one of all pairs of backbones.
+
+
+rule measure:
+    input:
+        f"{RESULTS}/features/{{dataset}}/{{backbone}}/{MEASURED_SPLIT}.zarr",
+    output:
+        f"{RESULTS}/measures/{{dataset}}/{{backbone}}.parquet",
+    log:
+        f"{RESULTS}/logs/measure/{{dataset}}/{{backbone}}.log",
+    resources:
+        mem_mb=memory_mb(2000),
+        runtime=minutes(30),
+    params:
+        spec=spec("measure", "dataset", "backbone"),
+        code=PLAN.code("measure"),
+    shell:
+        "permafrost measure --spec {params.spec:q} --code {params.code} "
+        "--features {input:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"
+
+
+rule similarity:
+    input:
+        features_paired,
+    output:
+        f"{RESULTS}/similarity/{{dataset}}.parquet",
+    log:
+        f"{RESULTS}/logs/similarity/{{dataset}}.log",
+    resources:
+        mem_mb=memory_mb(4000),
+        runtime=minutes(240),
+    params:
+        spec=spec("similarity", "dataset"),
+        code=PLAN.code("similarity"),
+    shell:
+        "permafrost similarity --spec {params.spec:q} --code {params.code} "
+        "--results {RESULTS:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"

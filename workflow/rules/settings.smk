@@ -1,0 +1,65 @@
+# Probes that score several settings in one job (a table of predictions with an answer for each of them), and
+# retrieval, which has a table of queries.
+
+
+rule knn_sweep:
+    input:
+        **stores("features/{dataset}/{backbone}"),
+    output:
+        f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+    wildcard_constraints:
+        probe=probes_of_kind("knn_sweep"),
+    resources:
+        mem_mb=memory_mb(3000),
+        runtime=minutes(30),
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("knn_sweep"),
+    shell:
+        "permafrost knn_sweep --spec {params.spec:q} --code {params.code} "
+        "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+
+
+rule few_shot:
+    input:
+        **stores("features/{dataset}/{backbone}"),
+    output:
+        f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+    wildcard_constraints:
+        probe=probes_of_kind("few_shot"),
+    resources:
+        mem_mb=memory_mb(3000),
+        runtime=minutes(120),
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("few_shot"),
+    shell:
+        "permafrost few_shot --spec {params.spec:q} --code {params.code} "
+        "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+
+
+rule retrieval:
+    input:
+        **stores("features/{dataset}/{backbone}"),
+    output:
+        f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+    wildcard_constraints:
+        probe=probes_of_kind("retrieval"),
+    resources:
+        mem_mb=memory_mb(3000),
+        runtime=minutes(60),
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("retrieval"),
+    shell:
+        "permafrost retrieval --spec {params.spec:q} --code {params.code} "
+        "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
+        "--threads {threads} 2>&1 | tee {log:q}"
