@@ -280,8 +280,8 @@ def test_tokens_of_an_entry_point_lie_on_the_grid_that_it_declares(dataset, tmp_
     np.testing.assert_allclose(store.read("map0"), expected, rtol=1e-3)
 
 
-def test_images_without_masks_have_no_maps(tmp_path):
-    with pytest.raises(PermafrostError, match="have no masks"):
+def test_images_without_masks_or_objects_have_no_maps(tmp_path):
+    with pytest.raises(PermafrostError, match="neither masks nor objects"):
         Dataset(tmp_path).extract(MODEL, extraction={"maps": True})
 
 
