@@ -319,3 +319,27 @@ def test_the_command_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_robustness_against_a_baseline(files, tmp_path, capsys):
+    ids = sorted(image["id"] for image in json.loads(files[0].read_text())["images"])
+    manifest = tmp_path / "m.csv"
+    lines = [f"{i},{('clear', 'fog', 'rain')[n % 3]},{'ab'[n % 2]}" for n, i in enumerate(ids)]
+    manifest.write_text("\n".join(["image_id,sky,site", *lines]))
+    out = tmp_path / "s.json"
+    options = ("--slices", manifest, "--baseline", "clear", "--output", out)
+    command(*given(files), *options)
+    printed = capsys.readouterr().out
+    assert re.search(r"mPC of AP +sky, 2 slices against clear +0\.\d+ +\[", printed)
+    assert re.search(r"rPC of AP50 +sky, 2 slices against clear +\d\.\d+ +\[", printed)
+    content = json.loads(out.read_text())
+    ap = {row["label"]: row["value"] for row in content["slices"] if row["metric"] == "AP"}
+    mpc, rpc = content["robustness"][:2]
+    assert mpc["value"] == (ap["fog"] + ap["rain"]) / 2
+    assert rpc["value"] == mpc["value"] / ap["clear"]
+    assert {row["axis"] for row in content["robustness"]} == {"sky"}
+    assert content["options"]["baseline"] == "clear"
+    with pytest.raises(PermafrostError, match="no slice is labelled 'dry'"):
+        command(*given(files), "--slices", manifest, "--baseline", "dry")
+    with pytest.raises(PermafrostError, match="--slices, which is missing"):
+        command(*given(files), "--baseline", "clear")

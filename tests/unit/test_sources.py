@@ -46,10 +46,15 @@ COMMANDS = (
     "evaluate_detections",
     "evaluate_boxes",
     "evaluate_raster",
+    "evaluate_panoptic",
     "cli",
 )
 # for those who import the library: no command of its own
-OFFERED = {"permafrost.metrics.raster.modules"}
+OFFERED = {
+    "permafrost.metrics.detection.prepared",
+    "permafrost.metrics.detection.streaming",
+    "permafrost.metrics.raster.modules",
+}
 SLOW = ("permafrost.backbones.timm", "permafrost.backbones.torchgeo")
 HEAVY = {"torch", "torchvision", "timm", "torchgeo", "torchmetrics", "sklearn", "pandas"}
 

@@ -84,6 +84,42 @@ def print_slices(rows: list[dict], names) -> None:
     )
 
 
+def print_robustness(rows: list[dict], names) -> None:
+    """mPC and rPC of the headline figures `names`."""
+    print(
+        "\nRobustness: mPC, the mean over the slices beside the baseline, and rPC, mPC / baseline:"
+    )
+    shown = [
+        {
+            **row,
+            "metric": f"{row['measure']} of {row['metric']}",
+            "class": f"{row['axis']}, {row['slices']} slices against {row['baseline']}",
+        }
+        for row in rows
+        if row["metric"] in names
+    ]
+    print_rows(shown, digits=_DIGITS)
+
+
+def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
+    """What a reader of the `names` among these figures should know."""
+    said = []
+    for row in rows:
+        if row["metric"] not in names or row["measure"] != "mPC":
+            continue
+        place = f"Note: mPC of {row['metric']} by {row['axis']}"
+        if row["undefined"]:
+            said.append(
+                f"{place} leaves out slices with nothing to find: {', '.join(row['undefined'])}."
+            )
+        if row["n_undefined"] and row["value"] is not None:
+            said.append(
+                f"{place}: of {arguments.resamples} resamples, {row['n_undefined']} have a slice with"
+                " nothing to find and are left out."
+            )
+    return said
+
+
 def print_differences(rows: list[dict], against) -> None:
     """Differences with intervals and p-values; of the categories only if they are few."""
     few = len({row["class"] for row in rows}) <= SHOWN

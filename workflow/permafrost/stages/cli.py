@@ -34,6 +34,7 @@ COMMANDS = {
     "evaluate-detections": "score detections, masks or keypoints by the rules of COCO or LVIS",
     "evaluate-boxes": "score predicted crowns, boxes, polygons or points against a table of truth",
     "evaluate-raster": "score a classified raster, or logits, against a reference raster",
+    "evaluate-panoptic": "score panoptic label maps: panoptic quality, of masks or of boundaries",
     "run": "run the pipeline on this machine, then print the leaderboard",
     "show": "print the leaderboard",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError
 
 from . import standalone
 
@@ -40,15 +40,15 @@ def add_arguments(parser) -> None:
 
 
 def _add_images(parser) -> None:
-    parser.add_argument(
-        "--groups", type=Path, help="table with image_id and a group: images resampled together"
-    )
-    parser.add_argument("--group-column", default="group", help="its name in --groups (group)")
+    standalone.add_groups(parser)
     parser.add_argument(
         "--slices", type=Path, help="manifest (CSV or JSON): image_id and columns to score apart by"
     )
     parser.add_argument(
         "--cross-slices", action="store_true", help="also by all combinations of these columns"
+    )
+    parser.add_argument(
+        "--baseline", help="label of --slices: how much is left on the others (mPC, rPC)"
     )
     parser.add_argument("--images", type=Path, help="evaluate these images only: an id per line")
     parser.add_argument("--partial", type=Path, help="file to write for --merge")
@@ -116,14 +116,14 @@ def _write(arguments, evaluation) -> None:
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
     drawn["method"] = arguments.interval
     notes = [f"Note: {text}." for text in evaluation.warnings]
-    groups = _groups(arguments, evaluation, notes)
+    groups = standalone.groups_of(arguments, evaluation.truths.images.ids, notes)
     units = image_units(evaluation, groups)
     scores = DetectionScores(evaluation)
     rows = detection_rows(scores, units, **drawn)
     detection_text.print_heading(evaluation, units, arguments)
     detection_text.print_summary(evaluation, rows)
     notes += detection_text.remarks(rows, arguments)
-    more = {"slices": _slices(arguments, evaluation, groups, drawn, notes)}
+    more = _slices(arguments, evaluation, groups, units, drawn, notes)
     more["comparison"] = _comparison(arguments, scores, units, drawn)
     tables, missing = _tables(arguments, evaluation)
     for note in [*notes, *missing]:
@@ -145,29 +145,13 @@ def _write(arguments, evaluation) -> None:
         score_files.write_tables(arguments.tables, tables, options)
 
 
-def _groups(arguments, evaluation, notes: list[str]) -> list | None:
-    if arguments.groups is None:
-        return None
-    from permafrost.metrics.detection.slices import UNASSIGNED, read_manifest
-
-    manifest = read_manifest(arguments.groups, evaluation.truths.images.ids)
-    column = arguments.group_column
-    if column not in manifest.labels:
-        raise PermafrostError(
-            f"there is no column {column!r}",
-            where=arguments.groups,
-            remedy=near_names(column, manifest.labels),
-        )
-    notes += [f"Note: {text}." for text in manifest.warnings]
-    labels = manifest.labels[column].tolist()
-    if alone := labels.count(UNASSIGNED):
-        notes.append(f"Note: {alone} images have no group; each is a group of its own.")
-    return [None if label == UNASSIGNED else label for label in labels]
-
-
-def _slices(arguments, evaluation, groups, drawn: dict, notes: list[str]) -> list[dict] | None:
+def _slices(arguments, evaluation, groups, units, drawn: dict, notes: list[str]) -> dict:
     if arguments.slices is None:
-        return None
+        if arguments.baseline is not None:
+            raise PermafrostError(
+                "--baseline is a label of --slices, which is missing", remedy="give it"
+            )
+        return {}
     from permafrost.metrics.detection.slices import crossed, read_manifest, slices
     from permafrost.report.detection_text import print_slices
     from permafrost.statistics.detection import slice_rows
@@ -178,7 +162,21 @@ def _slices(arguments, evaluation, groups, drawn: dict, notes: list[str]) -> lis
     if arguments.cross_slices and len(manifest.labels) > 1:
         parts += slices(evaluation, crossed(manifest))
     rows = slice_rows(parts, groups, **drawn)
-    print_slices(rows, evaluation.names[:3])
+    names = evaluation.names[:3]
+    print_slices(rows, names)
+    if arguments.baseline is None:
+        return {"slices": rows}
+    return {"slices": rows, "robustness": _robustness(arguments, parts, units, drawn, notes)}
+
+
+def _robustness(arguments, parts, units, drawn: dict, notes: list[str]) -> list[dict]:
+    from permafrost.report.detection_text import print_robustness, robustness_remarks
+    from permafrost.statistics.robustness import robustness_rows
+
+    rows = robustness_rows(parts, arguments.baseline, units, **drawn)
+    names = parts[0].evaluation.names[:3]
+    print_robustness(rows, names)
+    notes += robustness_remarks(rows, names, arguments)
     return rows
 
 

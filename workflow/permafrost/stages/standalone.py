@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.errors import PermafrostError, near_names
+
 
 def add_arguments(parser) -> None:
     """``--resamples``, ``--confidence``, ``--seed``, ``--output``, ``--tables``."""
@@ -12,6 +14,35 @@ def add_arguments(parser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (0)")
     parser.add_argument("--output", type=Path, help="JSON file to write: every figure in full")
     parser.add_argument("--tables", type=Path, help="folder for tables to write (parquet)")
+
+
+def add_groups(parser) -> None:
+    """``--groups``, ``--group-column``."""
+    parser.add_argument(
+        "--groups", type=Path, help="table with image_id and a group: images resampled together"
+    )
+    parser.add_argument("--group-column", default="group", help="its name in --groups (group)")
+
+
+def groups_of(arguments, images, notes: list[str]) -> list | None:
+    """The group of each of `images` (ids), None where it has none; remarks are added to `notes`."""
+    if arguments.groups is None:
+        return None
+    from permafrost.metrics.detection.slices import UNASSIGNED, read_manifest
+
+    manifest = read_manifest(arguments.groups, images)
+    column = arguments.group_column
+    if column not in manifest.labels:
+        raise PermafrostError(
+            f"there is no column {column!r}",
+            where=arguments.groups,
+            remedy=near_names(column, manifest.labels),
+        )
+    notes += [f"Note: {text}." for text in manifest.warnings]
+    labels = manifest.labels[column].tolist()
+    if alone := labels.count(UNASSIGNED):
+        notes.append(f"Note: {alone} images have no group; each is a group of its own.")
+    return [None if label == UNASSIGNED else label for label in labels]
 
 
 def options_of(arguments, *inputs: str) -> dict:

@@ -1,5 +1,6 @@
 """Evaluation of detections, instances and keypoints by COCO's and LVIS's rules; numpy only."""
 
+from importlib import import_module
 from pathlib import Path
 
 from .evaluate import evaluate
@@ -7,5 +8,26 @@ from .evaluation import Evaluation
 
 # what each mode does where the peers are odd
 QUIRKS = Path(__file__).with_name("QUIRKS.md")
+# imported when asked for; bare names of modules, as no stage of a plan is to depend on them by this
+_LATER = {
+    "DetectionStream": "streaming",
+    "PreparedTruth": "prepared",
+    "prepare": "prepared",
+    "robustness": "slices",
+}
 
-__all__ = ["QUIRKS", "Evaluation", "evaluate"]
+__all__ = [
+    "QUIRKS",
+    "DetectionStream",
+    "Evaluation",
+    "PreparedTruth",
+    "evaluate",
+    "prepare",
+    "robustness",
+]
+
+
+def __getattr__(name: str):
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -35,6 +35,10 @@ class Curves:
     scores: np.ndarray
 
 
+# of an evaluation that was matched, but not counted
+NO_CURVES = Curves(np.empty((0,) * 5), np.empty((0,) * 4), np.empty((0,) * 5))
+
+
 def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes) -> Curves:
     """Precision-recall curves of a matching.
 

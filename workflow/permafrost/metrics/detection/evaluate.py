@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from . import federated
-from .accumulate import accumulate
+from .accumulate import NO_CURVES, accumulate
 from .axes import Axes, make_axes
 from .cells import make_cells
 from .evaluation import Evaluation, Settings
@@ -64,7 +64,7 @@ def evaluate(
     ------
     PermafrostError : a wrong entry, by name, or a wrong option.
     """
-    settings = _settings(
+    settings = check_settings(
         iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
     )
     axes = make_axes(
@@ -81,7 +81,8 @@ def evaluate(
         return solve(problem, settings, axes, wanted)
 
 
-def _settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid):
+def check_settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid):
+    """The options as `Settings`; a wrong one is refused by name."""
     check_choice(iou_type, KERNELS, "iou_type")
     check_choice(mode, MODES, "mode")
     check_choice(detection_area, DETECTION_AREAS, "detection_area")
@@ -97,8 +98,14 @@ def _settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_ar
     return Settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area)
 
 
-def solve(problem: Problem, settings: Settings, axes: Axes, wanted) -> Evaluation:
-    """Match and count; `wanted` are the statistics of the summary."""
+def solve(
+    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True
+) -> Evaluation:
+    """Match and count; `wanted` are the statistics of the summary.
+
+    Where not `counted`, the curves stay empty: for a part that `joining.join` puts together with
+    others, which counts anew.
+    """
     problem, partial = _federated(problem, settings, axes)
     truths, detections = problem.truths, problem.detections
     cells = make_cells(
@@ -129,7 +136,9 @@ def solve(problem: Problem, settings: Settings, axes: Axes, wanted) -> Evaluatio
         outside=outside,
         unseen=unseen,
     )
-    curves = accumulate(cells, matching, detections.scores[cells.detections], axes)
+    curves = NO_CURVES
+    if counted:
+        curves = accumulate(cells, matching, detections.scores[cells.detections], axes)
     return Evaluation(
         settings, axes, curves, wanted, truths, detections, cells, pairs, matching, problem
     )

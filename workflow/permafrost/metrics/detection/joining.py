@@ -9,6 +9,7 @@ import numpy as np
 from .accumulate import accumulate
 from .cells import Cells
 from .evaluation import Evaluation
+from .inputs.compressed import compacted
 from .inputs.tables import Detections, Images, Notes, Truths, rows_of
 from .masks.runs import Masks
 from .matching import Matching
@@ -96,7 +97,7 @@ def _rows(tables: list[Truths] | list[Detections], numbers: list[np.ndarray]):
     arrays["image"] = np.concatenate([number[table.image] for table, number in pairs])
     segmentations = None
     if first.segmentations is not None:
-        segmentations = [value for table in tables for value in table.segmentations]
+        segmentations = compacted([value for table in tables for value in table.segmentations])
     joined = replace(first, **arrays, segmentations=segmentations, notes=_notes(tables))
     entries = joined.entries
     # entries of one file go back to its order; those of several files stay part by part

@@ -25,13 +25,7 @@ def read_problem(
     truth, predictions, settings: Settings, sigmas, drop: bool, images=None
 ) -> Problem:
     """Read and check truth and predictions, masks included; `images` are the ids of those wanted."""
-    common = {
-        "iou_type": settings.iou_type,
-        "strict": settings.strict,
-        "use_categories": settings.use_categories,
-        "joints": _joints(sigmas),
-        "drop": drop,
-    }
+    common = reading(settings, sigmas, drop)
     truths = read_truth(truth, lvis=settings.lvis, **common)
     detections = read_predictions(
         predictions, truths, detection_area=settings.detection_area, **common
@@ -39,26 +33,47 @@ def read_problem(
     whole = None
     if images is not None:
         truths, detections, whole = _only(truths, detections, images)
-    if not settings.strict:
-        _check_categories(truths, settings)
-    if settings.lvis and not settings.strict:
-        federated.check_lists(truths)
-    truth_masks = None
-    if settings.iou_type in MASK_KERNELS:
-        truths, truth_masks = _truth_masks(truths, settings, drop)
-    detections, detection_masks = _detection_masks(truths, detections, settings, drop)
-    _warn(truths, detections, settings)
+    truths, truth_masks = checked_truth(truths, settings, drop)
+    detections, detection_masks = checked_detections(truths, detections, settings, drop)
+    warn(truths, detections, settings)
     return Problem(
         truths=truths,
         detections=detections,
         truth_masks=truth_masks,
         detection_masks=detection_masks,
         boundary_ratio=settings.boundary_ratio,
-        sigmas=sigmas_per_category(sigmas, truths.categories)
-        if settings.iou_type == "keypoints"
-        else None,
+        sigmas=falloffs(truths, settings, sigmas),
         whole=whole,
     )
+
+
+def reading(settings: Settings, sigmas, drop: bool) -> dict:
+    """What the readers of truth and predictions are both told."""
+    return {
+        "iou_type": settings.iou_type,
+        "strict": settings.strict,
+        "use_categories": settings.use_categories,
+        "joints": _joints(sigmas),
+        "drop": drop,
+    }
+
+
+def checked_truth(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks | None]:
+    """Truths that are good as a whole, and their masks where a kernel needs them."""
+    if not settings.strict:
+        _check_categories(truths, settings)
+    if settings.lvis and not settings.strict:
+        federated.check_lists(truths)
+    if settings.iou_type not in MASK_KERNELS:
+        return truths, None
+    return _truth_masks(truths, settings, drop)
+
+
+def falloffs(truths: Truths, settings: Settings, sigmas) -> np.ndarray | None:
+    """(K, J) sigmas of the keypoints, for that kernel."""
+    if settings.iou_type != "keypoints":
+        return None
+    return sigmas_per_category(sigmas, truths.categories)
 
 
 def _only(truths: Truths, detections: Detections, images) -> tuple[Truths, Detections, Whole]:
@@ -109,7 +124,7 @@ def _truth_masks(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths
     return truths, masks
 
 
-def _detection_masks(truths: Truths, detections: Detections, settings: Settings, drop: bool):
+def checked_detections(truths: Truths, detections: Detections, settings: Settings, drop: bool):
     """Detections with boxes and areas complete, and their masks where a kernel needs them."""
     if detections.segmentations is None:
         return detections, None
@@ -172,7 +187,8 @@ def _note(table: Truths | Detections, read: ReadMasks) -> None:
     table.notes.dropped.update({f"{section}: {what}": n for what, n in read.dropped.items()})
 
 
-def _warn(truths: Truths, detections: Detections, settings: Settings) -> None:
+def warn(truths: Truths, detections: Detections, settings: Settings) -> None:
+    """Note, with the truths, what was left out of either and what a reader should know."""
     notes: Notes = truths.notes
     for dropped in (truths.notes.dropped, detections.notes.dropped):
         notes.warnings.extend(f"left out {count}: {what}" for what, count in dropped.items())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,6 +47,33 @@ class Slice:
     label: str
     chosen: np.ndarray
     evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """What is left of a figure outside the conditions of the baseline, along one axis.
+
+    Attributes
+    ----------
+    axis, baseline, metric : whose it is; the baseline is a label of the axis.
+    baseline_value : the figure of the baseline slice.
+    mpc : mean over the other slices ("mean performance under corruption"): every slice counts alike,
+        however many images it has.
+    rpc : mpc / baseline_value ("relative"); NaN where the baseline is 0.
+    slices, undefined : how many slices mpc is the mean of, and labels of those left out because the
+        figure is undefined there (nothing to find).
+
+    Source: Michaelis et al., Benchmarking Robustness in Object Detection (2019), equations 1 and 2.
+    """
+
+    axis: str
+    baseline: str
+    metric: str
+    baseline_value: float
+    mpc: float
+    rpc: float
+    slices: int
+    undefined: tuple[str, ...] = ()
 
 
 def read_manifest(source, images: np.ndarray) -> Manifest:
@@ -112,6 +140,57 @@ def slices(evaluation: Evaluation, manifest: Manifest) -> list[Slice]:
         for label in sorted(set(labels.tolist()), key=lambda text: (text == UNASSIGNED, text)):
             chosen = labels == label
             found.append(Slice(axis, label, chosen, subset(evaluation, chosen)))
+    return found
+
+
+def robustness(parts: list[Slice], baseline: str) -> list[Robustness]:
+    """mPC and rPC of every figure of the summary, along every axis that has the label `baseline`.
+
+    Images without a label are of no known condition and left out.
+
+    Parameters
+    ----------
+    parts : of `slices`.
+
+    Raises
+    ------
+    PermafrostError : no axis with this label, or nothing beside the baseline to compare with it.
+    """
+    found = []
+    for axis, (base, *others) in against_baseline(parts, baseline).items():
+        values = [
+            [math.nan if value == -1 else float(value) for value in part.evaluation.stats]
+            for part in (base, *others)
+        ]
+        for metric, own, *rest in zip(base.evaluation.names, *values, strict=True):
+            defined = [value for value in rest if not math.isnan(value)]
+            pairs = zip(others, rest, strict=True)
+            undefined = tuple(part.label for part, value in pairs if math.isnan(value))
+            mpc = sum(defined) / len(defined) if defined else math.nan
+            rpc = mpc / own if own else math.nan
+            found.append(Robustness(axis, baseline, metric, own, mpc, rpc, len(defined), undefined))
+    return found
+
+
+def against_baseline(parts: list[Slice], baseline: str) -> dict[str, list[Slice]]:
+    """Per axis that has the label `baseline`: that slice, then the other labelled ones."""
+    labels = {part.label for part in parts} - {UNASSIGNED}
+    if baseline not in labels:
+        raise PermafrostError(
+            f"no slice is labelled {baseline!r}",
+            where="baseline",
+            remedy=near_names(baseline, labels),
+        )
+    found = {}
+    for axis in dict.fromkeys(part.axis for part in parts if part.label == baseline):
+        own = [part for part in parts if part.axis == axis and part.label != UNASSIGNED]
+        if len(own) < 2:
+            raise PermafrostError(
+                f"the axis {axis} has no slice beside the baseline {baseline!r}",
+                where="baseline",
+                remedy="label images of other conditions too",
+            )
+        found[axis] = sorted(own, key=lambda part: part.label != baseline)
     return found
 
 

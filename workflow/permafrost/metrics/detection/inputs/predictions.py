@@ -113,7 +113,7 @@ def _ids(columns: Columns, strict: bool) -> np.ndarray:
 def _geometry(
     columns: Columns, iou_type: str, strict: bool, detection_area: str, joints: int
 ) -> dict:
-    branch = _branch(columns) if strict else None
+    branch = branch_of(columns) if strict else None
     masks = iou_type in ("segm", "boundary")
     boxes, has_box = columns.vectors("bbox", 4, required=branch == "bbox")
     columns.refuse(
@@ -147,7 +147,7 @@ def _geometry(
     return {"boxes": boxes, "areas": areas, **out}
 
 
-def _branch(columns: Columns) -> str:
+def branch_of(columns: Columns) -> str:
     """What the first entry says that the file holds; the order is pycocotools'."""
     first = columns.first() if len(columns) else {"bbox": [0]}
     if first.get("bbox"):

@@ -1,0 +1,163 @@
+"""A ground truth that is read once and evaluated many times, as between the epochs of a training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .axes import Axes, make_axes
+from .evaluate import check_settings, solve
+from .evaluation import Evaluation, Settings
+from .inputs.columns import Columns
+from .inputs.digest import digest
+from .inputs.looks import corners_warning
+from .inputs.parsing import load, pause_collector
+from .inputs.predictions import branch_of, read_predictions
+from .inputs.tables import Detections, Notes, Truths, Whole, restrict
+from .inputs.truth import read_truth
+from .kernels import MASK_KERNELS, Problem
+from .masks.runs import Masks
+from .problem import checked_detections, checked_truth, falloffs, reading, warn
+from .summarise import Statistic, statistics
+
+
+@dataclass(frozen=True)
+class PreparedTruth:
+    """All that predictions are compared with; made by `prepare`.
+
+    Attributes
+    ----------
+    truths, masks : the annotations, and their masks for the kernels that compare masks.
+    settings, axes, statistics : what was asked for.
+    sigmas : (K, J) of the keypoints, for that kernel.
+    told : what the reader of the predictions is told.
+    whole : digest and number of images.
+    """
+
+    truths: Truths
+    masks: Masks | None
+    settings: Settings
+    axes: Axes
+    statistics: tuple[Statistic, ...]
+    sigmas: np.ndarray | None
+    told: dict
+    whole: Whole
+
+    def evaluate(self, predictions) -> Evaluation:
+        """What `evaluate` gives for this truth; predictions as there."""
+        with pause_collector():
+            everywhere = np.ones(len(self.truths.images), bool)
+            return self.finished(self.matched(predictions, everywhere, counted=True))
+
+    def matched(
+        self, predictions, chosen: np.ndarray, *, before: int = 0, counted: bool = False
+    ) -> Evaluation:
+        """The evaluation of some images.
+
+        Parameters
+        ----------
+        predictions : as of `evaluate`, on the chosen images only.
+        chosen : (I,) bool.
+        before : number of detections of other parts that come before these in a common numbering.
+        counted : False leaves the curves to `joining.join`.
+
+        Raises
+        ------
+        PermafrostError : a wrong entry, by name; a detection on an image that is not chosen.
+        """
+        detections = read_predictions(
+            predictions,
+            self.truths,
+            detection_area=self.settings.detection_area,
+            **self.told,
+        )
+        foreign = np.flatnonzero(~chosen[detections.image])
+        if len(foreign):
+            image = self.truths.images.ids[detections.image[foreign[0]]]
+            raise PermafrostError(
+                f"the detection lies on the image {image}, which is not among those given with it",
+                where=detections.where(foreign[0]),
+                remedy="name every image that the detections lie on",
+            )
+        truths, detections = restrict(self.truths, detections, chosen)
+        detections, masks = checked_detections(truths, detections, self.settings, self.told["drop"])
+        if self.settings.iou_type not in MASK_KERNELS:
+            # they have given their areas; parts must agree on what they hold
+            detections = replace(detections, segmentations=None)
+        rows = np.flatnonzero(chosen[self.truths.image])
+        problem = Problem(
+            truths=truths,
+            detections=_numbered(detections, before),
+            truth_masks=None if self.masks is None else self.masks.take(rows),
+            detection_masks=masks,
+            boundary_ratio=self.settings.boundary_ratio,
+            sigmas=self.sigmas,
+            whole=self.whole,
+        )
+        return solve(problem, self.settings, self.axes, self.statistics, counted=counted)
+
+    def finished(self, joined: Evaluation) -> Evaluation:
+        """An evaluation of `matched`, or several joined, with all that is to be said of inputs."""
+        notes = self.truths.notes
+        truths = replace(joined.truths, notes=Notes([*notes.warnings], {**notes.dropped}))
+        found = joined.detections
+        looks = corners_warning(found.boxes, found.image, truths.images, found.source)
+        detections = replace(found, notes=Notes(looks, {**found.notes.dropped}))
+        warn(truths, detections, self.settings)
+        problem = replace(joined.problem, truths=truths, detections=detections)
+        return replace(joined, truths=truths, detections=detections, problem=problem)
+
+    def branch(self, predictions) -> str | None:
+        """Strict mode: what the first detection says that all of its file hold; None without any."""
+        data, source = load(predictions, "predictions")
+        if not self.settings.strict or not isinstance(data, list) or not data:
+            return None
+        return branch_of(Columns(data, source, "", drop=self.told["drop"]))
+
+
+def prepare(
+    truth,
+    *,
+    iou_type: str,
+    mode: str = "corrected",
+    lvis: bool = False,
+    use_categories: bool = True,
+    max_dets=None,
+    iou_thresholds=None,
+    area_ranges=None,
+    boundary_ratio: float = 0.02,
+    detection_area: str = "auto",
+    sigmas=None,
+    invalid: str = "error",
+) -> PreparedTruth:
+    """Read a ground truth, masks included; parameters and errors as of `evaluate`."""
+    settings = check_settings(
+        iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
+    )
+    axes = make_axes(
+        iou_type,
+        lvis=lvis,
+        iou_thresholds=iou_thresholds,
+        area_ranges=area_ranges,
+        max_dets=max_dets,
+    )
+    wanted = tuple(statistics(iou_type, axes, strict=settings.strict, lvis=lvis))
+    told = reading(settings, sigmas, invalid == "drop")
+    with pause_collector():
+        truths = read_truth(truth, lvis=lvis, **told)
+        whole = Whole(digest(truths), len(truths.images))
+        truths, masks = checked_truth(truths, settings, told["drop"])
+    return PreparedTruth(
+        truths, masks, settings, axes, wanted, falloffs(truths, settings, sigmas), told, whole
+    )
+
+
+def _numbered(detections: Detections, before: int) -> Detections:
+    """In the numbering of all parts; ids that were given, and not counted, stay."""
+    ids = detections.ids
+    if ids.dtype.kind != "U" and np.array_equal(ids, detections.entries + 1):
+        ids = ids + before
+    return replace(detections, entries=detections.entries + before, ids=ids)

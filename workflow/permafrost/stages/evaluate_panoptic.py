@@ -1,0 +1,85 @@
+"""``permafrost evaluate-panoptic``: COCO's panoptic format in, panoptic quality with intervals out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import standalone
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--truth", type=Path, required=True, help="COCO panoptic JSON")
+    parser.add_argument(
+        "--truth-masks", type=Path, required=True, help="folder of its pictures (PNG)"
+    )
+    parser.add_argument("--predictions", type=Path, required=True, help="COCO panoptic JSON")
+    parser.add_argument(
+        "--prediction-masks", type=Path, required=True, help="folder of its pictures (PNG)"
+    )
+    parser.add_argument(
+        "--mode", default="corrected", help="corrected, or strict: panopticapi's areas and crowds"
+    )
+    parser.add_argument(
+        "--boundary-ratio", type=float, help="boundary PQ: band by the diagonal, such as 0.02"
+    )
+    standalone.add_groups(parser)
+    standalone.add_arguments(parser)
+
+
+def run(arguments) -> None:
+    from permafrost.metrics.panoptic import evaluate
+
+    evaluation = evaluate(
+        (arguments.truth, arguments.truth_masks),
+        (arguments.predictions, arguments.prediction_masks),
+        mode=arguments.mode,
+        boundary_ratio=arguments.boundary_ratio,
+    )
+    _write(arguments, evaluation)
+
+
+def _write(arguments, evaluation) -> None:
+    import numpy as np
+
+    from permafrost.report import score_files, score_text
+    from permafrost.statistics.standalone import score_rows
+    from permafrost.statistics.units import find_units
+
+    notes = evaluation.notes()
+    images = np.array(evaluation.images, object)
+    groups = standalone.groups_of(arguments, images, notes)
+    units = find_units(len(images), sample_ids=evaluation.images, groups=groups)
+    rows = score_rows(
+        evaluation,
+        units,
+        resamples=arguments.resamples,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
+    )
+    unit = score_text.bootstrap_words(units.count, units.kind, arguments.resamples)
+    score_text.print_scores(
+        rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
+    )
+    options = _options(arguments, evaluation)
+    if arguments.output:
+        score_files.write_scores(
+            arguments.output,
+            options=options,
+            rows=rows,
+            classes=evaluation.class_counts(),
+            n_images=len(images),
+            n_units=units.count,
+            unit=units.kind,
+            notes=notes,
+        )
+    if arguments.tables:
+        tables = {"scores": score_files.score_table(rows)}
+        score_files.write_tables(arguments.tables, tables, options)
+
+
+def _options(arguments, evaluation) -> dict:
+    """Options and digests of all files that can change a figure, the maps by what they hold."""
+    options = standalone.options_of(arguments, "truth", "predictions", "groups")
+    for name, digest in zip(("truth_masks", "prediction_masks"), evaluation.digests, strict=True):
+        options[name] = {"path": Path(options[name]).as_posix(), "sha256": digest}
+    return options
