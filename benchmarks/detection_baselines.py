@@ -23,7 +23,7 @@ import numpy as np
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
 from permafrost.data.objects import objects_of
-from permafrost.statistics.detected import Detected
+from permafrost.metrics.detected import Detected
 from permafrost.statistics.objects import DetectedObjects
 
 SHOWN = {
@@ -67,7 +67,7 @@ def print_line(name: str, values) -> None:
 
 
 def baselines(results: Path, dataset: str, found: DetectedObjects) -> dict[str, list[Detected]]:
-    """Detections of each baseline for every test image."""
+    """Detected of each baseline for every test image."""
     train = Store(results / "images" / dataset / "train.zarr").samples()
     seen: dict[str, tuple[set[int], int, int]] = {}
     wholes = zip(

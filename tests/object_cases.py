@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.data.objects import Objects, objects_column
-from permafrost.statistics.detected import Detected
+from permafrost.metrics.detected import Detected
 from permafrost.statistics.objects import DetectedObjects
 
 SIDE = 200.0

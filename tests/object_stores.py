@@ -11,6 +11,10 @@ from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
 from permafrost.data.objects import Objects, objects_column
 
+# enough to learn the toys
+LEARNS = {"epochs": 25, "learning_rate": 0.02, "hidden": 32}
+NOTHING = Objects.of(np.empty((0, 4)), [])
+
 DETECTION = {
     "kind": "detection",
     "layers": None,
@@ -212,3 +216,23 @@ def run(stores, folder, *, seed=0, device="cpu", memory=None, coco=None, **optio
         detections_output=coco,
     )
     return read_table(output, expect="0" * 32)
+
+
+def detections(table) -> list[list[dict]]:
+    return table["detections"].to_pylist()
+
+
+def certain(table, metadata) -> list[list[dict]]:
+    """Those that score enough."""
+    least = metadata["settings"]["score_threshold"]
+    return [[each for each in row if each["score"] >= least] for row in detections(table)]
+
+
+def boxes_of(row: list[dict]) -> np.ndarray:
+    return np.array([[each[k] for k in ("x_min", "y_min", "x_max", "y_max")] for each in row])
+
+
+def write_toy(path, objects, *, seed=0, size=(64, 64), **others):
+    """A store of objects in samples that are whole images of the toys' kind."""
+    maps = telling_maps(np.random.default_rng(seed), objects, size, (4, 8))
+    return write_objects(path, maps, objects, sizes=size, working=size, **others)

@@ -57,6 +57,26 @@ class Project:
         self.config = yaml.safe_load((folder / "config/config.yaml").read_text())
         self.configure(**copy.deepcopy(TINY))
 
+    @classmethod
+    def finished(cls, folder: Path, config: dict) -> Project:
+        """A project with `config` over the tiny one, run once."""
+        project = cls(folder)
+        project.configure(**copy.deepcopy(config))
+        project.snakemake()
+        return project
+
+    def copied(self, folder: Path) -> Project:
+        """The same with all its results, in a folder of its own."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        project = copy.copy(self)
+        project.folder, project.config = folder, copy.deepcopy(self.config)
+        return project
+
+    def leaderboard(self) -> list[dict]:
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.path("results/leaderboard.parquet")).to_pylist()
+
     def configure(self, **changes) -> None:
         """Write config/config.yaml with `changes` over what it holds."""
         self.config.update(changes)

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from permafrost.metrics.detected import Detected
 from permafrost.probes.dense.splits import Layer
-from permafrost.probes.detection.detections import Detections
 from permafrost.probes.detection.losses import centreness, focal_loss, giou_loss, iou_loss
 from permafrost.probes.detection.pyramid import plan_pyramid
 from permafrost.probes.detection.suppression import suppress
@@ -54,7 +54,7 @@ def test_suppression_is_that_of_torchvision_class_by_class(threshold):
     rng = np.random.default_rng(0)
     low = rng.uniform(-5, 60, (300, 2))
     boxes = np.hstack([low, low + rng.uniform(5, 30, (300, 2))])
-    found = Detections(boxes, rng.integers(0, 3, 300), rng.random(300).round(2))
+    found = Detected(boxes, rng.integers(0, 3, 300), rng.random(300).round(2))
     arguments = (found.boxes, found.scores, found.classes)
     expected = batched_nms(*(torch.from_numpy(each) for each in arguments), threshold).numpy()
     kept = suppress(found, threshold, points=False)
@@ -67,8 +67,8 @@ def test_suppression_needs_neither_torchvision_nor_torchs_compiler_in_either_ord
     code = (
         "import sys, numpy as np;"
         "from permafrost.probes.detection.suppression import suppress;"
-        "from permafrost.probes.detection.detections import Detections;"
-        "found = Detections(np.array([[0, 0, 4, 4], [0, 0, 4, 5.]]), np.zeros(2, int), np.ones(2));"
+        "from permafrost.metrics.detected import Detected;"
+        "found = Detected(np.array([[0, 0, 4, 4], [0, 0, 4, 5.]]), np.zeros(2, int), np.ones(2));"
         "assert len(suppress(found, 0.5, points=False)) == 1;"
         "print([m for m in ('torchvision', 'torch._dynamo', 'sympy') if m in sys.modules]);"
         "import torchvision.ops, torch;"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from permafrost.data.objects import Objects
 from permafrost.metrics.crowns.average_precision import point_average_precision
-from permafrost.probes.detection.detections import Detections
+from permafrost.metrics.detected import Detected
 from permafrost.probes.detection.scoring import average_precision, hits
 from permafrost.probes.detection.splits import Image
 from permafrost.probes.detection.threshold import THRESHOLDS, choose_threshold
@@ -35,7 +35,7 @@ def made(count=6, *, points=False, seed=0):
         more = rng.uniform(0, 80, (4, 2))
         boxes = np.vstack([moved, np.hstack([more, more if points else more + 9])])
         scores = rng.integers(1, 20, len(boxes)) / 20
-        found.append(Detections(boxes, np.append(labels, [0, 1, 0, 1]), scores).ranked())
+        found.append(Detected(boxes, np.append(labels, [0, 1, 0, 1]), scores).ranked())
     split = SimpleNamespace(
         images=images,
         classes=["a", "b"],
@@ -87,7 +87,7 @@ def test_average_precision_of_points_is_the_mean_over_classes_with_truth():
     values = point_average_precision(
         [each.centres for each in objects],
         [each.classes for each in objects],
-        [each.points for each in found],
+        [each.centres for each in found],
         [each.classes for each in found],
         [each.scores for each in found],
         classes=2,

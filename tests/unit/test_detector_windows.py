@@ -1,4 +1,4 @@
-"""Detections of windows put together: each object once, good boxes whole, poor ones no harm."""
+"""Detected of windows put together: each object once, good boxes whole, poor ones no harm."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from permafrost.data.objects import NO_OBJECTS
-from permafrost.probes.detection.detections import Detections
+from permafrost.metrics.detected import Detected
 from permafrost.probes.detection.splits import Image
 from permafrost.probes.detection.stitching import Stitcher
 from permafrost.probes.detection.suppression import suppress
@@ -25,7 +25,7 @@ def stitched(windows, *, offsets=(0, 48, 96), points=False, overlap=0.25, thresh
         boxes = np.array([each[0] for each in found], float).reshape(-1, 4) - [offset, 0, offset, 0]
         classes = np.array([each[2] if len(each) > 2 else 0 for each in found], int)
         scores = np.array([each[1] for each in found], float)
-        parts.append(Detections(boxes.clip(0, SIZE), classes, scores).ranked())
+        parts.append(Detected(boxes.clip(0, SIZE), classes, scores).ranked())
     count = len(offsets)
     split = SimpleNamespace(
         points=points,
@@ -107,6 +107,6 @@ def test_suppression_is_of_one_class_only_and_keeps_the_best(points):
     boxes = np.array([[0, 0, 9, 9], [1, 1, 9, 9], [1, 1, 9, 9.0]])
     if points:
         boxes[:, 2:] = boxes[:, :2]
-    found = Detections(boxes, np.array([0, 0, 1]), np.array([0.4, 0.6, 0.5]))
+    found = Detected(boxes, np.array([0, 0, 1]), np.array([0.4, 0.6, 0.5]))
     kept = suppress(found, 3.0 if points else 0.5, points=points)
     assert kept.scores.tolist() == [0.6, 0.5] and kept.classes.tolist() == [0, 1]

@@ -17,7 +17,8 @@ from permafrost.statistics.comparison_table import compare_predictions
 from permafrost.statistics.confusions import Confusions
 from permafrost.statistics.labelled import LabelledSamples
 from permafrost.statistics.predictions import predictions_from_table
-from permafrost.statistics.score_table import COLUMNS, score_predictions
+from permafrost.statistics.score_columns import COLUMNS
+from permafrost.statistics.score_table import score_predictions
 from segmentation_cases import (
     IGNORE,
     confusions,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -39,15 +37,12 @@ BACKBONES = ("imagestats", "tiny-network")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    project = Project(tmp_path_factory.mktemp("detection") / "project")
-    project.configure(**copy.deepcopy(CONFIG))
-    project.snakemake()
-    return project
+    return Project.finished(tmp_path_factory.mktemp("detection") / "project", CONFIG)
 
 
 @pytest.fixture
 def rows(finished):
-    return pq.read_table(finished.path("results/leaderboard.parquet")).to_pylist()
+    return finished.leaderboard()
 
 
 def test_every_backbone_and_seed_has_its_average_precision(rows):
@@ -107,10 +102,7 @@ def test_a_second_run_does_nothing(finished):
 
 
 def test_another_threshold_reruns_the_head_and_what_follows(finished, tmp_path):
-    folder = tmp_path / "project"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    project = copy.copy(finished)
-    project.folder, project.config = folder, copy.deepcopy(finished.config)
+    project = finished.copied(tmp_path / "project")
     project.config["probes"]["det-fcos"]["score_threshold"] = 0.3
     project.configure()
     assert project.pending() == {

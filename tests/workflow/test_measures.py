@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -26,19 +24,12 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    project = Project(tmp_path_factory.mktemp("measures") / "project")
-    project.configure(**copy.deepcopy(CONFIG))
-    project.snakemake()
-    return project
+    return Project.finished(tmp_path_factory.mktemp("measures") / "project", CONFIG)
 
 
 @pytest.fixture
 def project(finished, tmp_path):
-    folder = tmp_path / "project"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    copied = copy.copy(finished)
-    copied.folder, copied.config = folder, copy.deepcopy(finished.config)
-    return copied
+    return finished.copied(tmp_path / "project")
 
 
 def rows_of(project, path: str) -> list[dict]:

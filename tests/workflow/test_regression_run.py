@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
-import pyarrow.parquet as pq
 import pytest
 from project import TINY, Project
 
@@ -26,15 +23,12 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    project = Project(tmp_path_factory.mktemp("regression") / "project")
-    project.configure(**copy.deepcopy(CONFIG))
-    project.snakemake()
-    return project
+    return Project.finished(tmp_path_factory.mktemp("regression") / "project", CONFIG)
 
 
 @pytest.fixture
 def rows(finished):
-    return pq.read_table(finished.path("results/leaderboard.parquet")).to_pylist()
+    return finished.leaderboard()
 
 
 def test_knn_serves_both_tasks_and_ridge_the_numbers(rows):

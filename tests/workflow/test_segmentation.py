@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import shutil
 
-import pyarrow.parquet as pq
 import pytest
 from permafrost.core.stores import Store
 from project import TINY, Project
@@ -44,15 +41,12 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    project = Project(tmp_path_factory.mktemp("segmentation") / "project")
-    project.configure(**copy.deepcopy(CONFIG))
-    project.snakemake()
-    return project
+    return Project.finished(tmp_path_factory.mktemp("segmentation") / "project", CONFIG)
 
 
 @pytest.fixture
 def rows(finished):
-    return pq.read_table(finished.path("results/leaderboard.parquet")).to_pylist()
+    return finished.leaderboard()
 
 
 def test_every_head_and_seed_has_mean_iou_with_an_interval(rows):
@@ -110,10 +104,7 @@ def test_a_second_run_does_nothing(finished):
 
 
 def test_another_epoch_reruns_one_head_only(finished, tmp_path):
-    folder = tmp_path / "project"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    project = copy.copy(finished)
-    project.folder, project.config = folder, copy.deepcopy(finished.config)
+    project = finished.copied(tmp_path / "project")
     project.config["probes"]["seg-fpn"]["epochs"] = 3
     project.configure()
     assert project.pending() == {

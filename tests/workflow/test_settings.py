@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import shutil
-
-import pyarrow.parquet as pq
 import pytest
 from permafrost.report.rows import finite
 from project import Project
@@ -39,15 +35,12 @@ BACKBONES = ("imagestats", "tiny-network")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    project = Project(tmp_path_factory.mktemp("settings") / "project")
-    project.configure(**copy.deepcopy(CONFIG))
-    project.snakemake()
-    return project
+    return Project.finished(tmp_path_factory.mktemp("settings") / "project", CONFIG)
 
 
 @pytest.fixture
 def rows(finished):
-    return pq.read_table(finished.path("results/leaderboard.parquet")).to_pylist()
+    return finished.leaderboard()
 
 
 def test_every_setting_of_every_evaluation_has_its_interval(rows):
@@ -131,10 +124,7 @@ def test_a_second_run_does_nothing(finished):
 
 
 def test_another_list_reruns_the_probe_and_what_follows(finished, tmp_path):
-    folder = tmp_path / "project"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    project = copy.copy(finished)
-    project.folder, project.config = folder, copy.deepcopy(finished.config)
+    project = finished.copied(tmp_path / "project")
     project.config["probes"]["knn-sweep"]["k"] = [1, 3]
     project.configure()
     assert project.pending() == {

@@ -37,26 +37,49 @@ def write_predictions(
     path: Path, result: Prediction, *, splits: dict[str, Features], spec: dict, fingerprint: str
 ) -> None:
     """Write one row per test item: sample, group, target, prediction and, of classes, scores."""
-    test = splits["test"]
-    columns = {
-        "sample_id": test.samples["sample_id"].cast(pa.string()),
-        "group_id": test.samples["group_id"].cast(pa.string()),
-        "target": _column(test.labels),
-        "prediction": _column(result.prediction),
-    }
+    write_rows(
+        path,
+        answer_columns(splits["test"], result),
+        splits=splits,
+        spec=spec,
+        fingerprint=fingerprint,
+        settings=result.settings,
+        gates=result.gates,
+    )
+
+
+def answer_columns(test: Features, result: Prediction) -> dict[str, pa.Array]:
+    """The columns target, prediction and, of classes, scores."""
+    columns = {"target": _column(test.labels), "prediction": _column(result.prediction)}
     if result.scores is not None:
         columns["scores"] = _column(np.asarray(result.scores, dtype=np.float32))
-    table = pa.table(columns)
+    return columns
+
+
+def write_rows(
+    path: Path,
+    columns: dict[str, pa.Array],
+    *,
+    splits: dict[str, Features],
+    spec: dict,
+    fingerprint: str,
+    settings: dict,
+    gates: list[str],
+    **own,
+) -> None:
+    """Write `columns` of the test split beside its samples and groups; `own` goes into the metadata."""
+    test = splits["test"]
+    names = {name: test.samples[name].cast(pa.string()) for name in ("sample_id", "group_id")}
     metadata = prediction_metadata(
         test.attributes,
         spec=spec,
         fingerprint=fingerprint,
         counts={split: len(features.embeddings) for split, features in splits.items()},
         feature_dim=int(test.embeddings.shape[1]),
-        settings=result.settings,
-        gates=result.gates,
+        settings=settings,
+        gates=gates,
     )
-    write_table(path, table, metadata)
+    write_table(path, pa.table({**names, **columns}), {**metadata, **own})
 
 
 def _column(values: np.ndarray) -> pa.Array:

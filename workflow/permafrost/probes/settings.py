@@ -15,11 +15,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from permafrost.core.tables import write_table
-
 from .features import Features
-from .metadata import prediction_metadata
-from .predictions import Prediction, _column
+from .predictions import Prediction, answer_columns, write_rows
 
 
 @dataclass(frozen=True)
@@ -76,24 +73,16 @@ def write_several(
     name, kind = ("setting_scores", np.float32) if multilabel else ("setting_predictions", np.int32)
     answers = np.stack([one.answer.astype(kind, copy=False) for one in result.settings], axis=1)
     flat = pa.array(answers.reshape(-1))
-    table = pa.table(
-        {
-            "sample_id": test.samples["sample_id"].cast(pa.string()),
-            "group_id": test.samples["group_id"].cast(pa.string()),
-            "target": _column(test.labels),
-            "prediction": _column(ranked.prediction),
-            "scores": _column(np.asarray(ranked.scores, dtype=np.float32)),
-            name: pa.FixedSizeListArray.from_arrays(flat, answers[0].size),
-        }
-    )
-    metadata = prediction_metadata(
-        test.attributes,
+    columns = answer_columns(test, ranked)
+    columns[name] = pa.FixedSizeListArray.from_arrays(flat, answers[0].size)
+    write_rows(
+        path,
+        columns,
+        splits=splits,
         spec=spec,
         fingerprint=fingerprint,
-        counts={split: len(features.embeddings) for split, features in splits.items()},
-        feature_dim=int(test.embeddings.shape[1]),
         settings=ranked.settings,
         gates=ranked.gates,
+        scored_settings=[one.about for one in result.settings],
+        headline=result.headline,
     )
-    scored = {"scored_settings": [one.about for one in result.settings]}
-    write_table(path, table, {**metadata, **scored, "headline": result.headline})

@@ -11,6 +11,7 @@ from permafrost.data.geometries import BOX
 from permafrost.data.objects import Objects
 from permafrost.metrics.crowns.evaluate import IOU_THRESHOLD
 from permafrost.metrics.crowns.hits import count_hits
+from permafrost.metrics.detected import Detected
 from permafrost.metrics.detection.axes import make_axes
 from permafrost.metrics.detection.evaluate import solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
@@ -19,7 +20,6 @@ from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
 
-from .detected import Detected
 from .ratios import ratios_of_hits
 
 _SETTINGS = Settings(

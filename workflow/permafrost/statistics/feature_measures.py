@@ -13,6 +13,7 @@ from permafrost.metrics.representation import LABELLED, MEASURES, Measure, measu
 
 from .feature_rows import FeatureRows, read_rows
 from .measured import measured
+from .score_columns import score_table_of
 
 # stands where a score has its probe
 KIND = "measures"
@@ -87,47 +88,7 @@ def _table(found: dict[str, dict], rows: FeatureRows, spec: dict, fingerprint: s
         }
         for name, values in found.items()
     ]
-    return pa.table(
-        {name: pa.array([line[name] for line in lines], kind) for name, kind in COLUMNS.items()}
-    )
-
-
-# in the order and of the types of a table of scores
-COLUMNS = {
-    "dataset": pa.string(),
-    "backbone": pa.string(),
-    "probe": pa.string(),
-    "kind": pa.string(),
-    "seed": pa.int64(),
-    "task": pa.string(),
-    "metric": pa.string(),
-    "class": pa.string(),
-    "setting": pa.string(),
-    "value": pa.float64(),
-    "lower": pa.float64(),
-    "upper": pa.float64(),
-    "confidence": pa.float64(),
-    "method": pa.string(),
-    "resamples": pa.int64(),
-    "n_undefined": pa.int64(),
-    "n_draws": pa.int64(),
-    "draw_std": pa.float64(),
-    "unit": pa.string(),
-    "n_units": pa.int64(),
-    "n_test": pa.int64(),
-    "n_train": pa.int64(),
-    "n_val": pa.int64(),
-    "feature_dim": pa.int64(),
-    "primary": pa.bool_(),
-    "higher_is_better": pa.bool_(),
-    "split_method": pa.string(),
-    "spatially_random": pa.bool_(),
-    "gates": pa.string(),
-    "settings": pa.string(),
-    "bootstrap_seed": pa.int64(),
-    "fingerprint": pa.string(),
-    "backbone_fingerprint": pa.string(),
-}
+    return score_table_of(lines)
 
 
 def _summary(found: dict[str, dict], spec: dict, count: int) -> str:

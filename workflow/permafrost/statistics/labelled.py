@@ -10,10 +10,11 @@ from permafrost.metrics.classification.evaluate import evaluate
 
 from .columns import array_of, groups_of, need_columns, sorted_rows
 from .families import make_family
+from .targets import Targets
 
 
 @dataclass(frozen=True)
-class LabelledSamples:
+class LabelledSamples(Targets):
     """Predictions of the tasks ``classification`` and ``multilabel``; see `Predictions`.
 
     Attributes
@@ -29,25 +30,6 @@ class LabelledSamples:
     scores: np.ndarray
     task: str
     classes: list[str]
-
-    dead_classes = ()
-    rules = ()
-    boundary = False
-
-    def __len__(self) -> int:
-        return len(self.sample_ids)
-
-    @property
-    def truth(self) -> np.ndarray:
-        return self.target
-
-    @property
-    def truth_keys(self) -> np.ndarray:
-        return self.target
-
-    @property
-    def answers(self) -> np.ndarray:
-        return self.prediction
 
     @classmethod
     def from_arrays(

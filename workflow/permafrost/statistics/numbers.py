@@ -10,13 +10,14 @@ from permafrost.metrics.regression.evaluate import evaluate, from_sums, sums_of
 
 from .columns import array_of, groups_of, need_columns, sorted_rows
 from .resamples import Resamples
+from .targets import Targets
 
 # resamples whose counts are turned into floats at a time
 _TOGETHER = 256
 
 
 @dataclass(frozen=True)
-class PredictedNumbers:
+class PredictedNumbers(Targets):
     """Predictions of the task ``regression``; see `Predictions`.
 
     Attributes
@@ -30,28 +31,10 @@ class PredictedNumbers:
     prediction: np.ndarray
 
     task = "regression"
-    dead_classes = ()
-    rules = ()
-    boundary = False
-
-    def __len__(self) -> int:
-        return len(self.sample_ids)
 
     @property
     def classes(self) -> list[str]:
         return []
-
-    @property
-    def truth(self) -> np.ndarray:
-        return self.target
-
-    @property
-    def truth_keys(self) -> np.ndarray:
-        return self.target
-
-    @property
-    def answers(self) -> np.ndarray:
-        return self.prediction
 
     @classmethod
     def from_arrays(cls, sample_ids, target, prediction, *, groups=None) -> PredictedNumbers:

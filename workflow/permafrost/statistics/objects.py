@@ -9,11 +9,11 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.objects import Objects, objects_of
+from permafrost.metrics.detected import Detected, detected_of
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 
 from .boxes import BoxScores
 from .columns import array_of, groups_of, need_columns, sorted_rows
-from .detected import Detected, detected_of
 from .pixels import sum_by_unit, weighted_sums
 from .points import PointScores
 from .resamples import Resamples

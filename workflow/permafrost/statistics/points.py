@@ -10,10 +10,10 @@ from permafrost.data.geometries import POINT
 from permafrost.data.objects import Objects
 from permafrost.metrics.crowns.average_precision import RECALL_GRID, RankedPoints, rank_points
 from permafrost.metrics.crowns.hits import count_hits
+from permafrost.metrics.detected import Detected
 from permafrost.metrics.detection.resampled import mean_precision
 from permafrost.metrics.ratios import divide, mean_of_defined
 
-from .detected import Detected
 from .ratios import ratios_of_hits
 
 _EPS = np.spacing(1)

@@ -16,11 +16,14 @@ from permafrost.core.tables import read_table, write_table
 from .bootstrap import bootstrap_scores
 from .gates import score_gates
 from .predictions import Predictions, predictions_from_table
+from .score_columns import score_table_of
 from .settings import Draws, settings_from_table
 
 # columns that a score repeats from its predictions, so that every row says what it is
-_STRINGS = ("dataset", "backbone", "probe", "kind", "task", "split_method", "backbone_fingerprint")
-_INTEGERS = ("seed", "feature_dim")
+_REPEATED = (
+    "dataset", "backbone", "probe", "kind", "seed", "task", "feature_dim", "split_method",
+    "spatially_random", "fingerprint", "backbone_fingerprint",
+)  # fmt: skip
 
 
 def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprint: str) -> str:
@@ -85,53 +88,19 @@ def _rows_of_setting(found: Draws, metadata: dict, options: dict) -> list[dict]:
 
 
 def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
-    count = len(rows)
-    columns: dict = {}
-    for name in _STRINGS:
-        columns[name] = pa.array([metadata[name]] * count, pa.string())
-    for name in _INTEGERS:
-        columns[name] = pa.array([metadata[name]] * count, pa.int64())
-    for name, kind in _MEASURED.items():
-        columns[name] = pa.array([row[name] for row in rows], kind)
-    columns["spatially_random"] = pa.array([metadata["spatially_random"]] * count, pa.bool_())
-    columns["gates"] = pa.array([";".join(sorted(row["gates"])) for row in rows], pa.string())
-    columns["settings"] = pa.array(
-        [canonical_json(_brief(row["settings"])) for row in rows], pa.string()
+    common = {name: metadata[name] for name in _REPEATED}
+    return score_table_of(
+        [
+            {
+                **row,
+                **common,
+                "gates": ";".join(sorted(row["gates"])),
+                "settings": canonical_json(_brief(row["settings"])),
+                "bootstrap_seed": seed,
+            }
+            for row in rows
+        ]
     )
-    columns["bootstrap_seed"] = pa.array([seed] * count, pa.int64())
-    columns["fingerprint"] = pa.array([metadata["fingerprint"]] * count, pa.string())
-    return pa.table({name: columns[name] for name in COLUMNS})
-
-
-_MEASURED = {
-    "metric": pa.string(),
-    "class": pa.string(),
-    "setting": pa.string(),
-    "value": pa.float64(),
-    "lower": pa.float64(),
-    "upper": pa.float64(),
-    "confidence": pa.float64(),
-    "method": pa.string(),
-    "resamples": pa.int64(),
-    "n_undefined": pa.int64(),
-    "n_draws": pa.int64(),
-    "draw_std": pa.float64(),
-    "unit": pa.string(),
-    "n_units": pa.int64(),
-    "n_test": pa.int64(),
-    "n_train": pa.int64(),
-    "n_val": pa.int64(),
-    "primary": pa.bool_(),
-    "higher_is_better": pa.bool_(),
-}
-
-COLUMNS = (
-    "dataset", "backbone", "probe", "kind", "seed", "task", "metric", "class",
-    "setting", "value", "lower", "upper", "confidence", "method", "resamples", "n_undefined",
-    "n_draws", "draw_std", "unit", "n_units", "n_test", "n_train", "n_val", "feature_dim", "primary",
-    "higher_is_better", "split_method", "spatially_random", "gates", "settings",
-    "bootstrap_seed", "fingerprint", "backbone_fingerprint",
-)  # fmt: skip
 
 
 def _brief(settings: dict) -> dict:

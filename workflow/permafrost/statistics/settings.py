@@ -18,6 +18,7 @@ from permafrost.metrics.tasks import overall_metrics
 from .columns import array_of, groups_of, need_columns, sorted_rows
 from .families import FAMILIES
 from .resamples import Resamples
+from .targets import Targets
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ScoredSetting:
 
 
 @dataclass(frozen=True)
-class Draws:
+class Draws(Targets):
     """The draws of one setting; see `predictions.Predictions`.
 
     Attributes
@@ -57,21 +58,6 @@ class Draws:
     task: str
     classes: list[str]
     about: ScoredSetting
-
-    dead_classes = ()
-    rules = ()
-    boundary = False
-
-    def __len__(self) -> int:
-        return len(self.sample_ids)
-
-    @property
-    def truth(self) -> np.ndarray:
-        return self.target
-
-    @property
-    def truth_keys(self) -> np.ndarray:
-        return self.target
 
     @property
     def answers(self) -> np.ndarray:

@@ -21,7 +21,7 @@ from .masks.runs import Masks
 from .matching import match
 from .pairs import find_pairs
 from .problem import read_problem
-from .summarise import statistics
+from .summarise import Statistic, statistics
 
 MODES = ("strict", "corrected")
 
@@ -67,14 +67,7 @@ def evaluate(
     settings = check_settings(
         iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
     )
-    axes = make_axes(
-        iou_type,
-        lvis=lvis,
-        iou_thresholds=iou_thresholds,
-        area_ranges=area_ranges,
-        max_dets=max_dets,
-    )
-    wanted = tuple(statistics(iou_type, axes, strict=settings.strict, lvis=lvis))
+    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges)
     # millions of small objects of parsed JSON need not be walked again and again
     with pause_collector():
         problem = read_problem(truth, predictions, settings, sigmas, invalid == "drop", images)
@@ -96,6 +89,21 @@ def check_settings(iou_type, mode, lvis, use_categories, boundary_ratio, detecti
     if lvis and iou_type == "keypoints":
         raise PermafrostError("LVIS has no keypoints", where="iou_type")
     return Settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area)
+
+
+def axes_of(
+    settings: Settings, max_dets, iou_thresholds, area_ranges
+) -> tuple[Axes, tuple[Statistic, ...]]:
+    """The axes of an evaluation, and the statistics of its summary."""
+    axes = make_axes(
+        settings.iou_type,
+        lvis=settings.lvis,
+        iou_thresholds=iou_thresholds,
+        area_ranges=area_ranges,
+        max_dets=max_dets,
+    )
+    found = statistics(settings.iou_type, axes, strict=settings.strict, lvis=settings.lvis)
+    return axes, tuple(found)
 
 
 def solve(

@@ -8,8 +8,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-from .axes import Axes, make_axes
-from .evaluate import check_settings, solve
+from .axes import Axes
+from .evaluate import axes_of, check_settings, solve
 from .evaluation import Evaluation, Settings
 from .inputs.columns import Columns
 from .inputs.digest import digest
@@ -21,7 +21,7 @@ from .inputs.truth import read_truth
 from .kernels import MASK_KERNELS, Problem
 from .masks.runs import Masks
 from .problem import checked_detections, checked_truth, falloffs, reading, warn
-from .summarise import Statistic, statistics
+from .summarise import Statistic
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,7 @@ def prepare(
     settings = check_settings(
         iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
     )
-    axes = make_axes(
-        iou_type,
-        lvis=lvis,
-        iou_thresholds=iou_thresholds,
-        area_ranges=area_ranges,
-        max_dets=max_dets,
-    )
-    wanted = tuple(statistics(iou_type, axes, strict=settings.strict, lvis=lvis))
+    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges)
     told = reading(settings, sigmas, invalid == "drop")
     with pause_collector():
         truths = read_truth(truth, lvis=lvis, **told)

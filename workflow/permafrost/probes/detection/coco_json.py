@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.outputs import whole_directory
+from permafrost.metrics.detected import Detected
 
-from .detections import Detections
 from .splits import Image
 
 TRUTH, DETECTIONS = "truth.json", "detections.json"
@@ -51,7 +51,7 @@ def truth_json(images: list[Image], classes: list[str], info: dict | None = None
     }
 
 
-def detections_json(found: list[Detections]) -> list[dict]:
+def detections_json(found: list[Detected]) -> list[dict]:
     """The detections of images 1 to N."""
     return [
         {"image_id": number, "category_id": label + 1, "bbox": box, "score": score}
@@ -71,7 +71,7 @@ def _with_sides(boxes: np.ndarray) -> list[list[float]]:
 def coco_folder(
     path: Path | None,
     images: list[Image],
-    found: list[Detections],
+    found: list[Detected],
     *,
     classes: list[str],
     info: dict,

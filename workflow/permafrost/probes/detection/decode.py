@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .detections import Detections
+from permafrost.metrics.detected import Detected
+
 from .model import Output
 from .pyramid import Pyramid
 from .suppression import suppress
@@ -32,7 +33,7 @@ class Decoder:
     threshold: float
     most: int
 
-    def samples(self, output: Output, scales: np.ndarray) -> list[Detections]:
+    def samples(self, output: Output, scales: np.ndarray) -> list[Detected]:
         """The detections of each sample of a batch, by descending score, in its own pixels.
 
         Parameters
@@ -43,7 +44,7 @@ class Decoder:
         places = output.places.detach().cpu().numpy()
         return [self._sample(*each) for each in zip(scores, places, scales, strict=True)]
 
-    def _sample(self, scores: np.ndarray, places: np.ndarray, scale: np.ndarray) -> Detections:
+    def _sample(self, scores: np.ndarray, places: np.ndarray, scale: np.ndarray) -> Detected:
         cells, classes = np.nonzero(scores > LEAST_SCORE)
         found = scores[cells, classes].astype(np.float64)
         best = np.argsort(-found, kind="stable")[: max(CANDIDATES, self.most)]
@@ -51,7 +52,7 @@ class Decoder:
         boxes = corners(places[cells], cells, self.pyramid)
         height, width = self.pyramid.working_size
         boxes = boxes.clip(0, [width, height, width, height]) / np.tile(scale, 2)
-        candidates = Detections(boxes, classes, found)
+        candidates = Detected(boxes, classes, found)
         if not self.points:
             candidates = candidates.take((boxes[:, 2:] > boxes[:, :2]).all(axis=1))
         return suppress(candidates, self.threshold, points=self.points).take(slice(self.most))

@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
 from permafrost.features.numerics import exact_numerics
+from permafrost.metrics.detected import Detected
 
 from ..dense.shown import Ranked
 from ..dense.splits import Layer
@@ -18,7 +19,6 @@ from ..dense.stream import MapStream
 from ..dense.training import Fitted, all_finite, autocast
 from .coco_json import coco_folder
 from .decode import Decoder
-from .detections import Detections
 from .model import DetectionHead
 from .pyramid import Pyramid, plan_pyramid
 from .splits import ObjectSplit, object_gates, open_splits
@@ -97,7 +97,7 @@ def run_detection(
         )
 
 
-def _object_gates(targets: Targets, found: list[Detections]) -> list[str]:
+def _object_gates(targets: Targets, found: list[Detected]) -> list[str]:
     coarse = targets.without_cell > MANY * targets.objects
     empty = not any(len(each) for each in found)
     return ["objects_without_cell"] * coarse + ["no_detections"] * empty
@@ -211,7 +211,7 @@ class _Run:
         return chosen, [] if value > 0 else ["nothing_found_on_validation"]
 
     @torch.no_grad()
-    def images(self, fitted: Fitted, split: ObjectSplit) -> list[Detections]:
+    def images(self, fitted: Fitted, split: ObjectSplit) -> list[Detected]:
         """The detections of every whole image of a split."""
         decoder, windows = self.decoder(split), []
         for batch in self._stream(split, keep=False).in_order():

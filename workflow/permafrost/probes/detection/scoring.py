@@ -10,13 +10,13 @@ from permafrost.data.geometries import BOX, POINT
 from permafrost.metrics.crowns.average_precision import point_average_precision
 from permafrost.metrics.crowns.evaluate import IOU_THRESHOLD
 from permafrost.metrics.crowns.hits import Hits, count_hits
+from permafrost.metrics.detected import Detected
 
 from .coco_json import detections_json, truth_json
-from .detections import Detections
 from .splits import Image, ObjectSplit
 
 
-def average_precision(split: ObjectSplit, found: list[Detections]) -> float | None:
+def average_precision(split: ObjectSplit, found: list[Detected]) -> float | None:
     """AP by COCO's rules, or that of points; None where no image has an object.
 
     Parameters
@@ -27,7 +27,7 @@ def average_precision(split: ObjectSplit, found: list[Detections]) -> float | No
     return None if math.isnan(value) or value < 0 else value
 
 
-def _of_boxes(split: ObjectSplit, found: list[Detections]) -> float:
+def _of_boxes(split: ObjectSplit, found: list[Detected]) -> float:
     from permafrost.metrics.detection import evaluate
 
     if not split.object_count:
@@ -41,12 +41,12 @@ def _of_boxes(split: ObjectSplit, found: list[Detections]) -> float:
     return float(evaluation.stats[0])
 
 
-def _of_points(split: ObjectSplit, found: list[Detections]) -> float:
+def _of_points(split: ObjectSplit, found: list[Detected]) -> float:
     objects = [image.objects for image in split.images]
     values = point_average_precision(
         [each.centres for each in objects],
         [each.classes for each in objects],
-        [each.points for each in found],
+        [each.centres for each in found],
         [each.classes for each in found],
         [each.scores for each in found],
         classes=len(split.classes),
@@ -57,10 +57,10 @@ def _of_points(split: ObjectSplit, found: list[Detections]) -> float:
     return float(known.mean()) if len(known) else math.nan
 
 
-def hits(split: ObjectSplit, image: Image, found: Detections) -> Hits:
+def hits(split: ObjectSplit, image: Image, found: Detected) -> Hits:
     """Objects of an image, detections, and matches of both by the rule for crowns."""
     objects = image.objects
     if split.points:
         distance = split.detection["match_distance"]
-        return count_hits(POINT, objects.centres, objects.crowd, found.points, threshold=distance)
+        return count_hits(POINT, objects.centres, objects.crowd, found.centres, threshold=distance)
     return count_hits(BOX, objects.boxes, objects.crowd, found.boxes, threshold=IOU_THRESHOLD)

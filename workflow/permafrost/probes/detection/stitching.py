@@ -1,4 +1,4 @@
-"""Detections in windows put together, so that an object in two of them is found once."""
+"""Detected in windows put together, so that an object in two of them is found once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.geometries import BOX
 from permafrost.metrics.crowns.overlaps import Pairs
 from permafrost.metrics.crowns.stitching import agreements
+from permafrost.metrics.detected import Detected, join
 
-from .detections import Detections, join
 from .splits import Image, ObjectSplit
 from .suppression import suppress
 
@@ -40,11 +40,11 @@ class Stitcher:
         tiles = self.split.detection["tiles"]
         return tiles is None or int(tiles["size"] * tiles["overlap"]) > 0
 
-    def images(self, windows: list[Detections]) -> list[Detections]:
-        """Detections of every whole image, by descending score, from those of every sample."""
+    def images(self, windows: list[Detected]) -> list[Detected]:
+        """Detected of every whole image, by descending score, from those of every sample."""
         return [self._image(image, windows) for image in self.split.images]
 
-    def _image(self, image: Image, windows: list[Detections]) -> Detections:
+    def _image(self, image: Image, windows: list[Detected]) -> Detected:
         origins = np.tile(self.split.origins[image.rows], 2)
         placed = [
             windows[row].moved(origin) for row, origin in zip(image.rows, origins, strict=True)
@@ -57,7 +57,7 @@ class Stitcher:
             found = self._whole(found, window, image.size)
         return suppress(found, self.threshold, points=self.split.points).ranked()
 
-    def _whole(self, found: Detections, window: np.ndarray, size) -> Detections:
+    def _whole(self, found: Detected, window: np.ndarray, size) -> Detected:
         """Parts of what another window shows whole are gone, and parts of one object joined."""
         kept = []
         for label in np.unique(found.classes):
@@ -79,7 +79,7 @@ class Stitcher:
         return join(kept)
 
 
-def join_parts(found: Detections, window: np.ndarray, cut: np.ndarray, same: Pairs) -> Detections:
+def join_parts(found: Detected, window: np.ndarray, cut: np.ndarray, same: Pairs) -> Detected:
     """The detections of one class on one image, without parts; from the best one on.
 
     One that is whole takes away the parts that agree with it. A part goes where a whole one agrees
@@ -127,4 +127,4 @@ def join_parts(found: Detections, window: np.ndarray, cut: np.ndarray, same: Pai
                     seen.add(int(window[other]))
         boxes[i, :2] = found.boxes[members, :2].min(axis=0)
         boxes[i, 2:] = found.boxes[members, 2:].max(axis=0)
-    return Detections(boxes, found.classes, found.scores).take(~gone)
+    return Detected(boxes, found.classes, found.scores).take(~gone)

@@ -10,11 +10,10 @@ import numpy as np
 
 from permafrost.data.geometries import POINT
 from permafrost.metrics.crowns.suppression import suppress as suppress_crowns
+from permafrost.metrics.detected import Detected
 
-from .detections import Detections
 
-
-def suppress(found: Detections, threshold: float, *, points: bool) -> Detections:
+def suppress(found: Detected, threshold: float, *, points: bool) -> Detected:
     """Without those that a better one of the same class explains; by descending score.
 
     Parameters
@@ -28,13 +27,13 @@ def suppress(found: Detections, threshold: float, *, points: bool) -> Detections
     kept = []
     for label in np.unique(found.classes):
         own = np.flatnonzero(found.classes == label)
-        rest = suppress_crowns(POINT, found.points[own], found.scores[own], threshold=threshold)
+        rest = suppress_crowns(POINT, found.centres[own], found.scores[own], threshold=threshold)
         kept.append(own[rest])
     rows = np.sort(np.concatenate(kept))
     return found.take(rows).ranked()
 
 
-def _boxes(found: Detections, threshold: float) -> np.ndarray:
+def _boxes(found: Detected, threshold: float) -> np.ndarray:
     import torch
 
     # classes side by side, so that their boxes do not meet

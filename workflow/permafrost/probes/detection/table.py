@@ -1,4 +1,4 @@
-"""Detections of whole test images as the table that statistics and reports read; no torch."""
+"""Detected of whole test images as the table that statistics and reports read; no torch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from permafrost.core.tables import write_table
 from permafrost.data.objects import objects_column
+from permafrost.metrics.detected import Detected, join
 
 from ..dense.shown import Ranked
 from ..dense.splits import Layer
 from ..metadata import prediction_metadata
-from .detections import Detections, join
 from .scoring import hits
 from .splits import ObjectSplit
 
@@ -27,7 +27,7 @@ DETECTION = pa.struct(
 
 
 def detection_table(
-    test: ObjectSplit, found: list[Detections], ranked: Ranked, threshold: float
+    test: ObjectSplit, found: list[Detected], ranked: Ranked, threshold: float
 ) -> pa.Table:
     """One row per whole image.
 
@@ -54,7 +54,7 @@ def detection_table(
     )
 
 
-def detections_column(found: list[Detections]) -> pa.Array:
+def detections_column(found: list[Detected]) -> pa.Array:
     """A list of `DETECTION` for each image."""
     every = join(found)
     columns = [every.classes, *every.boxes.T, every.scores]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.detected import Detected
 
-from .detections import Detections
 from .scoring import hits
 from .splits import ObjectSplit
 
@@ -23,7 +23,7 @@ def check_choosable(val: ObjectSplit, options: dict, where: str) -> None:
         )
 
 
-def choose_threshold(val: ObjectSplit, found: list[Detections]) -> tuple[float, float]:
+def choose_threshold(val: ObjectSplit, found: list[Detected]) -> tuple[float, float]:
     """The score of the best F1 over all images, the lowest of equals, and this F1.
 
     Parameters

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.detected import Detected
 
 from ..dense.stream import Batch
 from ..dense.training import DenseTrainer, autocast
 from .decode import Decoder
-from .detections import Detections
 from .losses import detection_loss
 from .model import Output
 from .scoring import average_precision
@@ -23,7 +23,7 @@ class _AveragePrecision:
 
     def __init__(self, decoder: Decoder, stitcher: Stitcher) -> None:
         self.decoder, self.stitcher = decoder, stitcher
-        self.windows: list[Detections] = []
+        self.windows: list[Detected] = []
 
     def add(self, batch: Batch, output: Output) -> None:
         scales = self.stitcher.split.scales[batch.rows]

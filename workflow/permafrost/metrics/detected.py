@@ -1,4 +1,4 @@
-"""The detections of an image, and the column of prediction tables that holds them."""
+"""The detections of one image or window, and the column of prediction tables that holds them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
 @dataclass(frozen=True)
 class Detected:
-    """The detections of one image.
+    """What was found in one image or window.
 
     Attributes
     ----------
-    boxes : (M, 4) float64 ``x_min, y_min, x_max, y_max`` in pixels of the whole image; of points,
-        both corners are the point.
+    boxes : (M, 4) float64 ``x_min, y_min, x_max, y_max`` in pixels; of points, both corners are the
+        point.
     classes : (M,) ids.
     scores : (M,) float64.
     """
@@ -33,10 +33,29 @@ class Detected:
         """(M, 2) x and y of the middles of the boxes; of points, the points."""
         return (self.boxes[:, :2] + self.boxes[:, 2:]) / 2
 
-    def above(self, threshold: float) -> Detected:
-        """Those that score at least `threshold`."""
-        keep = self.scores >= threshold
-        return Detected(self.boxes[keep], self.classes[keep], self.scores[keep])
+    def take(self, rows) -> Detected:
+        return Detected(self.boxes[rows], self.classes[rows], self.scores[rows])
+
+    def moved(self, by: np.ndarray) -> Detected:
+        """Shifted by (4,)."""
+        return Detected(self.boxes + by, self.classes, self.scores)
+
+    def above(self, score: float) -> Detected:
+        """Those that score at least `score`."""
+        return self.take(self.scores >= score)
+
+    def ranked(self) -> Detected:
+        """By descending score; equal ones keep their order."""
+        return self.take(np.argsort(-self.scores, kind="stable"))
+
+
+def join(parts: list[Detected]) -> Detected:
+    """All of them, in their order."""
+    return Detected(
+        np.concatenate([np.empty((0, 4)), *(part.boxes for part in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(part.classes for part in parts)]).astype(np.int64),
+        np.concatenate([np.empty(0), *(part.scores for part in parts)]),
+    )
 
 
 def detected_of(column) -> list[Detected]:
