@@ -37,11 +37,25 @@ def venv_python(folder: Path) -> Path:
 
 def run_worker(command: list[str]) -> dict:
     """Run one worker with one thread and return the JSON object it ends with."""
-    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=one_thread(), capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-4000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def measure_command(command: list[str]) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds and peak memory in MB of a whole process with one thread."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=one_thread())
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"the command failed: {' '.join(command)}")
+    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def one_thread() -> dict[str, str]:
+    """The environment in which numerical libraries use one thread."""
+    return {**os.environ, **dict.fromkeys(THREADS, "1")}
 
 
 def alternate(workers: dict[str, list[str]], repeats: int) -> dict[str, list[dict]]:

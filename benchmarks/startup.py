@@ -10,14 +10,14 @@ seconds, the peak memory and the heavy libraries that the process imported.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+from _timing import measure_command, one_thread
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
@@ -33,7 +33,8 @@ def main() -> None:
     plan = Plan(read_yaml(arguments.config), Path.cwd())
     with tempfile.TemporaryDirectory() as folder:
         for stage, command in commands(plan, Path(folder)).items():
-            runs = [measure(command) for _ in range(arguments.repeats + 1)][1:]
+            plain = [part for part in command if part not in ("-X", "importtime")]
+            runs = [measure_command(plain) for _ in range(arguments.repeats + 1)][1:]
             wall, cpu, memory = (statistics.median(column) for column in zip(*runs, strict=True))
             heavy = ", ".join(imported(command)) or "none"
             print(
@@ -76,17 +77,6 @@ def stage_command(stage: str, job, options: list[str]) -> list[str]:
     return [*command, "--spec", job.spec, "--code", job.code, *options]
 
 
-def measure(command: list[str]) -> tuple[float, float, float]:
-    """Wall seconds, CPU seconds and peak memory in MB of one run."""
-    start = time.perf_counter()
-    plain = [part for part in command if part not in ("-X", "importtime")]
-    process = subprocess.Popen(plain, stdout=subprocess.DEVNULL, env=one_thread())
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"the stage failed: {' '.join(plain)}")
-    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-
 def imported(command: list[str]) -> list[str]:
     """Heavy libraries among the modules that Python reports as imported."""
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=one_thread())
@@ -95,10 +85,6 @@ def imported(command: list[str]) -> list[str]:
     # an import that fails is listed too, but without any module inside the library
     roots = {name.partition(".")[0] for name in names if "." in name}
     return [name for name in HEAVY if name in roots]
-
-
-def one_thread() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ OPTIONS = {
     "c_count": len(GRID),
     "merge_val": True,
     "standardize": False,
+    "ties": "smallest",
     "k": [3],
     "metric": "l2",
 }

@@ -25,6 +25,7 @@ OPTIONS = {
     "c_count": 4,
     "merge_val": True,
     "standardize": False,
+    "ties": "smallest",
     "k": [1, 5],
     "metric": "l2",
 }

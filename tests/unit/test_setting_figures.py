@@ -78,7 +78,7 @@ def test_points_stand_at_their_values_with_intervals_and_spread():
 
 def test_backbones_stand_side_by_side_and_the_best_are_coloured():
     lines = {f"b{i}": [Point(1, i / 10, 0, 1), Point(2, i / 10, 0, 1)] for i in range(8)}
-    figure = figure_of({"one": lines}, percent=True)
+    figure = figure_of({"one": lines}, scale=100.0)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["b7", "b6", "b5", "b4", "b3", "b2"]
     axes = figure.axes[0]

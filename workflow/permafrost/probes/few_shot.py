@@ -95,6 +95,7 @@ def _linear(data: _Data, draws: list[Draw], options: dict, device: str) -> Itera
             c_grid=np.logspace(low, high, options["c_count"]),
             merge_val=options["merge_val"],
             standardize=options["standardize"],
+            ties=options["ties"],
             device=device,
         )
         scores = fit.scores(data.test.embeddings)

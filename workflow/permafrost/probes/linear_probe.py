@@ -27,6 +27,7 @@ def run_linear(splits: dict[str, Features], options: dict, *, device: str, seed:
         merge_val=options["merge_val"],
         standardize=options["standardize"],
         solver=options["solver"],
+        ties=options["ties"],
         device=resolve_device(device),
         seed=seed,
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from ..choosing import score_on_validation
 from ..probabilities import probabilities
 from ..scaling import centre_and_scale
 from .adam import solve_adam
@@ -19,6 +20,7 @@ from .minimise import Solution
 from .path import TOLERANCE, Solver, solve_path
 from .rotation import Basis, identity_basis, rotate
 from .targets import Targets
+from .ties import TIES, first_or_surest
 
 SCORING_ROWS = 8192
 
@@ -68,6 +70,7 @@ def fit_linear(
     solver: str = "lbfgs",
     device: str = "cpu",
     seed: int = 0,
+    ties: str = "smallest",
     progress: Callable | None = None,
     keep_path: bool = False,
     backend: str | None = None,
@@ -87,6 +90,8 @@ def fit_linear(
     merge_val : refit the chosen C on train and validation together.
     standardize : divide features by their standard deviation on train (constant ones by 1).
     solver : "lbfgs" (to convergence) or "adam" (mini-batches, drawn from `seed`).
+    ties : of values of C that are equally good on validation take the "smallest", or that of the least
+        validation "log_loss".
     device, backend : "cpu" runs on NumPy, anything else on torch; `backend` overrides that.
     progress : wraps the iterable of Cs, e.g. in a progress bar.
     keep_path : keep the coefficients of every C.
@@ -97,6 +102,7 @@ def fit_linear(
     """
     check_choice("task", task, TASKS)
     check_choice("solver", solver, SOLVERS)
+    check_choice("ties", ties, TIES)
     grid = check_grid(c_grid)
     train_x = check_features(train_x, "train")
     val_x = check_features(val_x, "validation", train_x.shape[1])
@@ -110,7 +116,7 @@ def fit_linear(
         )
     b = make_backend(backend, device)
     train = Targets.of(train_y, n_classes, task)
-    shared = {"solver": solver, "merge_val": merge_val, "standardize": standardize}
+    shared = {"solver": solver, "merge_val": merge_val, "standardize": standardize, "ties": ties}
     if len(train.columns) < (2 if task == "classification" else 1):
         return _constant_fit(train, train_x.shape[1], shared)
     mean, scale = centre_and_scale(train_x, standardize)
@@ -119,8 +125,10 @@ def fit_linear(
         basis, rows = find(b, np.concatenate([train_x, val_x]), mean, scale, float(grid[-1]))
         run = _Run(b, basis, rows, len(train_x), solver, seed)
         solutions = run.sweep(train, progress(grid) if progress else grid, grid)
-        val_scores = run.validate(train, solutions, val_y)
-        best = int(np.argmax(val_scores))  # the first of equals: the smallest C
+        val_scores = [_score(val_y, run.logits(train, s), task) for s in solutions]
+        best = first_or_surest(
+            val_scores, lambda i: run.logits(train, solutions[i]), val_y, task, ties
+        )
         final, targets = solutions[best], train
         if merge_val:
             targets = Targets.of(np.concatenate([train_y, val_y]), n_classes, task)
@@ -177,21 +185,16 @@ class _Run:
             return Solver(self.backend, targets, self.rows).refit(known, grid, c)
         return solve_adam(self.backend, targets, self.rows, known[-1], c, self.seed)
 
-    def validate(self, targets: Targets, solutions, labels) -> list[float]:
-        """Accuracy or micro-AP of every solution on the rows after the train split."""
-        from permafrost.metrics.classification import accuracy, micro_average_precision
-
+    def logits(self, targets: Targets, solution: Solution) -> np.ndarray:
+        """(N, K) of the rows after the train split."""
         rows = self.backend.real(self.rows[self.n_train :])
-        scores = []
-        for solution in solutions:
-            logits = self.backend.numpy(rows @ self.backend.real(solution.theta).swapaxes(0, 1))
-            full = targets.spread_logits(logits)
-            if targets.task == "classification":
-                scores.append(accuracy(labels, full.argmax(axis=1)))
-            else:
-                chance = probabilities(full, targets.task)
-                scores.append(micro_average_precision(labels, chance))
-        return scores
+        theta = self.backend.real(solution.theta).swapaxes(0, 1)
+        return targets.spread_logits(self.backend.numpy(rows @ theta))
+
+
+def _score(labels, logits: np.ndarray, task: str) -> float:
+    scores = probabilities(logits, task) if task == "multilabel" else None
+    return score_on_validation(labels, scores, logits.argmax(axis=1), task)
 
 
 def _record(solutions: list[Solution]) -> dict:

@@ -29,14 +29,14 @@ def draw_setting_curves(
     across: str,
     up: str,
     note: str,
-    percent: bool = False,
+    scale: float = 1.0,
 ):
     """Panels that share their scale of scores; where backbones are many, only the best are coloured.
 
     Parameters
     ----------
     panels : heading -> backbone -> points.
-    across : what x is, on a scale where equal ratios are equal steps; `percent` marks shares as such.
+    across : what x is, on a scale where equal ratios are equal steps; its ticks show `scale` times x.
     up : what the score is; note : what bars mean.
     """
     if not panels:
@@ -50,7 +50,7 @@ def draw_setting_curves(
         figure = Figure(figsize=(width, 0.75 + 2.3 * rows))
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
         for axes, (heading, lines) in zip(grid.flat, panels.items(), strict=False):
-            _panel(axes, lines, names, percent)
+            _panel(axes, lines, names, scale)
             axes.set_title(plain(heading), weight="normal")
             axes.set_xlabel(plain(across))
         for axes in grid.flat[len(panels) :]:
@@ -67,7 +67,7 @@ def draw_setting_curves(
     return figure
 
 
-def _panel(axes, lines: dict[str, list[Point]], names: list[str], percent: bool) -> None:
+def _panel(axes, lines: dict[str, list[Point]], names: list[str], scale: float) -> None:
     ticks = sorted({point.x for points in lines.values() for point in points})
     wide = math.log(ticks[-1] / ticks[0]) or 1.0
     coloured = [name for name in names[: len(COLOURS)] if name in lines]
@@ -94,7 +94,7 @@ def _panel(axes, lines: dict[str, list[Point]], names: list[str], percent: bool)
                     zorder=1)  # fmt: skip
     axes.set_xscale("log")
     axes.set_xlim(ticks[0] * math.exp(-0.06 * wide), ticks[-1] * math.exp(0.06 * wide))
-    axes.set_xticks(ticks, [f"{100 * tick:g} %" if percent else f"{tick:g}" for tick in ticks])
+    axes.set_xticks(ticks, [f"{scale * tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.tick_params(labelleft=True, labelcolor=FAINT, labelsize=7.5)
     axes.grid(axis="both")

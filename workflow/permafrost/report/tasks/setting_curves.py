@@ -33,8 +33,7 @@ class Shown:
 
 
 def _of_neighbours(settings: dict) -> tuple[str, str, float]:
-    heat = settings.get("temperature")
-    weights = "votes count alike" if heat is None else f"votes weigh exp(similarity / {heat:g})"
+    weights = "equal votes" if settings.get("temperature") is None else "weighted votes"
     return "k", f"{settings['metric']}, {weights}", settings["k"]
 
 
@@ -48,14 +47,14 @@ SHOWN = {
     "knn_sweep": Shown(
         _of_neighbours,
         {"k": "neighbours (k)"},
-        "Bars are intervals over the test set.",
+        "Bars are intervals over the test set. A weighted vote counts exp(cosine similarity / temperature).",
         "{metric} with every number of neighbours, metric and weighting. The setting that is ranked was "
         "chosen on validation, not here.",
     ),
     "few_shot": Shown(
         _of_draws,
         {
-            "share": "share of train and validation",
+            "share": "% of train and validation",
             "per_class": "training samples per class",
         },
         "Points are means over draws; thin bars are intervals over the test set, wide ones standard deviations over "
@@ -100,7 +99,7 @@ def _of_probe(material: Material, rows: list[dict], folder: Path) -> list[Drawn]
         save(
             draw_setting_curves(
                 panels, title=f"{material.name}: {probe}", across=shown.across[name], up=metric,
-                note=shown.note, percent=name == "share",
+                note=shown.note, scale=100.0 if name == "share" else 1.0,
             ),
             folder, "settings", material.name, probe, name, wide=True,
             alt=f"{metric} against {shown.across[name]} for every backbone with {probe} on {material.name}",

@@ -1,0 +1,44 @@
+"""Which C is taken of several that do equally well on validation.
+
+A few dozen validation samples give a few dozen possible accuracies, so on small draws most of the grid is
+a plateau, and its smallest C is a model that has hardly left its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+TIES = ("smallest", "log_loss")
+
+
+def first_or_surest(
+    scores: Sequence[float], logits_of: Callable[[int], np.ndarray], labels, task: str, ties: str
+) -> int:
+    """Index of the best score; of equals the first, or that of the least log-loss (then the first).
+
+    Parameters
+    ----------
+    scores : (C,) score of each C on validation, ascending in C.
+    logits_of : index to (N, K) logits; -inf or inf where a class was not fitted.
+    labels : (N,) class ids or (N, K) of 0 and 1.
+    """
+    best = np.flatnonzero(np.asarray(scores) == np.max(scores))
+    if ties == "smallest" or len(best) == 1:
+        return int(best[0])
+    return int(best[int(np.argmin([log_loss(logits_of(i), labels, task) for i in best]))])
+
+
+def log_loss(logits: np.ndarray, labels, task: str) -> float:
+    """Mean -log p of the truth over samples whose class (labels that) were fitted; inf where none was."""
+    if task == "classification":
+        known = np.isfinite(logits[np.arange(len(labels)), labels])
+        chosen, own = logits[known], labels[known]
+        peak = chosen.max(axis=1, keepdims=True, initial=-np.inf)
+        spread = np.log(np.exp(chosen - peak).sum(axis=1)) + peak[:, 0]
+        terms = spread - chosen[np.arange(len(own)), own]
+    else:
+        known = np.isfinite(logits)
+        terms = np.logaddexp(0.0, np.where(labels > 0, -logits, logits)[known])
+    return float(terms.mean()) if len(terms) else float("inf")
