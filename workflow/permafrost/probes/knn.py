@@ -15,10 +15,11 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
 
+from .knn_distances import distances, unit
+
 METRICS = ("l2", "cosine")
 TASKS = ("classification", "multilabel")
 SPARE = 16  # candidates beyond k in the first search
-RANKED_VALUES = 2_000_000  # float64 differences held at a time
 SINGLE = 2.0**-24  # half a unit in the last place of float32
 
 
@@ -86,7 +87,7 @@ def neighbours(train_x, test_x, k: int, *, metric: str = "l2", device: str = "cp
             remedy=f"choose k from 1 to {len(train)}",
         )
     if metric == "cosine":
-        train, test = _unit(train), _unit(test)
+        train, test = unit(train), unit(test)
         search_train, search_test = train.astype(np.float32), test.astype(np.float32)
     else:
         mean = train.mean(axis=0, dtype=np.float64)
@@ -98,10 +99,10 @@ def neighbours(train_x, test_x, k: int, *, metric: str = "l2", device: str = "cp
     open_queries, count = np.arange(len(test)), min(len(train), k + SPARE)
     while len(open_queries):
         reach, candidates = index.search(search_test[open_queries], count)
-        distances = _distances(train, test[open_queries], candidates, metric)
-        order = np.lexsort((candidates, distances), axis=1)[:, :k]
+        settled = distances(train, test[open_queries], candidates, metric)
+        order = np.lexsort((candidates, settled), axis=1)[:, :k]
         found[open_queries] = np.take_along_axis(candidates, order, axis=1)
-        kth = np.take_along_axis(distances, order[:, -1:], axis=1)[:, 0]
+        kth = np.take_along_axis(settled, order[:, -1:], axis=1)[:, 0]
         # everything that was not fetched is at least as far as the last candidate, by FAISS
         beyond = (1.0 - reach[:, -1] if metric == "cosine" else reach[:, -1]).astype(np.float64)
         unsure = kth >= beyond - slack[open_queries]
@@ -121,24 +122,6 @@ def _rounding(train: np.ndarray, test: np.ndarray, metric: str) -> np.ndarray:
     return unit * (longest + lengths) ** 2
 
 
-def _distances(train, test, candidates, metric: str) -> np.ndarray:
-    """(M, count) float64 distances (squared for l2) from every query to its candidates."""
-    distances = np.empty(candidates.shape)
-    step = max(1, RANKED_VALUES // (candidates.shape[1] * train.shape[1]))
-    for start in range(0, len(test), step):
-        rows = slice(start, start + step)
-        near = train[candidates[rows]].astype(np.float64)
-        query = test[rows, None, :].astype(np.float64)
-        if metric == "cosine":
-            distances[rows] = 1.0 - np.einsum(
-                "mkd,mkd->mk", near, np.broadcast_to(query, near.shape)
-            )
-        else:
-            near -= query
-            distances[rows] = np.einsum("mkd,mkd->mk", near, near)
-    return distances
-
-
 def _index(train: np.ndarray, metric: str, device: str):
     """An exact FAISS index over ``train``."""
     import faiss
@@ -156,15 +139,6 @@ def _index(train: np.ndarray, metric: str, device: str):
         index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
     index.add(np.ascontiguousarray(train))
     return index
-
-
-def _unit(features: np.ndarray) -> np.ndarray:
-    """Rows of length 1, float64; a zero row stays zero."""
-    features = features.astype(np.float64)
-    largest = np.abs(features).max(axis=1, keepdims=True)
-    features /= np.where(largest == 0, 1.0, largest)  # so that squares neither vanish nor overflow
-    lengths = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
-    return features / np.where(lengths == 0, 1.0, lengths)
 
 
 def _features(features, split: str) -> np.ndarray:

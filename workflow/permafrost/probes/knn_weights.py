@@ -10,19 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-VALUES = 2_000_000  # float64 features held at a time
+from .knn_distances import distances, unit
 
 
 def similarities(train_x, test_x, found: np.ndarray) -> np.ndarray:
     """(M, k) float64 cosine similarities of queries to their neighbours `found`; 0 for a zero vector."""
-    train, test = np.asarray(train_x), np.asarray(test_x)
-    near = np.empty(found.shape)
-    step = max(1, VALUES // (found.shape[1] * train.shape[1]))
-    for start in range(0, len(test), step):
-        rows = slice(start, start + step)
-        query, neighbours = _unit(test[rows]), _unit(train[found[rows]])
-        near[rows] = np.einsum("md,mkd->mk", query, neighbours)
-    return near
+    return 1.0 - distances(unit(train_x), unit(test_x), found, "cosine")
 
 
 def weighted_vote(
@@ -54,12 +47,3 @@ def weighted_vote(
     # float32 takes away what the order of summation adds, so that equal votes are equal
     scores = total.reshape(len(found), n_classes).astype(np.float32)
     return scores, scores.argmax(axis=1)
-
-
-def _unit(features: np.ndarray) -> np.ndarray:
-    """Vectors of length 1 along the last axis, float64; a zero vector stays zero."""
-    features = features.astype(np.float64)
-    largest = np.abs(features).max(axis=-1, keepdims=True)
-    features /= np.where(largest == 0, 1.0, largest)  # so that squares neither vanish nor overflow
-    lengths = np.sqrt(np.einsum("...d,...d->...", features, features))[..., None]
-    return features / np.where(lengths == 0, 1.0, lengths)
