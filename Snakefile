@@ -7,6 +7,7 @@
 # results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
 # results/measures/{dataset}/{backbone}.parquet                    measure
 # results/similarity/{dataset}.parquet                             similarity
+# results/profiles/{dataset}/{backbone}.parquet                    profile
 # results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
 # results/comparisons/{dataset}/{probe}.parquet                    compare
 # results/leaderboard.{parquet,csv}, results/summary.csv           aggregate
@@ -33,6 +34,7 @@ include: "workflow/rules/descent.smk"
 include: "workflow/rules/segmentation.smk"
 include: "workflow/rules/detection.smk"
 include: "workflow/rules/measure.smk"
+include: "workflow/rules/profile.smk"
 include: "workflow/rules/bootstrap.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/aggregate.smk"
@@ -45,6 +47,7 @@ localrules:
     features,
     predictions,
     measures,
+    profiles,
     scores,
     archive,
 
@@ -71,6 +74,11 @@ rule measures:
     input:
         every_measure(),
         every_similarity(),
+
+
+rule profiles:
+    input:
+        every_profile(),
 
 
 rule scores:

@@ -45,6 +45,7 @@ TABLES = (
     "comparisons",
     "measures",
     "similarity",
+    "profiles",
     "leaderboard",
     "summary",
 )

@@ -31,6 +31,7 @@ STAGES = (
     "detection",
     "measure",
     "similarity",
+    "profile",
     "bootstrap",
     "compare",
     "aggregate",
@@ -230,7 +231,8 @@ def hashes(library: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("backbones/rcf.py", {"extract"}),
+        ("backbones/rcf.py", {"extract", "profile"}),
+        ("features/profiling/timing.py", {"profile"}),
         ("data/prepare.py", {"prepare"}),
         ("probes/knn_probe.py", {"knn"}),
         ("probes/linear_probe.py", {"linear"}),

@@ -6,6 +6,7 @@ rule aggregate:
     input:
         every_evaluation("scores"),
         every_measure(),
+        every_profile(),
     output:
         parquet=report(
             f"{RESULTS}/leaderboard.parquet",

@@ -115,6 +115,10 @@ def every_measure():
     return [f"{RESULTS}/measures/{d}/{b}.parquet" for d, b in PLAN.measured()]
 
 
+def every_profile():
+    return [f"{RESULTS}/profiles/{d}/{b}.parquet" for d, b in PLAN.profiled()]
+
+
 def every_similarity():
     return [f"{RESULTS}/similarity/{d}.parquet" for d in PLAN.paired()]
 
@@ -146,6 +150,14 @@ def every_comparison():
 def batch_size(wildcards):
     own = PLAN.backbones[wildcards.backbone].get("runtime") or {}
     return own.get("batch_size", RUNTIME["batch_size"])
+
+
+def all_cores(wildcards):
+    """The cores of this run; where there is no such number (a cluster), `set-threads` says how many."""
+    try:
+        return workflow.cores
+    except WorkflowError:
+        return 1
 
 
 def memory_mb(base):

@@ -66,7 +66,7 @@ def extract(
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
     where = f"backbone {spec['backbone']}"
-    extraction = _extraction(spec.get("extraction") or {}, where)
+    extraction = extraction_options(spec.get("extraction") or {}, where)
     expect = spec["inputs"]["images"]
     entry = {key: value for key, value in spec["entry"].items() if value is not None}
     card_content = read_card(card, expect=expect)
@@ -87,7 +87,7 @@ def extract(
             train_image=FedImages(stores["train"], Preparer(plan, torch.device("cpu"))),
         )
         backbone = build(entry, plan, resources)
-        _check_files(backbone, spec, where)
+        check_files(backbone, spec, where)
         if extraction["maps"]:
             backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
             backbone.notes.update({"crop": note} if note else {})
@@ -186,7 +186,8 @@ def _attributes(spec: dict, extraction: dict, card: dict, run: Run, train: Image
     }
 
 
-def _extraction(given: dict, where: str) -> dict:
+def extraction_options(given: dict, where: str) -> dict:
+    """`EXTRACTION` with what is given; an unknown key or value is refused."""
     for key in given:
         if key not in EXTRACTION:
             raise PermafrostError(
@@ -206,7 +207,7 @@ def _extraction(given: dict, where: str) -> dict:
     return extraction
 
 
-def _check_files(backbone: Backbone, spec: dict, where: str) -> None:
+def check_files(backbone: Backbone, spec: dict, where: str) -> None:
     """The weights that were loaded are those that the plan was made from."""
     digests, loaded = spec.get("files") or {}, backbone.weights_sha256
     if digests and loaded is not None and loaded not in digests.values():

@@ -17,6 +17,7 @@ from .digests import DigestCache
 from .extraction import extraction_of
 from .measuring import measuring
 from .probes import KINDS, is_seeded
+from .profiling import of_forward_pass, profiling
 from .sources import code_hash
 from .validation import validate
 
@@ -61,6 +62,7 @@ class Plan:
         self._dataset_sources = {n: self._digest_dataset(n) for n in self.datasets}
         self._digests.save()
         self._measures = measuring(config, where=where)
+        self._profile = profiling(config, where=where)
         self._check_every_dataset_is_probed()
 
     # --- what is run ---------------------------------------------------------------------------
@@ -173,6 +175,24 @@ class Plan:
         )
 
     @functools.cache  # noqa: B019
+    def profile(self, dataset: str, backbone: str) -> Job:
+        entry, extraction = extraction_of(
+            self.datasets[dataset]["task"],
+            result_fields(self.backbones[backbone]),
+            self.config["extraction"],
+        )
+        return self._job(
+            "profile",
+            dataset=dataset,
+            backbone=backbone,
+            entry=entry,
+            extraction=of_forward_pass(extraction),
+            files=self._backbone_files[backbone],
+            options=self._profile,
+            inputs={"images": self.prepare(dataset).fingerprint},
+        )
+
+    @functools.cache  # noqa: B019
     def aggregate(self) -> Job:
         # one hash stands for the thousands of scores: a command line has a limited length
         scores = [
@@ -180,10 +200,14 @@ class Plan:
             for evaluation in self.evaluations()
         ]
         measures = [[*names, self.measure(*names).fingerprint] for names in self.measured()]
+        profiles = [[*names, self.profile(*names).fingerprint] for names in self.profiled()]
         return self._job(
             "aggregate",
             options=self.config["comparison"],
-            inputs={"scores": fingerprint(sorted(scores)), **_if_any(measures=measures)},
+            inputs={
+                "scores": fingerprint(sorted(scores)),
+                **_if_any(measures=measures, profiles=profiles),
+            },
         )
 
     @functools.cache  # noqa: B019
@@ -217,6 +241,12 @@ class Plan:
     def measured(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs whose features are measured: all or none."""
         if self._measures is None:
+            return []
+        return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
+
+    def profiled(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs whose costs are measured: all or none."""
+        if self._profile is None:
             return []
         return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
 

@@ -40,6 +40,10 @@ def outputs(plan: Plan, results: str) -> list[dict]:
     for dataset in plan.paired():
         made = plan.similarity(dataset).fingerprint
         add("similarity", f"similarity/{dataset}.parquet", made, dataset=dataset)
+    for dataset, backbone in plan.profiled():
+        made = plan.profile(dataset, backbone).fingerprint
+        path = f"profiles/{dataset}/{backbone}.parquet"
+        add("profile", path, made, dataset=dataset, backbone=backbone)
     for names in plan.evaluations():
         dataset, backbone, probe, seed = names
         path = f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"

@@ -35,9 +35,9 @@ _COUNTS = {
 }
 
 
-def measure_rows(rows: Iterable[dict]) -> list[dict]:
-    """The rows of measures among a leaderboard's."""
-    return [row for row in rows if row["kind"] == KIND]
+def measure_rows(rows: Iterable[dict], kind: str = KIND) -> list[dict]:
+    """The rows of measures (or of another kind) among a leaderboard's."""
+    return [row for row in rows if row["kind"] == kind]
 
 
 def measured_names(rows: Iterable[dict]) -> list[str]:
@@ -54,13 +54,13 @@ def words_of(name: str) -> tuple[str, str]:
     return WORDS.get(name, (name.replace("_", " "), ""))
 
 
-def measured_lines(rows: list[dict]) -> list[dict]:
-    """One line per backbone of a dataset: ``backbone``, ``best`` and ``measures``.
+def measured_lines(rows: list[dict], kind: str = KIND) -> list[dict]:
+    """One line per backbone of a dataset: ``backbone``, ``best`` and ``measures``, which are rows of `kind`.
 
     ``best`` is the backbone's best primary score over probes of the dataset's own task (None where
     it has none), and lines are in its order, best first: a measure orders nothing. ``measures`` maps names to rows.
     """
-    found = measure_rows(rows)
+    found = measure_rows(rows, kind)
     # other tasks, such as retrieval, have metrics of their own, which do not compare with these
     tasks = {row["task"] for row in found}
     scores = [line for line in merge_seeds(overall(rows)) if line["task"] in tasks]

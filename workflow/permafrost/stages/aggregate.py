@@ -34,7 +34,7 @@ def run(arguments) -> None:
     plan = read_plan(arguments.plan)
     expected = {
         row["path"]: row["fingerprint"]
-        for stage in ("bootstrap", "measure")
+        for stage in ("bootstrap", "measure", "profile")
         for row in planned(plan, stage)
     }
     tables = read_scores(expected, expect=expected)

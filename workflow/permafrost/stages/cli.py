@@ -23,6 +23,7 @@ COMMANDS = {
     "dense_knn": "label patches of test images by their nearest neighbours",
     "detection": "train a detection head on maps of layers and find the objects of the test split",
     "measure": "measure the features themselves, without a probe",
+    "profile": "measure what a backbone costs on this machine: size, FLOPs, time, memory, energy",
     "similarity": "measure how alike the backbones see a dataset (CKA)",
     "bootstrap": "score predictions, with an interval for every metric",
     "compare": "paired differences between backbones",

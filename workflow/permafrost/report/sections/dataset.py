@@ -16,6 +16,7 @@ from ..material import Drawn, Material
 from ..rows import better_first, brief_count, overall
 from ..seeds import merge_seeds
 from .calibration import calibration_section
+from .costs import costs_section
 from .measures import measures_section
 
 _IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
@@ -34,6 +35,7 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
     figures, notes = draw_dataset(material, folder)
     calibration, of_calibration = calibration_section(material, comparisons, folder)
     measures, of_measures = measures_section(material, folder)
+    costs, of_costs = costs_section(material, folder)
     card = material.card
     return {
         "name": material.name,
@@ -51,6 +53,8 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "calibration_figures": [_embed(figure) for figure in of_calibration],
         "measures": measures,
         "measure_figures": [_embed(figure) for figure in of_measures],
+        "costs": costs,
+        "cost_figures": [_embed(figure) for figure in of_costs],
         "comparisons": _comparisons(material, comparisons),
     }
 

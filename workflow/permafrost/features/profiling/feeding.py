@@ -1,0 +1,67 @@
+"""What is fed while a profile is made: noise in the shape of the dataset's images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from ...backbones.contract import InputPlan
+from ...core.errors import PermafrostError
+from ...data.image_store import ImageStore
+from ..fingerprint import FedImages
+from ..prepare import Preparer
+
+
+def stored_images(plan: InputPlan, card: dict, count: int) -> torch.Tensor:
+    """(count, stored bands, H, W) float32: each band evenly spread over its range in train, seeded.
+
+    H and W are those of the dataset's images, of the largest where they differ (`several_sizes`).
+    Time and memory do not depend on what is in a picture, so no picture is needed.
+    """
+    height, width = card["image_size"]["max"]
+    bands = [card["bands"][one.index] for one in plan.channels if one.index is not None]
+    low, high = (
+        torch.tensor([float(band[end]) for band in bands]).view(1, -1, 1, 1)
+        for end in ("min", "max")
+    )
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.rand(count, len(bands), height, width, generator=generator)
+    return noise.mul_(high - low).add_(low)
+
+
+def several_sizes(card: dict) -> bool:
+    """Whether the dataset's images differ in size."""
+    return card["image_size"]["min"] != card["image_size"]["max"]
+
+
+class TrainImages:
+    """The train images as a backbone is fed them, opened when one is asked for.
+
+    Nearly no kind of backbone needs any to be built, so the image store may be gone.
+
+    Parameters
+    ----------
+    stores : returns the paths of the image stores by split; makes them again if they were deleted.
+    """
+
+    def __init__(
+        self, stores: Callable[[], dict[str, Path]], plan: InputPlan, expect: str, count: int
+    ) -> None:
+        self._stores, self._plan, self._expect, self._count = stores, plan, expect, count
+        self._fed: FedImages | None = None
+
+    def __call__(self, position: int) -> torch.Tensor:
+        """(C, H, W) float32, on the CPU."""
+        if self._fed is None:
+            path = self._stores()["train"]
+            store = ImageStore(path, expect=self._expect)
+            if len(store) != self._count:
+                raise PermafrostError(
+                    f"the store has {len(store)} images, the card says {self._count}",
+                    where=path,
+                    remedy="delete the folder and run snakemake again",
+                )
+            self._fed = FedImages(store, Preparer(self._plan, torch.device("cpu")))
+        return self._fed(position)

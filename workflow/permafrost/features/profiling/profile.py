@@ -1,0 +1,213 @@
+"""The profile of one backbone on the input of one dataset."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ...backbones.backbone import Backbone, Resources
+from ...backbones.registry import build, plan_input
+from ...core.errors import PermafrostError
+from ...data.card import read_card
+from ..devices import choose_device
+from ..extract import check_files, extraction_options
+from ..maps import whole_image
+from ..numerics import exact_numerics
+from ..running import Run, set_up
+from .counting import Size, count_flops, size_of
+from .energy import NoMeter, find_meter
+from .feeding import TrainImages, several_sizes, stored_images
+from .hardware import describe_hardware, load
+from .memory import peak_memory
+from .quantity import Quantity, repeated, undefined
+from .timing import LEAST, finish, time_repeats
+
+#: options of a profile and their least values
+OPTIONS = {"batch_size": 1, "repeats": LEAST, "latency_repeats": LEAST, "warm_up": 1, "threads": 1}
+#: joules are counted over so many seconds at least, as counters move in steps of up to a tenth of one
+_ENERGY_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What was found: quantities by name, and what they are of.
+
+    ``card`` is the dataset's; ``about`` (JSON-able) says what was fed, how, and on which machine.
+    """
+
+    quantities: dict[str, Quantity]
+    about: dict
+    card: dict
+    feature_dim: int
+
+
+def profile_backbone(
+    spec: dict,
+    *,
+    card: Path,
+    images: Callable[[], dict[str, Path]],
+    device: str = "auto",
+    threads: int | None = None,
+) -> Profile:
+    """Build the backbone as extraction does, feed it noise, and measure what that costs.
+
+    The forward pass is extraction's, with its precision and its exact arithmetic (no TF32), including the
+    pooling and, where the dataset's task needs them, the maps of layers. Measured values depend on the machine and on
+    what else it does, so they are not the same twice; the order is such that nothing measured later
+    disturbs what came before. Call it once per process, or memory may have been used before.
+
+    Parameters
+    ----------
+    spec : ``backbone``, ``dataset``, ``entry``, ``extraction``, ``options``, ``inputs.images``, and
+        optionally ``files``, as extraction's. Options: ``batch_size``, ``repeats`` of a batch,
+        ``latency_repeats`` of a single image, ``warm_up`` passes before either, ``most_seconds`` for
+        either, ``threads`` (CPU threads of torch; null: the argument of that name).
+    card : the dataset's card. images : returns the paths of its image stores, asked only by backbones that
+        are made from images.
+
+    Raises
+    ------
+    PermafrostError : anything the user can put right.
+    """
+    where, options = f"backbone {spec['backbone']}", spec["options"]
+    _check(options)
+    target = choose_device(device)
+    with exact_numerics(options["threads"] or threads):
+        busy = load()
+        run, plain, about_card = _set_up(spec, card, images, target, where)
+        size = size_of(plain)
+        try:
+            found, shape, dimension = _measure(run, plain, size, about_card, options)
+        except PermafrostError as error:
+            if isinstance(error.__cause__, torch.OutOfMemoryError):
+                error = PermafrostError(
+                    error.problem, where=where, remedy="set profile.batch_size lower"
+                )
+            raise error from error.__cause__
+        about = {
+            "input": shape,
+            "native": about_card["image_size"]["max"],
+            "batch_size": options["batch_size"],
+            "precision": spec["extraction"].get("precision", "fp32"),
+            "compile": spec["extraction"].get("compile", False),
+            "maps": list(run.backbone.layers),
+            "hardware": describe_hardware(target),
+            "load": busy,
+            **({"several_sizes": True} if several_sizes(about_card) else {}),
+        }
+    counted = {
+        "parameters": Quantity(float(size.parameters), ""),
+        "buffers": Quantity(float(size.buffers), ""),
+        "weights_mb": Quantity(size.bytes / 1e6, "MB"),
+    }
+    return Profile({**counted, **found}, about, about_card, dimension)
+
+
+def _check(options: dict) -> None:
+    for name, least in OPTIONS.items():
+        value = options[name]
+        if value is None and name == "threads":
+            continue
+        if value is None or value < least:
+            raise PermafrostError(
+                f"{value} is less than {least}", where=f"profile.{name}", remedy="set it higher"
+            )
+
+
+def _set_up(
+    spec: dict, card: Path, images, device: torch.device, where: str
+) -> tuple[Run, torch.nn.Module, dict]:
+    """The backbone as extraction runs it, its module before it is compiled, and the card."""
+    extraction, expect = extraction_options(spec["extraction"], where), spec["inputs"]["images"]
+    entry = {key: value for key, value in spec["entry"].items() if value is not None}
+    content = read_card(card, expect=expect)
+    plan = plan_input(entry, extraction, content, where=where)
+    if extraction["maps"]:
+        plan, _ = whole_image(plan)
+    count = content["splits"]["train"]["count"]
+    backbone = build(
+        entry,
+        plan,
+        Resources(where, content, count, TrainImages(images, plan, expect, count)),
+    )
+    check_files(backbone, spec, where)
+    if extraction["maps"]:
+        backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
+    plain = backbone.module
+    run = set_up(backbone, extraction, device, spec["options"]["batch_size"])
+    # a single image must not be filled up to a batch
+    return dataclasses.replace(run, pad_to=None), plain, content
+
+
+@torch.inference_mode()
+def _measure(
+    run: Run, plain: torch.nn.Module, size: Size, card: dict, options: dict
+) -> tuple[dict[str, Quantity], list[int], int]:
+    """What is measured and counted by running it, the shape of one image as fed, and the number of features."""
+    device, count = run.device, options["batch_size"]
+    stored = stored_images(run.prepare.plan, card, count)
+    # what is done once per process (threads, kernels) is no part of any measurement
+    single = run.prepare(stored[:1])
+    features, _ = run.outputs(single)
+    if run.backbone.module is not plain:
+        # compiled once for each size of a batch
+        run.outputs(run.prepare(stored))
+    memory = peak_memory(lambda: run.outputs(run.prepare(stored)), device, size.bytes)
+    limits = {"warm_up": options["warm_up"], "most_seconds": options["most_seconds"]}
+    preparing = time_repeats(
+        lambda: run.prepare(stored), device, repeats=options["repeats"], **limits
+    )
+    batch = run.prepare(stored)
+    several = time_repeats(lambda: run.outputs(batch), device, repeats=options["repeats"], **limits)
+    energy = _energy(lambda: run.outputs(batch), device, several.wall, count)
+    alone = time_repeats(
+        lambda: run.outputs(single), device, repeats=options["latency_repeats"], **limits
+    )
+    milliseconds = 1e3 * np.array(alone.wall)
+    found = {
+        "flops": _flops(run.backbone, plain, run, single),
+        "throughput": repeated(count / np.array(several.wall), "images/s"),
+        "cpu_time_ms": repeated(1e3 * np.array(several.cpu) / count, "ms/image"),
+        "prepare_ms": repeated(1e3 * np.array(preparing.wall) / count, "ms/image"),
+        "latency_ms": repeated(milliseconds, "ms"),
+        "latency_p95_ms": Quantity(
+            float(np.percentile(milliseconds, 95)), "ms", repeats=len(milliseconds)
+        ),
+        "peak_memory_mb": memory,
+        "energy_j": energy,
+    }
+    return found, list(single.shape[1:]), features.shape[1]
+
+
+def _flops(backbone: Backbone, plain: torch.nn.Module, run: Run, image: torch.Tensor) -> Quantity:
+    """Of one image, by the module itself: what was compiled hides its operators from the counter."""
+    uncompiled = dataclasses.replace(
+        run, backbone=dataclasses.replace(backbone, module=plain), precision=None
+    )
+    return count_flops(lambda: uncompiled.outputs(image.clone()))
+
+
+def _energy(work, device: torch.device, seconds: list[float], count: int) -> Quantity:
+    """Joules per image of the whole device while it does nothing else but `work`, over and over.
+
+    Parameters
+    ----------
+    seconds : how long `work` takes. count : images of each.
+    """
+    unit = "J/image"
+    try:
+        meter = find_meter(device)
+        passes = max(len(seconds), int(np.ceil(_ENERGY_SECONDS / np.median(seconds))))
+        meter.read()
+        for _ in range(passes):
+            work()
+        finish(device)
+        joules = meter.read()
+    except NoMeter as reason:
+        return undefined(unit, str(reason))
+    return Quantity(joules / (passes * count), unit, notes={"meter": meter.name, "passes": passes})

@@ -1,0 +1,92 @@
+"""What the page says about costs: a table beside the scores, and scores against costs with the Pareto front."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..costs import (
+    DRAWN,
+    WORDS,
+    brief_cost,
+    cost_lines,
+    is_flagged,
+    machines,
+    remarks,
+    uncounted,
+)
+from ..figures.costs import draw_costs
+from ..material import Drawn, Material, save
+from ..rows import finite, metric_name, overall
+from ..seeds import merge_seeds
+
+
+def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
+    """The values that the template asks for, None where nothing was profiled, and the figures."""
+    lines = cost_lines(material.rows)
+    if not lines:
+        return None, []
+    names = [name for name in WORDS if any(name in line["costs"] for line in lines)]
+    values = {
+        "columns": [{"name": WORDS[name][0], "words": WORDS[name][1]} for name in names],
+        "lines": [
+            {
+                "backbone": line["backbone"],
+                "best": _best(line["best"]),
+                "cells": [_cell(line["costs"].get(name)) for name in names],
+            }
+            for line in lines
+        ],
+        "machines": machines(lines),
+        "remarks": remarks(lines),
+        "words": _words(lines),
+    }
+    return values, _figures(material, lines, folder)
+
+
+def _words(lines: list[dict]) -> str:
+    words = "Below a median stand the quartiles of its repeats."
+    left_out = uncounted(lines)
+    return f"{words} FLOPs leave out: {', '.join(left_out)}." if left_out else words
+
+
+def _best(score: dict | None) -> dict | None:
+    if score is None:
+        return None
+    known = finite(score["lower"]) and finite(score["upper"])
+    return {
+        "value": score["value"],
+        "text": f"{score['value']:.3f}",
+        "interval": f"{score['lower']:.3f} … {score['upper']:.3f}" if known else "",
+        "words": f"{metric_name(score['metric'])}, {score['probe']}",
+    }
+
+
+def _cell(row: dict | None) -> dict:
+    if row is None:
+        return {"value": None, "text": "–", "interval": "", "flagged": False}
+    known = finite(row["lower"]) and finite(row["upper"])
+    return {
+        "value": row["value"] if finite(row["value"]) else None,
+        "text": brief_cost(row["value"]),
+        "interval": f"{brief_cost(row['lower'])} … {brief_cost(row['upper'])}" if known else "",
+        "flagged": is_flagged(row),
+    }
+
+
+def _figures(material: Material, lines: list[dict], folder: Path) -> list[Drawn]:
+    costs = [name for name in DRAWN if any(_known(line["costs"].get(name)) for line in lines)]
+    scores = merge_seeds(overall(material.rows))
+    if not costs or not any(_known(line) for line in scores):
+        return []
+    figure = draw_costs(lines, scores, costs, title=f"{material.name}: score against cost")
+    return [
+        save(figure, folder, "costs", material.name, wide=True,
+             alt=f"Score of every probe against {', '.join(WORDS[name][0] for name in costs)} of every backbone on "
+             f"{material.name}",
+             caption="Each probe's score with its interval against what the backbone costs. The line is the Pareto front: "
+             "backbones that no other one beats in both. Only the intervals say how certain a step of it is.")
+    ]  # fmt: skip
+
+
+def _known(row: dict | None) -> bool:
+    return row is not None and finite(row["value"])
