@@ -63,7 +63,7 @@ class Backbone:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters and of random filters' weights."""
+        """Number of parameters; random filters lie in buffers and are not counted."""
         held = {id(tensor): tensor for tensor in self.module.parameters()}
         return sum(tensor.numel() for tensor in held.values())
 
