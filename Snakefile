@@ -2,8 +2,8 @@
 #
 # results/images/{dataset}/{split}.zarr                            prepare
 # results/features/{dataset}/{backbone}/{split}.zarr               extract
-# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, detection
-# results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks
+# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, dense_ridge, detection
+# results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks or rasters
 # results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
 # results/measures/{dataset}/{backbone}.parquet                    measure
 # results/similarity/{dataset}.parquet                             similarity
@@ -32,6 +32,7 @@ include: "workflow/rules/probe.smk"
 include: "workflow/rules/settings.smk"
 include: "workflow/rules/descent.smk"
 include: "workflow/rules/segmentation.smk"
+include: "workflow/rules/pixel_regression.smk"
 include: "workflow/rules/detection.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/profile.smk"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
@@ -32,6 +33,7 @@ from permafrost.report.leaderboard import build_leaderboard
 from permafrost.report.summary import build_summary
 from permafrost.statistics.comparison_table import compare_predictions
 from permafrost.statistics.score_table import score_predictions
+from target_stores import linear, run, toy_stores, write_targets
 
 SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
 TABLES = (
@@ -41,6 +43,7 @@ TABLES = (
     "predictions_segmentation",
     "predictions_detection",
     "predictions_regression",
+    "predictions_pixel_regression",
     "scores",
     "comparisons",
     "measures",
@@ -112,6 +115,23 @@ def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
         named = schema("scores")["properties"]["metric"]["description"]
         assert all(name in named for name in scores[-1]["metric"].to_pylist())
     check("leaderboard", build_leaderboard(scores))
+
+
+@pytest.mark.parametrize("kind", ["dense_ridge", "dense_knn"])
+def test_predicted_rasters_and_their_scores_keep_to_their_schemas(tmp_path, kind):
+    stores = toy_stores(tmp_path / "stores")
+    maps, targets = linear(4, seed=2)
+    targets[1] = np.nan
+    stores["test"] = write_targets(tmp_path / "test.zarr", maps, targets, split="test")
+    table, _, path = run(stores, tmp_path / "out", kind)
+    check("predictions_pixel_regression", table)
+    options = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
+    spec = {"stage": "bootstrap", "dataset": "toy", "options": options,
+            "inputs": {"predictions": "0" * 32}}  # fmt: skip
+    score_predictions(path, tmp_path / "s.parquet", spec=spec, fingerprint="1" * 32)
+    scores = read_table(tmp_path / "s.parquet")[0]
+    check("scores", scores)
+    check("leaderboard", build_leaderboard([scores]))
 
 
 @pytest.mark.parametrize("boundary", [False, True])

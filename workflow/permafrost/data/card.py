@@ -35,7 +35,7 @@ KEYS = frozenset(
 
 
 #: further keys of tasks that need them
-TASK_KEYS = {"regression": frozenset(["target"])}
+TASK_KEYS = {task: frozenset(["target"]) for task in ("regression", "pixel_regression")}
 
 
 def write_card(path, card: dict) -> None:

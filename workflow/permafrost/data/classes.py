@@ -10,7 +10,7 @@ from permafrost.core.errors import PermafrostError
 
 from .objects import OBJECT_TASKS
 from .records import Record
-from .targets import REGRESSION
+from .targets import NUMBER_TASKS, REGRESSION
 
 
 def label_array(records: Sequence[Record], task: str) -> np.ndarray:
@@ -24,7 +24,7 @@ def class_counts(records: Sequence[Record], task: str, classes: int) -> np.ndarr
 
     Where objects are the labels, the number of objects per class, without crowds. Empty for numbers.
     """
-    if task == REGRESSION:
+    if task in NUMBER_TASKS:
         return np.zeros(0, np.int64)
     if task in OBJECT_TASKS:
         found = [r.objects.classes[~r.objects.crowd] for r in records]

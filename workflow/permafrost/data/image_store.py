@@ -100,7 +100,7 @@ class ImageStore:
         return self.samples["width"].to_numpy()
 
     def labels(self) -> np.ndarray | None:
-        """(N,) int64 class ids, (N, L) uint8 or (N,) float64 numbers; None for segmentation."""
+        """(N,) int64 class ids, (N, L) uint8 or (N,) float64 numbers; None where pixels or objects have them."""
         return self.store.read("labels") if "labels" in self.store else None
 
     def read(self, start: int = 0, stop: int | None = None) -> ImageChunk:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class MaskCoding:
     values: np.ndarray | None = None
     ids: np.ndarray | None = None
     colours: bool = False
+
+    noun: ClassVar[str] = "mask"
+    field: ClassVar[str] = "mask"
 
     def read(self, data: bytes) -> np.ndarray:
         """(H, W) class ids of an encoded mask; raises `UnreadableImage` for what cannot be used."""

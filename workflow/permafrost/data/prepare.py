@@ -21,11 +21,12 @@ from .detection import check_objects, detection_card
 from .detection import check_options as check_object_options
 from .masks import check_options, declared_dead
 from .objects import OBJECT_TASKS
+from .raster_statistics import check_rasters, raster_card
 from .records import Record, Source, check_records
 from .sources import open_source
 from .splits import SplitPlan, make_splits
 from .stream import Cleaning, Failure, Reader, locate_all, read_chunks, refuse_failures
-from .targets import REGRESSION, check_targets, target_card
+from .targets import PIXEL_REGRESSION, REGRESSION, check_targets, target_card
 from .targets import check_options as check_target_options
 from .tiles import placed_like, samples_of
 from .units import check_dtype, check_range
@@ -154,7 +155,11 @@ def _first_layout(job: Job) -> Layout:
         largest = max(len(job.source.classes) - 1, job.source.ignore_index or 0)
         mask_dtype = np.dtype(np.uint8 if largest < 256 else np.uint16)
     return Layout(
-        *decoded.image.shape, decoded.image.dtype, mask_dtype, ignore_index=job.source.ignore_index
+        *decoded.image.shape,
+        decoded.image.dtype,
+        mask_dtype,
+        ignore_index=job.source.ignore_index,
+        targets=job.source.task == PIXEL_REGRESSION,
     )
 
 
@@ -207,7 +212,14 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
     else:
         counts = {split: _label_counts(job, split) for split in SPLITS}
     sizes = np.array([size for writer in writers.values() for size in writer.sizes])
-    target = {"target": target_card(entry, job.images)} if source.task == REGRESSION else {}
+    target = {}
+    if source.task == REGRESSION:
+        target = {"target": target_card(entry, job.images)}
+    if source.task == PIXEL_REGRESSION:
+        found = {split: writers[split].targets for split in SPLITS}
+        check_rasters(found, where=job.where)
+        rasters = {split: writers[split].rasters for split in SPLITS}
+        target = {"target": raster_card(entry, found, rasters)}
     return {
         "dataset": job.name,
         "title": entry.get("title", job.name),

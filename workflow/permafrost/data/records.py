@@ -21,7 +21,7 @@ class Record:
     """One image before it is decoded.
 
     ``label`` is a class id (classification), a tuple of 0 and 1 per class (multilabel), a number
-    (regression), or None where the mask (segmentation) or the objects (detection) are the label. ``split`` is the data's own name
+    (regression), or None where the mask (segmentation), the raster (pixel_regression) or the objects (detection) are the label. ``split`` is the data's own name
     for its part, or None.
 
     Only for objects: ``objects``, those of the image or those that a window of it meets, in pixels of
@@ -50,15 +50,17 @@ class Record:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Pixels (C, H, W) of one record; its mask (H, W) of class ids; where its file says it lies."""
+    """Pixels (C, H, W) of one record; its mask (H, W) of class ids, or its raster of numbers; its place."""
 
     image: np.ndarray
     mask: np.ndarray | None = None
     mask_name: str | None = None
-    """The file of the mask, for messages; None where it has none."""
+    """The file of the mask or raster, for messages; None where it has none."""
     place: Georeference = NOWHERE
     filled: np.ndarray | None = None
     """(C, H, W) bool, True where a declared nodata value was replaced; None where none was."""
+    target: np.ndarray | None = None
+    """(H, W) float32 numbers to predict, NaN where there is no data."""
 
 
 class Source(Protocol):

@@ -14,6 +14,7 @@ from permafrost.core.errors import PermafrostError
 from .band_statistics import BandStatistics
 from .decode import UnreadableImage, check_size
 from .hashes import ImageHashes, hash_images
+from .raster_statistics import TargetStatistics
 from .records import Decoded, Record, Source
 
 #: images per task of a worker; fixed, so that sums do not depend on the number of workers
@@ -67,6 +68,8 @@ class Cleaning:
             )
         if decoded.mask is not None:
             self._check_mask(decoded, image.shape[1:])
+        if decoded.target is not None:
+            _check_shape(decoded.target, "target", decoded.mask_name, image.shape[1:])
         return replace(decoded, image=image, filled=filled)
 
     def _fill(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -82,9 +85,7 @@ class Cleaning:
 
     def _check_mask(self, decoded: Decoded, shape: tuple[int, ...]) -> None:
         mask = decoded.mask
-        name = f"its mask {decoded.mask_name}" if decoded.mask_name else "its mask"
-        if mask.shape != shape:
-            raise UnreadableImage(f"{name} is {_size(mask.shape)} pixels, the image {_size(shape)}")
+        name = _check_shape(mask, "mask", decoded.mask_name, shape)
         labelled = (mask >= 0) & (mask < self.classes)
         ignored = (
             np.zeros_like(labelled) if self.ignore_index is None else mask == self.ignore_index
@@ -104,6 +105,14 @@ class Cleaning:
             )
 
 
+def _check_shape(array: np.ndarray, noun: str, file: str | None, shape: tuple[int, ...]) -> str:
+    """What to call the mask or target of an image, once it has the image's size."""
+    name = f"its {noun} {file}" if file else f"its {noun}"
+    if array.shape != shape:
+        raise UnreadableImage(f"{name} is {_size(array.shape)} pixels, the image {_size(shape)}")
+    return name
+
+
 def _size(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
 
@@ -119,6 +128,7 @@ class Batch:
     statistics: BandStatistics | None = None
     pixel_counts: np.ndarray | int = 0
     """(K + 1,) labelled pixels of each class, then the ignored ones."""
+    targets: TargetStatistics = TargetStatistics()
 
 
 class Reader:
@@ -151,6 +161,8 @@ class Reader:
             if self.measure:
                 batch.statistics = self._statistics(batch.decoded)
             batch.pixel_counts = self._pixel_counts(batch.decoded)
+            rasters = [one.target for one in batch.decoded if one.target is not None]
+            batch.targets = sum(map(TargetStatistics.of, rasters), TargetStatistics())
         return batch
 
     def _statistics(self, decoded: list[Decoded]) -> BandStatistics:

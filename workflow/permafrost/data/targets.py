@@ -1,4 +1,4 @@
-"""Numbers as labels (task ``regression``): one per image, to be predicted as near as possible."""
+"""Numbers as labels: one per image (task ``regression``) or per pixel (``pixel_regression``)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,36 @@ from permafrost.core.errors import PermafrostError
 
 from .records import Record
 
-REGRESSION = "regression"
-#: entry -> options that only a regression dataset has
+REGRESSION, PIXEL_REGRESSION = "regression", "pixel_regression"
+NUMBER_TASKS = frozenset({REGRESSION, PIXEL_REGRESSION})
+#: options of an entry that only a dataset of numbers has
 OPTIONS = ("target",)
+#: keys of ``target`` that say how rasters store their numbers
+STORED = ("nodata", "scale", "offset")
 MOST_BINS = 20
 STRATA = 10
 
 
 def check_options(entry: dict, *, where: object) -> None:
     """Refuse options that would do nothing in silence: of targets without, of classes with them."""
-    regression = entry["task"] == REGRESSION
+    regression = entry["task"] in NUMBER_TASKS
     idle = ("classes", "allow_missing_classes") if regression else OPTIONS
     idle = [key for key in idle if entry.get(key)]
     if idle:
         kinds = "a regression dataset has no classes" if regression else "only for task: regression"
-        raise PermafrostError(
-            f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here ({kinds})",
-            where=where,
-            remedy="remove what has no meaning, or correct the task",
-        )
+        _refuse_idle(idle, kinds, where)
+    if entry["task"] != PIXEL_REGRESSION or entry["source"]["kind"] == "demo":
+        idle = [f"target.{key}" for key in STORED if key in entry.get("target", {})]
+        if idle:
+            _refuse_idle(idle, "only for rasters of numbers that are read from data", where)
+
+
+def _refuse_idle(idle: Sequence[str], why: str, where: object) -> None:
+    raise PermafrostError(
+        f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here ({why})",
+        where=where,
+        remedy="remove what has no meaning, or correct the task",
+    )
 
 
 def check_targets(splits: dict[str, Sequence[Record]], *, where: object) -> None:

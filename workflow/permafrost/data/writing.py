@@ -16,8 +16,10 @@ from .georeference import Georeference
 from .hashes import ImageHashes
 from .image_store import GEOREFERENCE, SAMPLES_SCHEMA
 from .objects import OBJECT_TASKS, OBJECTS, WINDOW, objects_column
+from .raster_statistics import TargetStatistics
 from .records import Record
 from .stream import Batch, Failure
+from .targets import PIXEL_REGRESSION
 
 CHUNK_BYTES = 6_000_000
 
@@ -32,6 +34,8 @@ class Layout:
     dtype: np.dtype
     mask_dtype: np.dtype | None = None
     ignore_index: int | None = None
+    targets: bool = False
+    """Whether every image has a raster of numbers."""
 
     @property
     def rows(self) -> int:
@@ -53,6 +57,9 @@ class SplitWriter:
         self.statistics = BandStatistics(layout.bands)
         # the last one counts the ignored pixels
         self.pixel_counts = np.zeros(classes + 1, np.int64)
+        self.targets = TargetStatistics()
+        # the stored rasters of numbers, where there are some
+        self.rasters = None
         self.sizes: list[tuple[int, int]] = []
         self.places: list[Georeference] = []
         self._hashes: list[ImageHashes] = []
@@ -88,6 +95,10 @@ class SplitWriter:
             masks = store.array(
                 "masks", (count, *shape), layout.mask_dtype, rows_per_chunk=layout.rows
             )
+        if layout.targets:
+            self.rasters = store.array(
+                "targets", (count, *shape), np.float32, rows_per_chunk=layout.rows
+            )
         start = 0
         for batches in chunks:
             number = sum(len(batch.positions) for batch in batches)
@@ -103,6 +114,10 @@ class SplitWriter:
                     masks[start : start + number] = _padded(
                         [one.mask for one in decoded], shape, layout.mask_dtype, fill
                     )
+                if self.rasters is not None:
+                    self.rasters[start : start + number] = _padded(
+                        [one.target for one in decoded], shape, np.float32, np.nan
+                    )
             start += number
             tick(number)
 
@@ -115,6 +130,7 @@ class SplitWriter:
             if batch.statistics is not None:
                 self.statistics.merge(batch.statistics)
             self.pixel_counts += batch.pixel_counts
+            self.targets += batch.targets
 
     def placed(self, records: list[Record]) -> list[Record]:
         """The records with lon and lat from the files where they have none themselves."""
@@ -126,7 +142,7 @@ class SplitWriter:
 
 def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
     """``labels`` of tasks that label whole images."""
-    if task == "segmentation" or task in OBJECT_TASKS:
+    if task in ("segmentation", PIXEL_REGRESSION) or task in OBJECT_TASKS:
         return
     labels = label_array(records, task)
     store.array("labels", labels.shape, labels.dtype, rows_per_chunk=65_536)[:] = labels

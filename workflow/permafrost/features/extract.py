@@ -154,7 +154,7 @@ def _extract_split(
         writer.samples(store.samples)
         writer.attributes.update({**attributes, "feature_dim": sink.dimension, "gates": gates})
         if maps is not None:
-            maps.copy_masks(store)
+            maps.copy_native(store)
             writer.attributes["layers"] = maps.described()
     return sink.dimension, maps.shapes if maps is not None else ()
 

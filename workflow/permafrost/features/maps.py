@@ -1,4 +1,4 @@
-"""The maps of layers in a feature store: their place in it, their checks, and the masks beside them."""
+"""The maps of layers in a feature store: their place in it, their checks, and the masks or targets beside them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from ..core.errors import PermafrostError
 from ..core.stores import StoreWriter
 from ..data.image_store import ImageStore
 from ..data.objects import OBJECT_TASKS
+from ..data.targets import PIXEL_REGRESSION
 from .health import check_finite
 from .rows import Rows
 
+#: arrays of the image store that have a value for every pixel
+NATIVE = ("masks", "targets")
 #: of all maps of the samples that are read together, and that lie in the files written together
 CHUNK_BYTES, SHARD_BYTES = 8_000_000, 64_000_000
 #: of few and small samples, too many would be read together for a good shuffle
@@ -47,12 +50,16 @@ def dense_attributes(
         detection = {name: value for name, value in card["detection"].items() if name != "splits"}
         return {**about, "detection": detection}
     for store in stores.values():
-        if "masks" not in store.store:
+        if not any(name in store.store for name in NATIVE):
             raise PermafrostError(
                 f"maps are wanted, and the images of task {card['task']} have neither masks nor objects",
                 where=store.path,
-                remedy="use maps for segmentation and detection only",
+                remedy="use maps for segmentation, pixel_regression and detection only",
             )
+    if card["task"] == PIXEL_REGRESSION:
+        edges, test = card["target"]["edges"], card["target"]["splits"]["test"]
+        # a number near all targets, from which sums are taken, and the range of all targets
+        return {**about, "target_centre": test["mean"], "target_range": [edges[0], edges[-1]]}
     return {
         **about,
         "ignore_index": card["ignore_index"],
@@ -160,23 +167,24 @@ class MapWriter:
             )
         ]
 
-    def copy_masks(self, store: ImageStore) -> None:
-        """``masks`` as the image store has them, if it has any, a shard of rows at a time.
+    def copy_native(self, store: ImageStore) -> None:
+        """``masks`` or ``targets`` as the image store has them, if it has any, a shard of rows at a time.
 
         They have the chunks of the maps, beside which they are read, but shards of their own: a mask
         of native size may be larger than all maps of its image.
         """
-        if "masks" not in store.store:
-            return
-        shape, dtype = store.store.shape("masks"), store.store.attributes["arrays"]["masks"][1]
+        for name in NATIVE:
+            if name in store.store:
+                self._copy(store, name)
+
+    def _copy(self, store: ImageStore, name: str) -> None:
+        shape, dtype = store.store.shape(name), store.store.attributes["arrays"][name][1]
         chunk, _ = self._rows()
         shard = rows_per_shard(chunk, int(np.prod(shape[1:])) * np.dtype(dtype).itemsize)
-        masks = self._writer.array(
-            "masks", shape, dtype, rows_per_chunk=chunk, rows_per_shard=shard
-        )
+        copied = self._writer.array(name, shape, dtype, rows_per_chunk=chunk, rows_per_shard=shard)
         for start in range(0, len(store), shard):
             stop = min(start + shard, len(store))
-            masks[start:stop] = store.store.read("masks", start, stop)
+            copied[start:stop] = store.store.read(name, start, stop)
 
     def _begin(self, shapes: Sequence[tuple[int, ...]], compress: Sequence[bool]) -> None:
         self.shapes = tuple(tuple(map(int, shape)) for shape in shapes)

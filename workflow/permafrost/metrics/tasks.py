@@ -26,6 +26,7 @@ OVERALL = {
         "mean_boundary_iou",
     ),
     "regression": ("r2", "rmse", "mae"),
+    "pixel_regression": ("r2", "rmse", "mae"),
     "detection": (
         "AP",
         "AP50",
@@ -58,6 +59,7 @@ PER_CLASS = {
     "multilabel": ("average_precision",),
     "segmentation": ("iou", "boundary_iou"),
     "regression": (),
+    "pixel_regression": (),
     "detection": ("class_AP", "class_AP50"),
     "point_detection": ("class_point_ap",),
     "retrieval": (),
@@ -67,6 +69,7 @@ PRIMARY = {
     "multilabel": "micro_ap",
     "segmentation": "mean_iou",
     "regression": "r2",
+    "pixel_regression": "r2",
     "detection": "AP",
     "point_detection": "point_ap",
     "retrieval": "mean_ap",

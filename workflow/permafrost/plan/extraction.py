@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: tasks whose probes read maps of layers
-DENSE_TASKS = frozenset({"segmentation", "detection", "point_detection"})
+DENSE_TASKS = frozenset({"segmentation", "pixel_regression", "detection", "point_detection"})
 
 
 def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:

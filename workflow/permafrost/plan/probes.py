@@ -44,7 +44,8 @@ KINDS = {
     "ridge": ProbeKind("ridge", frozenset({"regression"})),
     "retrieval": ProbeKind("retrieval", frozenset({"classification", "multilabel"})),
     "segmentation": ProbeKind("segmentation", frozenset({"segmentation"}), seeded=True),
-    "dense_knn": ProbeKind("dense_knn", frozenset({"segmentation"})),
+    "dense_knn": ProbeKind("dense_knn", frozenset({"segmentation", "pixel_regression"})),
+    "dense_ridge": ProbeKind("dense_ridge", frozenset({"pixel_regression"})),
     "detection": ProbeKind("detection", frozenset({"detection", "point_detection"}), seeded=True),
 }
 #: folders of results in which probes leave more than a table: predicted masks, detections as COCO JSON

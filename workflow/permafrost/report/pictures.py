@@ -72,10 +72,15 @@ def places_of(store) -> dict[str, int]:
 
 def read_masks(store, indices: list[int]) -> dict[int, np.ndarray]:
     """True masks (h, w) of a few images of an image store, without padding."""
+    return read_native(store, "masks", indices)
+
+
+def read_native(store, name: str, indices: list[int]) -> dict[int, np.ndarray]:
+    """What an image store has for every pixel of a few images, (h, w) each, without padding."""
     samples = store.samples(columns=["height", "width"])
     heights, widths = samples["height"].to_pylist(), samples["width"].to_pylist()
     return {
-        index: store.read("masks", index, index + 1)[0, : heights[index], : widths[index]]
+        index: store.read(name, index, index + 1)[0, : heights[index], : widths[index]]
         for index in indices
     }
 

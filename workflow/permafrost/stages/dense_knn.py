@@ -11,6 +11,6 @@ def run(arguments) -> None:
 
 
 def _load():
-    from permafrost.probes.segmentation.dense_knn import run_dense_knn
+    from permafrost.probes.dense_knn_probe import run_dense_knn
 
     return run_dense_knn

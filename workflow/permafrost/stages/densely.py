@@ -1,4 +1,4 @@
-"""What the commands of segmentation probes share: their arguments, and the call."""
+"""What the commands of probes of pixels share: their arguments, and the call."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 What is true of a test set, ``truth`` below, is (N,) class ids, (N, L) of 0 and 1 for
 ``multilabel``, (N, K) pixels of each class and image for ``segmentation``, or (N, K) objects of each
 class and image, crowds left out, for ``detection`` and ``point_detection``, or (N,) numbers for
-``regression``, or (N,) shares of the gallery that are relevant for ``retrieval``.
+``regression``, or (N, 2) smallest and largest number of each image, NaN where it has none, for
+``pixel_regression``, or (N,) shares of the gallery that are relevant for ``retrieval``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ MISSING_IN_TEST = "class_missing_in_test"
 # tasks whose truth and answers are counts of each class and image
 _COUNTED = frozenset({"segmentation", "detection", "point_detection"})
 _OBJECTS = _COUNTED - {"segmentation"}
+_NUMBERS = frozenset({"regression", "pixel_regression"})
 
 
 def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
@@ -41,7 +43,7 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     precision of a random order), of the queries to which anything is.
     """
     check_task(task)
-    if task in _OBJECTS or task == "regression":
+    if task in _OBJECTS | _NUMBERS:
         return 0.0
     truth = np.asarray(truth)
     if task == "retrieval":
@@ -82,13 +84,13 @@ def one_class_predictions(truth, answers, task: str) -> list[str]:
     if task == "retrieval" or (task in _OBJECTS and not np.any(answers)):
         return []
     same = [_one_class(values, task) for values in (answers, truth)]
-    gate = CONSTANT_PREDICTIONS if task == "regression" else ONE_CLASS
+    gate = CONSTANT_PREDICTIONS if task in _NUMBERS else ONE_CLASS
     return [gate] if same == [True, False] else []
 
 
 def constant_target_in_test(truth, task: str) -> list[str]:
     """``constant_target_in_test`` if all numbers of the test set are the same: R² is undefined then."""
-    return [CONSTANT_TEST] if task == "regression" and _one_class(truth, task) else []
+    return [CONSTANT_TEST] if task in _NUMBERS and _one_class(truth, task) else []
 
 
 def no_detections(truth, answers, task: str) -> list[str]:
@@ -109,7 +111,7 @@ def class_missing_in_test(
     Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
     """
     check_task(task)
-    if task in ("regression", "retrieval"):
+    if task in _NUMBERS | {"retrieval"}:
         return []
     truth = np.asarray(truth)
     if task == "classification":
@@ -137,4 +139,6 @@ def _one_class(values, task: str) -> bool:
     values = np.asarray(values)
     if task in _COUNTED:
         return np.count_nonzero(values.sum(axis=0)) <= 1
+    if task == "pixel_regression":
+        values = values[~np.isnan(values)]
     return bool((values == values[:1]).all())

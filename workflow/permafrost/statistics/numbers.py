@@ -60,7 +60,8 @@ class PredictedNumbers(Targets):
 
     def family(self, units: np.ndarray) -> NumberErrors:
         """Every metric on resamples of the units."""
-        return NumberErrors(self.target, self.prediction, units)
+        sums = sums_of(self.target - self.target.mean(), self.prediction - self.target)
+        return NumberErrors(sums, units)
 
 
 class NumberErrors:
@@ -68,12 +69,11 @@ class NumberErrors:
 
     Parameters
     ----------
-    target, prediction : (N,) finite.
+    samples : (N, 5) finite sums of each sample, as `metrics.regression.evaluate.sums_of` has them.
     units : (N,) unit of each sample.
     """
 
-    def __init__(self, target: np.ndarray, prediction: np.ndarray, units: np.ndarray) -> None:
-        samples = sums_of(target - target.mean(), prediction - target)
+    def __init__(self, samples: np.ndarray, units: np.ndarray) -> None:
         self._sums = np.stack([np.bincount(units, weights=column) for column in samples.T])
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:

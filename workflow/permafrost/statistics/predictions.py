@@ -15,6 +15,7 @@ KINDS = {
     "multilabel": ".labelled:LabelledSamples",
     "segmentation": ".confusions:Confusions",
     "regression": ".numbers:PredictedNumbers",
+    "pixel_regression": ".pixel_numbers:PredictedPixels",
     "detection": ".objects:DetectedObjects",
     "point_detection": ".objects:DetectedObjects",
     "retrieval": ".queries:Queries",

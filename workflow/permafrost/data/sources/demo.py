@@ -10,12 +10,13 @@ from ..bands import SENSORS, Band, known_band
 from ..objects import OBJECT_TASKS
 from ..recent import Recent
 from ..records import Decoded, Record, Source
-from ..targets import REGRESSION
+from ..targets import PIXEL_REGRESSION, REGRESSION
 from ..units import resolve_unit
 from ..world import cuts, spectra
 from ..world import scene as scenes
 from .demo_chips import DemoChips, chosen
 from .demo_crowns import CrownSource
+from .demo_heights import HeightSource
 
 DEFAULT_BANDS = ["B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12"]
 DEFAULTS = {
@@ -27,7 +28,9 @@ DEFAULTS = {
 
 
 def open_demo(entry: dict, *, where: object) -> Source:
-    """Land cover seen by a satellite, or crowns seen from an aircraft, as the task asks."""
+    """Land cover seen by a satellite, or crowns or heights from an aircraft, as the task asks."""
+    if entry["task"] == PIXEL_REGRESSION:
+        return HeightSource(entry, where=where)
     kind = CrownSource if entry["task"] in OBJECT_TASKS else DemoSource
     return kind(entry, where=where)
 

@@ -1,7 +1,8 @@
 """Kind ``folder``: one sub-folder per class, in a directory or an archive.
 
-``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``. For the task
-segmentation: files of images and files of masks, see `permafrost.data.sources.pairs`.
+``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``. For the tasks
+segmentation and pixel_regression: files of images and files of masks or rasters, see
+`permafrost.data.sources.pairs`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from permafrost.core.errors import PermafrostError
 from ..decode import decode_image
 from ..files import open_members
 from ..records import Decoded, Record, Source
+from ..targets import PIXEL_REGRESSION
 from .common import class_ids, declared_bands, decoding_of, require_task
 from .pairs import PairSource
 from .reading import grouped, locate_member, read_member
 
 
 def open_folder(entry: dict, *, where: object) -> Source:
-    """Folders of classes, or pairs of images and masks, as the task asks for."""
-    task = require_task(entry, ["classification", "segmentation"], where=where)
-    return (PairSource if task == "segmentation" else FolderSource)(entry, where=where)
+    """Folders of classes, or pairs of images and masks or rasters, as the task asks for."""
+    tasks = ["classification", "segmentation", PIXEL_REGRESSION]
+    task = require_task(entry, tasks, where=where)
+    return (FolderSource if task == "classification" else PairSource)(entry, where=where)
 
 
 class FolderSource:
@@ -97,10 +100,10 @@ class FolderSource:
 
 
 def _refuse_patterns(options: dict, where) -> None:
-    given = [key for key in ("images", "masks") if key in options]
+    given = [key for key in ("images", "masks", "targets") if key in options]
     if given:
         raise PermafrostError(
-            f"{' and '.join(given)} in source are for the task segmentation",
+            f"{' and '.join(given)} in source are for the tasks segmentation and pixel_regression",
             where=where,
             remedy="use root for the folder of the classes, or correct the task",
         )

@@ -1,4 +1,4 @@
-"""Kind ``folder`` for segmentation: files of images and files of masks that are named alike."""
+"""Kind ``folder`` for pixels: files of images and files of masks or of numbers that are named alike."""
 
 from __future__ import annotations
 
@@ -8,32 +8,37 @@ from permafrost.core.errors import PermafrostError
 
 from ..files import open_members
 from ..masks import mask_coding
+from ..rasters import ENDINGS, TargetCoding
 from ..records import Decoded, Record
+from ..targets import PIXEL_REGRESSION
 from .common import declared_bands, decoding_of, required_classes
 from .pairing import IMAGE_ENDINGS, Companions, pair_files, root_of
 from .reading import grouped, locate_member, read_pair
 
 MASKS = Companions("masks", "mask", IMAGE_ENDINGS, images="images", folder="masks")
+TARGETS = Companions("targets", "target", ENDINGS, images="images", folder="targets")
 
 
 class PairSource:
-    """Images and masks that belong together by their names.
+    """Images and masks, or rasters of numbers, that belong together by their names.
 
-    Options: ``path``; ``root`` (folder inside it); ``images`` and ``masks``, each a folder (a pair has
+    Options: ``path``; ``root`` (folder inside it); ``images`` and ``masks`` (or ``targets``), each a folder (a pair has
     the same name in both, up to the ending) or a pattern of file names with ``<stem>``, such as
     ``masks/<stem>_mask.png``. Both may hold further parts in ``<…>`` that a pair has in common;
     ``<split>`` is one that names the split. ``group`` (a regular expression whose group in parentheses
     is the sample's group, found in the image's name); ``extensions``; ``other_files``.
     """
 
-    task = "segmentation"
-
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
+        self.task: str = entry["task"]
         self.bands = declared_bands(entry, where=where)
-        self.classes = required_classes(entry, where=where)
         self.ignore_index = entry.get("ignore_index")
-        self._coding = mask_coding(entry, self.classes, where=where)
+        if self.task == PIXEL_REGRESSION:
+            self.classes, self._coding = [], TargetCoding.of(entry)
+        else:
+            self.classes = required_classes(entry, where=where)
+            self._coding = mask_coding(entry, self.classes, where=where)
         self._decoding = decoding_of(entry, self.bands)
         if options.get("split_folders"):
             raise PermafrostError(
@@ -42,8 +47,15 @@ class PairSource:
                 remedy='name the splits by <split>, e.g. images: "<split>/images"',
             )
         self._members = open_members(options["path"], where=where)
-        # the endings that the entry lists are those of masks as well
-        kind = replace(MASKS, endings=options.get("extensions", IMAGE_ENDINGS))
+        # the endings that the entry lists are those of masks and rasters as well
+        kind, other = (TARGETS, MASKS) if self.task == PIXEL_REGRESSION else (MASKS, TARGETS)
+        kind = replace(kind, endings=options.get("extensions", kind.endings))
+        if other.name in options:
+            raise PermafrostError(
+                f"{other.name} in source have no meaning for the task {self.task}",
+                where=where,
+                remedy=f"use {kind.name}, or correct the task",
+            )
         self._pairs = pair_files(self._members, options, kind, where=where)
         start = len(root_of(options))
         names = [pair.image[start:] for pair in self._pairs]

@@ -22,6 +22,7 @@ from ..decode import (
 )
 from ..files import DirectoryMembers, Members
 from ..masks import MaskCoding
+from ..rasters import TargetCoding
 from ..records import Decoded
 from ..windows import Window
 
@@ -36,15 +37,20 @@ def read_member(members: Members, name: str) -> bytes:
 
 
 def read_pair(
-    members: Members, image: str, mask: str, decoding: Decoding, coding: MaskCoding
+    members: Members,
+    image: str,
+    companion: str,
+    decoding: Decoding,
+    coding: MaskCoding | TargetCoding,
 ) -> Decoded:
-    """An image with its mask; what is wrong with the mask names the mask."""
+    """An image with its mask or raster of numbers; what is wrong with that names it."""
     decoded = decode_image(read_member(members, image), decoding)
     try:
-        ids = coding.read(read_member(members, mask))
+        values = coding.read(read_member(members, companion))
     except UnreadableImage as failure:
-        raise UnreadableImage(f"its mask {mask}: {failure}", remedy=failure.remedy) from failure
-    return replace(decoded, mask=ids, mask_name=mask)
+        problem = f"its {coding.noun} {companion}: {failure}"
+        raise UnreadableImage(problem, remedy=failure.remedy) from failure
+    return replace(decoded, **{coding.field: values}, mask_name=companion)
 
 
 def locate_member(members: Members, name: str) -> tuple[float | None, float | None]:

@@ -13,12 +13,15 @@ from permafrost.core.errors import PermafrostError, near_names
 from ..decode import decode_image
 from ..files import check_name, open_members
 from ..masks import mask_coding
+from ..rasters import TargetCoding
 from ..records import Decoded, Record
-from ..targets import REGRESSION
+from ..targets import PIXEL_REGRESSION, REGRESSION
 from .common import class_ids, declared_bands, decoding_of, require_task, required_classes
 from .reading import locate_member, read_member, read_pair
 
 _PLACEHOLDER = re.compile(r"<([^<>]+)>")
+#: task -> the option that names a file of its own for every image
+_PIXELS = {"segmentation": "masks", PIXEL_REGRESSION: "targets"}
 _YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
 
 
@@ -27,14 +30,16 @@ class TableSource:
 
     Options: ``table``; ``images`` (directory or archive); ``path`` (a column, or a pattern such as
     ``"2750/<class>/<filename>"`` whose ``<…>`` are columns); ``label`` (a column), or ``labels`` (a
-    list of columns of 0 and 1, or ``{column, separator}``), or ``masks`` (a column or pattern), or
+    list of columns of 0 and 1, or ``{column, separator}``), or ``masks`` or ``targets`` (a column or pattern), or
     ``target`` (a column of numbers); ``split``, ``lon``, ``lat``, ``date`` (columns); ``group`` (a column or pattern).
     """
 
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
         self.task = require_task(
-            entry, ["classification", "multilabel", "segmentation", REGRESSION], where=where
+            entry,
+            ["classification", "multilabel", "segmentation", REGRESSION, PIXEL_REGRESSION],
+            where=where,
         )
         self._table = Table(Path(options["table"]), where)
         self.bands = declared_bands(entry, where=where)
@@ -44,13 +49,15 @@ class TableSource:
         place = Path(options["images"])
         self._names = [check_name(n, place, where) for n in self._table.text(options["path"])]
         self._check_files(self._names, "files", options, where)
-        self._masks = None
-        if self.task == "segmentation":
-            masks = self._table.text(_required(options, "masks", self.task, where))
+        self._masks, kind = None, _PIXELS.get(self.task)
+        if kind is not None:
+            masks = self._table.text(_required(options, kind, self.task, where))
             self._masks = [check_name(name, place, where) for name in masks]
-            self._check_files(self._masks, "masks", options, where)
+            self._check_files(self._masks, kind, options, where)
         self.classes, labels = self._labels(entry, options, where)
-        if self._masks is not None:
+        if self.task == PIXEL_REGRESSION:
+            self._coding = TargetCoding.of(entry)
+        elif self._masks is not None:
             self._coding = mask_coding(entry, self.classes, where=where)
         columns = {
             "split": self._table.optional(options.get("split")),
@@ -84,6 +91,8 @@ class TableSource:
         declared = entry.get("classes")
         if self.task == "segmentation":
             return required_classes(entry, where=where), [None] * len(self._names)
+        if self.task == PIXEL_REGRESSION:
+            return [], [None] * len(self._names)
         if self.task == REGRESSION:
             return [], self._table.targets(_required(options, "target", self.task, where))
         if self.task == "classification":

@@ -15,14 +15,16 @@ from ..bands import Band, normal_name
 from ..decode import UnreadableImage
 from ..georeference import NOWHERE
 from ..masks import mask_coding
+from ..rasters import TargetCoding
 from ..records import Decoded, Record
-from ..targets import REGRESSION
+from ..targets import NUMBER_TASKS, PIXEL_REGRESSION, REGRESSION
 from .common import declared_bands, require_task, required_classes
 from .reading import grouped
 from .torchgeo_samples import sample_name, sample_place
 
 #: classes whose list of classes does not stand in the order of the numbers in their masks
 NOT_IN_ORDER = frozenset({"LoveDA"})
+_PIXELS = frozenset({"segmentation", PIXEL_REGRESSION})
 
 
 class TorchgeoSource:
@@ -30,12 +32,12 @@ class TorchgeoSource:
 
     Options: ``name`` (the class); ``arguments`` (of its constructor, such as root, bands, download);
     ``split_arguments`` (our split -> its further arguments; default ``split: train|val|test``);
-    ``image_key``, ``label_key`` (default image and label, for segmentation mask); ``dtype`` (type to
+    ``image_key``, ``label_key`` (default image and label, for pixels mask); ``dtype`` (type to
     store: torchgeo returns floats; a value that does not fit is an error); ``group`` (a regular
     expression whose group in parentheses is the sample's group, found in its name).
     """
 
-    tasks = ("classification", "multilabel", "segmentation", REGRESSION)
+    tasks = ("classification", "multilabel", "segmentation", REGRESSION, PIXEL_REGRESSION)
 
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
@@ -44,7 +46,7 @@ class TorchgeoSource:
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.get("ignore_index")
         self._image = options.get("image_key", "image")
-        masked = self.task == "segmentation"
+        masked = self.task in _PIXELS
         self._label = options.get("label_key", "mask" if masked else "label")
         self._dtype = np.dtype(options["dtype"]) if "dtype" in options else None
         per_split = options.get("split_arguments", {split: {"split": split} for split in SPLITS})
@@ -54,7 +56,9 @@ class TorchgeoSource:
         self.classes = self._classes(first, entry.get("classes"))
         self._check_bands(first, options.get("arguments", {}))
         if masked:
-            self._coding = self._mask_coding()
+            self._coding = (
+                self._mask_coding() if self.task == "segmentation" else TargetCoding.of(entry)
+            )
             self._check_masks()
 
     def records(self) -> list[Record]:
@@ -68,7 +72,7 @@ class TorchgeoSource:
         ]
 
     def _labels(self) -> list:
-        if self.task == "segmentation":
+        if self.task in _PIXELS:
             return [None] * len(self._index)
         if self.task in ("multilabel", REGRESSION) or not self._image_folder():
             return [self._labels_of(split, i) for split, i in self._index]
@@ -87,9 +91,9 @@ class TorchgeoSource:
             # a class that resizes leaves the file's transform behind
             place = replace(place, crs=None, transform=None)
         decoded = Decoded(self._native(image), place=place)
-        if self.task != "segmentation":
+        if self.task not in _PIXELS:
             return decoded
-        return replace(decoded, mask=self._mask(sample))
+        return replace(decoded, **{self._coding.field: self._mask(sample)})
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         split, number = self._index[index]
@@ -126,11 +130,14 @@ class TorchgeoSource:
         if mask.ndim == 3 and len(mask) == 1:
             mask = mask[0]
         if mask.ndim != 2:
-            raise UnreadableImage(f"its mask has shape {mask.shape}, not (height, width)")
+            raise UnreadableImage(
+                f"its {self._coding.noun} has shape {mask.shape}, not (height, width)"
+            )
         try:
             return self._coding(mask)
         except UnreadableImage as failure:
-            raise UnreadableImage(f"its mask: {failure}", remedy=failure.remedy) from failure
+            problem = f"its {self._coding.noun}: {failure}"
+            raise UnreadableImage(problem, remedy=failure.remedy) from failure
 
     def _mask_coding(self):
         name = self._entry["source"]["name"]
@@ -167,7 +174,7 @@ class TorchgeoSource:
                 )
 
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
-        if self.task == REGRESSION:
+        if self.task in NUMBER_TASKS:
             return []
         if self.task == "segmentation" and "mask_values" in self._entry:
             # masks are translated, so that the dataset's own order of classes has no say

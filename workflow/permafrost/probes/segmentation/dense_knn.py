@@ -13,21 +13,17 @@ import numpy as np
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.core.progress import progress
 from permafrost.metrics.segmentation.confusion import confusion_matrix
 
 from ..dense.interpolate import resize_bilinear
+from ..dense.patches import choose_layer, drawn, features_of, nearest
 from ..dense.splits import Layer
-from ..knn import neighbours, vote
+from ..knn import vote
 from .masks import masks_writer
 from .patches import NO_LABEL, patch_labels
 from .shown import Shown
 from .splits import MaskSplit, mask_gates, open_splits
 from .table import Outcome, TestRows, write_segmentation
-
-STRIDE = 16
-# test patches that are searched together
-QUERIES = 16_384
 
 
 def run_dense_knn(
@@ -87,14 +83,6 @@ def run_dense_knn(
         )
 
 
-def choose_layer(split: MaskSplit, name: str | None, where: object) -> Layer:
-    """The layer of this name; for None that whose stride is closest to 16, the coarser of equals."""
-    if name is not None:
-        return split.choose_layers([name], where=where)[0]
-    height = split.working_size[0]
-    return min(split.layers, key=lambda layer: abs(height / layer.height - STRIDE))
-
-
 def train_patches(
     train: MaskSplit, layer: Layer, most: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
@@ -109,44 +97,17 @@ def train_patches(
         for row, mask in enumerate(masks, start):
             labels[row] = patch_labels(mask, layer.size, len(train.classes), train.ignore_index)
     found = np.flatnonzero(labels.reshape(-1) != NO_LABEL)
-    available = len(found)
-    if available > most:
-        chosen = np.random.default_rng(seed).choice(available, most, replace=False)
-        found = found[np.sort(chosen)]
-    features = np.empty((len(found), layer.channels), np.float32)
-    filled, per_image = 0, layer.height * layer.width
-    for start, maps in _maps(train, layer):
-        low, high = np.searchsorted(found, [start * per_image, (start + len(maps)) * per_image])
-        part = maps.reshape(-1, layer.channels)[found[low:high] - start * per_image]
-        features[filled : filled + len(part)] = part
-        filled += len(part)
-    return features, labels.reshape(-1)[found], available
-
-
-def _maps(split: MaskSplit, layer: Layer):
-    """(first row, maps (n, H, W, C) as stored), chunk by chunk."""
-    step = max(1, split.store.chunk_rows(layer.array))
-    for start in range(0, len(split), step):
-        stored = split.store.read(layer.array, start, min(start + step, len(split)))
-        yield start, stored.transpose(0, 2, 3, 1)
+    chosen = drawn(found, most, seed)
+    return features_of(train, layer, chosen), labels.reshape(-1)[chosen], len(found)
 
 
 def _votes(features, labels, test: MaskSplit, layer: Layer, options: dict, device: str, where):
     """(first row, last row + 1, shares of votes (n, K, gh, gw)) over the test split, in order."""
-    classes, per_image = len(test.classes), layer.height * layer.width
-    at_once = max(1, QUERIES // per_image)
-    with progress(total=len(test), label=where, unit="image") as bar:
-        for start in range(0, len(test), at_once):
-            stop = min(start + at_once, len(test))
-            maps = test.store.read(layer.array, start, stop).transpose(0, 2, 3, 1)
-            queries = maps.reshape(-1, layer.channels).astype(np.float32)
-            found = neighbours(
-                features, queries, options["k"], metric=options["metric"], device=device
-            )
-            shares, _ = vote(found, labels, n_classes=classes, task="classification")
-            grid = shares.reshape(stop - start, layer.height, layer.width, classes)
-            yield start, stop, grid.transpose(0, 3, 1, 2)
-            bar.update(stop - start)
+    classes = len(test.classes)
+    for start, stop, found in nearest(features, test, layer, options, device, where):
+        shares, _ = vote(found, labels, n_classes=classes, task="classification")
+        grid = shares.reshape(stop - start, layer.height, layer.width, classes)
+        yield start, stop, grid.transpose(0, 3, 1, 2)
 
 
 def _add(rows: TestRows, start: int, stop: int, shares: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Predicted masks as an output of their own: a zarr store, or a folder of GeoTIFFs; whole or not at all."""
+"""Predicted masks, or rasters of numbers, as an output of their own: a zarr store, or a folder of GeoTIFFs; whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.stores import SAMPLES, write_store
 
-from .splits import MaskSplit
+from ..dense.splits import MapSplit
 
 FORMATS = ("none", "zarr", "geotiff")
 ROWS_PER_CHUNK = 16
@@ -23,7 +23,7 @@ ROWS_PER_CHUNK = 16
 
 @contextlib.contextmanager
 def masks_writer(
-    kind: str, path: Path | None, *, test: MaskSplit, resolution: str, fingerprint: str
+    kind: str, path: Path | None, *, test: MapSplit, resolution: str, fingerprint: str
 ) -> Iterator:
     """Yield ``put(row, mask)``, to be called for every test image in order.
 
@@ -31,6 +31,7 @@ def masks_writer(
     ----------
     kind : ``none``, ``zarr`` or ``geotiff``.
     path : the store or folder to write; None only for ``none``.
+    test : has ``answer_dtype``, the type of what is written.
     """
     if kind == "none":
         yield lambda row, mask: None
@@ -46,25 +47,21 @@ def masks_writer(
         yield put
 
 
-def _sizes(test: MaskSplit, resolution: str) -> np.ndarray:
+def _sizes(test: MapSplit, resolution: str) -> np.ndarray:
     """(N, 2) height and width of every predicted mask."""
     if resolution == "native":
         return test.sizes
     return np.broadcast_to(np.array(test.working_size), test.sizes.shape)
 
 
-def _dtype(test: MaskSplit) -> np.dtype:
-    return np.dtype(np.uint8 if len(test.classes) <= 256 else np.uint16)
-
-
 @contextlib.contextmanager
-def _zarr(path: Path, test: MaskSplit, resolution: str, fingerprint: str) -> Iterator:
+def _zarr(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
     """``predictions`` (N, H, W), padded with zeros where sizes differ; sizes in samples.parquet."""
     sizes = _sizes(test, resolution)
     shape = (len(test), *(int(side) for side in sizes.max(axis=0, initial=1)))
     with write_store(path, fingerprint=fingerprint) as store:
-        array = store.array("predictions", shape, _dtype(test), rows_per_chunk=ROWS_PER_CHUNK)
-        held = np.zeros((min(ROWS_PER_CHUNK, max(1, len(test))), *shape[1:]), _dtype(test))
+        array = store.array("predictions", shape, test.answer_dtype, rows_per_chunk=ROWS_PER_CHUNK)
+        held = np.zeros((min(ROWS_PER_CHUNK, max(1, len(test))), *shape[1:]), test.answer_dtype)
 
         def put(row: int, mask: np.ndarray) -> None:
             place = row % len(held)
@@ -79,7 +76,7 @@ def _zarr(path: Path, test: MaskSplit, resolution: str, fingerprint: str) -> Ite
             {
                 **{key: test.attributes[key] for key in ("dataset", "backbone", "classes")},
                 "resolution": resolution,
-                "ignore_index": test.ignore_index,
+                "ignore_index": test.attributes.get("ignore_index"),
             }
         )
 
@@ -93,7 +90,7 @@ def _sized(samples: pa.Table, sizes: np.ndarray) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _geotiff(path: Path, test: MaskSplit, resolution: str, fingerprint: str) -> Iterator:
+def _geotiff(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
     """One file per image, named by its sample id, and samples.parquet with the column ``file``."""
     names = [f"{quote(name, safe='')}.tif" for name in test.samples["sample_id"].to_pylist()]
     places = [
@@ -105,7 +102,7 @@ def _geotiff(path: Path, test: MaskSplit, resolution: str, fingerprint: str) -> 
         def put(row: int, mask: np.ndarray) -> None:
             crs, transform = (column[row] for column in places)
             native = test.sizes[row]
-            _write_tiff(folder / names[row], mask.astype(_dtype(test)), crs, transform, native)
+            _write_tiff(folder / names[row], mask.astype(test.answer_dtype), crs, transform, native)
 
         yield put
         samples = _sized(test.samples, _sizes(test, resolution))

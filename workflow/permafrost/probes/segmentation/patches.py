@@ -19,7 +19,9 @@ def patch_labels(
     mask : (h, w) class ids, or `ignore_index`.
     grid : (gh, gw), size of the map.
     """
-    rows, columns = (_cells(length, count) for length, count in zip(mask.shape, grid, strict=True))
+    rows, columns = (
+        cells_of(length, count) for length, count in zip(mask.shape, grid, strict=True)
+    )
     cells = (rows[:, None] * grid[1] + columns) * classes
     cells = cells + mask.astype(np.int64)
     if ignore_index is not None:
@@ -29,6 +31,6 @@ def patch_labels(
     return np.where(counts.any(axis=-1), counts.argmax(axis=-1), NO_LABEL)
 
 
-def _cells(length: int, count: int) -> np.ndarray:
+def cells_of(length: int, count: int) -> np.ndarray:
     """(length,) which of `count` equal parts the centre of each pixel lies in."""
     return (2 * np.arange(length) + 1) * count // (2 * length)

@@ -40,6 +40,11 @@ class MaskSplit(MapSplit):
         """Of stored masks."""
         return np.dtype(self.attributes["arrays"][MASKS][1])
 
+    @property
+    def answer_dtype(self) -> np.dtype:
+        """Of predicted masks."""
+        return np.dtype(np.uint8 if len(self.classes) <= 256 else np.uint16)
+
     def native_masks(self, start: int, stop: int) -> list[np.ndarray]:
         """The masks of rows [start, stop), each of its true size."""
         stored = self.store.read(MASKS, start, stop)

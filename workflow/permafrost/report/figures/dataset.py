@@ -55,7 +55,7 @@ def counted_of(card: dict) -> str:
     """What the numbers per class of a card are numbers of."""
     if card["task"] in OBJECT_TASKS:
         return "objects"
-    if card["task"] == "regression":
+    if "target" in card:
         return "numbers"
     return "pixels" if card["task"] == "segmentation" else "samples"
 

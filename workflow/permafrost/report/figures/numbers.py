@@ -45,8 +45,8 @@ def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, titl
 
 
 def draw_targets(card: dict):
-    """How the numbers of a dataset are spread, split by split, as shares of the split's samples."""
-    target = card["target"]
+    """How the numbers of a dataset are spread, split by split, as shares of the split's samples or pixels."""
+    target, of = card["target"], "pixels" if card["task"] == "pixel_regression" else "samples"
     edges = np.array(target["edges"])
     with drawing() as Figure:
         figure = Figure(figsize=(PAGE_WIDTH * 0.85, 2.6))
@@ -59,7 +59,7 @@ def draw_targets(card: dict):
         axes.set_ylim(bottom=0)
         axes.grid(axis="both", lw=0.5)
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        axes.set_ylabel("share of the split's samples")
+        axes.set_ylabel(f"share of the split's {of}")
         axes.set_xlabel(plain(target_words(card)))
         axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, borderaxespad=0.2)
         put_title(figure, f"{card['dataset']}: target")

@@ -10,6 +10,7 @@ from .style import DPI, FAINT, INK, plain
 
 WIDTH = 10.4  # pictures need more room than charts
 _GAP, _PART, _MARGIN = 0.06, 0.14, 0.05  # between panels, between two halves, around
+_BARS = 0.5  # room for scales of colours
 
 
 class Sheet:
@@ -24,6 +25,7 @@ class Sheet:
     across : panels that fill the width, which decides their size; columns : panels of a line here.
     halved : whether a wider gap parts the first half of the panels from the second.
     heights : height of each line as a share of a panel's side, see `height_of`; squares by default.
+    bars : whether there is room for scales of colours below, see `bar`.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Sheet:
         columns: int | None = None,
         halved: bool = False,
         heights: list[float] | None = None,
+        bars: bool = False,
     ) -> None:
         from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
@@ -53,7 +56,8 @@ class Sheet:
             self._tops.append(y + room)
             self._bottoms.append(y + room + self._cell * share)
             y += room + self._cell * share + 0.2
-        legend_top = y + 0.04
+        self._bars_top = y + 0.08
+        legend_top = y + 0.04 + (_BARS if bars else 0.0)
         self.height = legend_top + 0.19 * rows + 0.27
         self.figure = Figure(figsize=(self.width, self.height))
         # "none" is no layout engine only until the figure is saved under our settings
@@ -120,6 +124,23 @@ class Sheet:
 
     def words(self, line: int, column: int, text: str) -> None:
         self._text(self._x(column), self._bottoms[line] + 0.13, text, size=7)
+
+    def bar(self, place: int, low: float, high: float, colours: str, words: str) -> None:
+        """A scale of colours from `low` to `high` with `words` under it, the `place`-th from the left."""
+        width = min(0.44 * self.width, 3.6)
+        axes = self.figure.add_axes(
+            (
+                (_MARGIN + 0.1 + place * (width + 0.45)) / self.width,
+                1 - (self._bars_top + 0.13) / self.height,
+                width / self.width,
+                0.13 / self.height,
+            )
+        )
+        shades = np.linspace(0, 1, 256)[None]
+        axes.imshow(shades, cmap=colours, aspect="auto", extent=(low, high, 0, 1), vmin=0, vmax=1)
+        axes.set_yticks([])
+        axes.tick_params(axis="x", labelsize=7, length=2.5, pad=1.5)
+        axes.set_xlabel(plain(words), fontsize=7.5, labelpad=1.5)
 
     def legend(self, **look):
         """Draw the legend, with other lengths than usual in `look`; returns it."""

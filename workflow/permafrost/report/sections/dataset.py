@@ -104,7 +104,16 @@ def _target(card: dict) -> list[tuple[str, str]]:
         return []
     train = card["target"]["splits"]["train"]
     spread = f"{train['mean']:.4g} ± {train['std']:.4g} in train"
-    return [("target", f"{target_words(card)}, {spread}")]
+    return [("target", f"{target_words(card)}, {spread}"), *_without_data(card["target"]["splits"])]
+
+
+def _without_data(splits: dict) -> list[tuple[str, str]]:
+    """How many pixels have no number, where pixels have numbers at all."""
+    gone = {
+        name: split["without_data"] for name, split in splits.items() if "without_data" in split
+    }
+    shares = ", ".join(f"{100 * share:.3g} % of {name}" for name, share in gone.items())
+    return [("pixels without data", shares)] if gone else []
 
 
 def _extremes(card: dict) -> tuple[str, str]:
@@ -134,8 +143,10 @@ def _size(smallest: list[int], largest: list[int]) -> str:
 def _split(card: dict) -> str:
     made = {
         "given": "as given by the data",
-        "random": "made at random, stratified by "
-        + ("tenth of the target" if "target" in card else "class"),
+        "random": "made at random"
+        + {"regression": ", stratified by tenth of the target", "pixel_regression": ""}.get(
+            card["task"], ", stratified by class"
+        ),
         "group": "made by group",
         "block": "made by spatial block",
     }.get(card["split_method"], card["split_method"])

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
 
-from . import classification, detection, regression, segmentation
+from . import classification, detection, pixel_regression, regression, segmentation
 
 TASKS = {
     "classification": classification,
     "multilabel": classification,
     "segmentation": segmentation,
     "regression": regression,
+    "pixel_regression": pixel_regression,
     "detection": detection,
     "point_detection": detection,
 }

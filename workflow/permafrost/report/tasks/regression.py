@@ -21,7 +21,7 @@ def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """Validation curves of all backbones; predictions against the truth of the best evaluation."""
-    figures = _curves(material, folder)
+    figures = draw_curves(material, folder)
     if best is None:
         return figures, []
     path = material.predictions[best]
@@ -42,8 +42,8 @@ def draw(
     return figures, []
 
 
-def _curves(material: Material, folder: Path) -> list[Drawn]:
-    """An alpha curve per probe that chose alpha, at its first seed."""
+def draw_curves(material: Material, folder: Path, *, of: str = "") -> list[Drawn]:
+    """An alpha curve per probe that chose alpha, at its first seed; `of` what its errors are, if not samples."""
     found: dict[str, dict[str, dict]] = {}
     for backbone, seed, probe in material.first_seeds():
         path = material.predictions[backbone, seed, probe]
@@ -60,7 +60,7 @@ def _curves(material: Material, folder: Path) -> list[Drawn]:
                                   lower_is_better=True),
              folder, "alpha", material.name, probe, wide=True,
              alt=f"Validation RMSE against alpha for every backbone on {material.name}",
-             caption=f"How {probe} chose alpha: RMSE on validation (or of samples left out) for every alpha "
+             caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) for every alpha "
              "that was tried, the chosen one marked.")
         for probe, curves in sorted(found.items())
     ]  # fmt: skip

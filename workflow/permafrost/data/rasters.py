@@ -1,0 +1,182 @@
+"""Rasters of numbers (task ``pixel_regression``): from what files store to the target of each pixel.
+
+A raster holds one number per pixel, in the unit of the target or as counts that ``target.scale`` and
+``target.offset`` of the entry turn into it. Pixels without data become NaN: those that are NaN in the
+file, that its mask hides, or that hold what ``target.nodata`` names.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .decode import UnreadableImage, image_format, open_tiff
+from .mask_files import decode_mask
+
+KEEP = "keep"
+_NPY = b"\x93NUMPY"
+ENDINGS = ("tif", "tiff", "png", "npy")
+
+
+@dataclass(frozen=True)
+class Raster:
+    """Numbers (H, W) as a file stores them, and what the file says of them.
+
+    ``nodata`` is the number that it marks as no data, ``hidden`` (H, W) what its mask hides; None where
+    there is none. ``scale`` and ``offset`` are those of its header.
+    """
+
+    values: np.ndarray
+    nodata: float | None = None
+    hidden: np.ndarray | None = None
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class TargetCoding:
+    """How stored numbers become targets.
+
+    Parameters
+    ----------
+    nodata : stored numbers that mean no data.
+    keep : whether numbers that a file marks as no data are numbers like any other.
+    scale, offset : target = stored * scale + offset.
+    """
+
+    nodata: tuple[float, ...] = ()
+    keep: bool = False
+    scale: float = 1.0
+    offset: float = 0.0
+
+    noun: ClassVar[str] = "target"
+    field: ClassVar[str] = "target"
+
+    @classmethod
+    def of(cls, entry: dict) -> TargetCoding:
+        """The coding that an entry declares."""
+        declared = entry.get("target", {})
+        nodata = declared.get("nodata", [])
+        scaling = {key: float(declared[key]) for key in ("scale", "offset") if key in declared}
+        if nodata == KEEP:
+            return cls(keep=True, **scaling)
+        values = nodata if isinstance(nodata, list) else [nodata]
+        return cls(tuple(float(value) for value in values), **scaling)
+
+    def read(self, data: bytes) -> np.ndarray:
+        """(H, W) float32 targets of an encoded raster; raises `UnreadableImage` for what cannot be used."""
+        return self.decode(decode_raster(data))
+
+    def __call__(self, stored: np.ndarray) -> np.ndarray:
+        """(H, W) float32 targets for stored numbers of the same shape."""
+        return self.decode(Raster(stored))
+
+    def decode(self, raster: Raster) -> np.ndarray:
+        """(H, W) float32 targets, NaN where there is no data."""
+        self._check_header(raster)
+        values = raster.values
+        if values.dtype.kind not in "fiu":
+            raise UnreadableImage(f"holds {values.dtype} values, which are no numbers to predict")
+        gone = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+        if raster.hidden is not None:
+            gone |= raster.hidden
+        for value in self.nodata:
+            gone |= values == value
+        marked = raster.nodata
+        if marked is not None and not self.keep and ((values == marked) & ~gone).any():
+            raise UnreadableImage(
+                f"marks {marked:g} as nodata and holds it",
+                remedy=f"say in the entry what is no data: target: {{nodata: {marked:g}}},"
+                " or target: {nodata: keep}",
+            )
+        return self._scaled(values, gone)
+
+    def _scaled(self, values: np.ndarray, gone: np.ndarray) -> np.ndarray:
+        targets = np.where(gone, np.nan, values.astype(np.float64) * self.scale + self.offset)
+        with np.errstate(over="ignore"):
+            stored = targets.astype(np.float32)
+        bad = int(np.count_nonzero(np.isinf(stored)))
+        if bad:
+            raise UnreadableImage(
+                f"holds {bad} values that are infinite, or beyond what 32-bit floats can hold",
+                remedy="name what stands for missing pixels with target: {nodata: …}",
+            )
+        return stored
+
+    def _check_header(self, raster: Raster) -> None:
+        if (raster.scale, raster.offset) != (1.0, 0.0) and (raster.scale, raster.offset) != (
+            self.scale,
+            self.offset,
+        ):
+            raise UnreadableImage(
+                f"says that its numbers have the scale {raster.scale:g} and the offset"
+                f" {raster.offset:g}, the entry {self.scale:g} and {self.offset:g}",
+                remedy=f"declare target: {{scale: {raster.scale:g}, offset: {raster.offset:g}}}",
+            )
+
+
+def decode_raster(data: bytes) -> Raster:
+    """A raster of one channel in TIFF, PNG (8 or 16 bits) or NumPy's npy.
+
+    Raises
+    ------
+    UnreadableImage : damaged, a JPEG (its losses change values), or not of one channel.
+    """
+    if data[: len(_NPY)] == _NPY:
+        return Raster(_npy(data))
+    kind = image_format(data)
+    if kind == "tiff":
+        return _tiff(data)
+    if kind == "png" and data[25] == 3:
+        raise UnreadableImage("has a palette, whose indices are no numbers to predict")
+    if kind is None and data:
+        raise UnreadableImage("neither TIFF, PNG nor npy")
+    if kind == "jpeg":
+        raise UnreadableImage(
+            "a JPEG, whose losses change values", remedy="store targets as TIFF, PNG or npy"
+        )
+    try:
+        return Raster(decode_mask(data))
+    except UnreadableImage as failure:
+        raise UnreadableImage(str(failure)) from failure
+
+
+def _npy(data: bytes) -> np.ndarray:
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise UnreadableImage(f"no readable npy ({error})") from error
+    if array.ndim == 3 and len(array) == 1:
+        array = array[0]
+    if array.ndim != 2:
+        raise UnreadableImage(f"has shape {array.shape}, not (height, width)")
+    return array
+
+
+def _tiff(data: bytes) -> Raster:
+    from rasterio.enums import ColorInterp, MaskFlags
+
+    try:
+        with open_tiff(data) as dataset:
+            if len(dataset.subdatasets) > 1:
+                raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
+            if dataset.count != 1:
+                raise UnreadableImage(f"has {dataset.count} channels, not one")
+            if dataset.colorinterp[0] == ColorInterp.palette:
+                raise UnreadableImage("has a palette, whose indices are no numbers to predict")
+            masked = MaskFlags.per_dataset in dataset.mask_flag_enums[0]
+            return Raster(
+                dataset.read(1),
+                dataset.nodata,
+                dataset.read_masks(1) == 0 if masked else None,
+                float(dataset.scales[0]),
+                float(dataset.offsets[0]),
+            )
+    except UnreadableImage:
+        raise
+    # decoders fail in many ways on damaged bytes; each means the same here
+    except Exception as error:
+        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error

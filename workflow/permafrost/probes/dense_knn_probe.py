@@ -1,0 +1,17 @@
+"""Dense nearest neighbours, whatever the pixels have: classes or numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .dense.splits import MapSplit
+from .pixels.dense_knn import run_dense_numbers
+from .pixels.splits import TASK
+from .segmentation.dense_knn import run_dense_knn as run_dense_classes
+
+
+def run_dense_knn(stores: dict[str, Path], output: Path, *, spec: dict, **how) -> None:
+    """Parameters and errors as `run_dense_classes`, which it calls unless targets are numbers."""
+    train = MapSplit(stores["train"], expect=spec["inputs"]["features"])
+    run = run_dense_numbers if train.attributes["task"] == TASK else run_dense_classes
+    run(stores, output, spec=spec, **how)

@@ -1,0 +1,1 @@
+"""Probes of tasks with a number per pixel; no torch."""

@@ -1,0 +1,47 @@
+"""Figures of a dataset whose pixels have a number each: pictures, how alpha was chosen, all pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.statistics.gates import chance_level
+
+from ..figures.numbers import target_words
+from ..figures.rasters import draw_histogram
+from ..material import Drawn, Evaluation, Material, name_of, save
+from ..rasters import RasterPredictions, read_rasters
+from .raster_pictures import draw_rasters
+from .regression import draw_curves
+
+
+def chance(material: Material, best: Evaluation) -> float:
+    """What the primary metric gives without looking at the images."""
+    return chance_level((), material.card["task"])
+
+
+def draw(
+    material: Material, best: Evaluation | None, folder: Path
+) -> tuple[list[Drawn], list[str]]:
+    """Pictures of the best evaluation and of all backbones, validation curves, true and predicted numbers."""
+    figures, notes = [], []
+    if best is not None:
+        path = material.predictions[best]
+        found = read_rasters(path, expect=material.expected(path))
+        figures, notes = draw_rasters(material, best, found, folder)
+        figures.append(_histogram(material, best, found, folder))
+    return figures + draw_curves(material, folder, of="patches "), notes
+
+
+def _histogram(material, best: Evaluation, found: RasterPredictions, folder: Path) -> Drawn:
+    histogram = found.metadata["histogram"]
+    figure = draw_histogram(
+        np.array(histogram["counts"]),
+        tuple(histogram["range"]),
+        words=target_words(material.card),
+        title=f"{material.name}: {name_of(best, material)}",
+    )
+    return save(figure, folder, "numbers", material.name,
+                alt=f"Predicted against true numbers of all test pixels, {best[0]} with {best[2]} on {material.name}",
+                caption="Every test pixel of the best evaluation: predicted against true number.")  # fmt: skip

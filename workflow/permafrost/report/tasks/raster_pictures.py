@@ -1,0 +1,124 @@
+"""Pictures of predicted rasters: those of the best evaluation, and those of all backbones together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from permafrost.core.stores import Store
+from permafrost.probes.dense.interpolate import resize_mask
+from permafrost.probes.pixels.shown import thinned
+
+from .. import pictures
+from ..dense import SHOWN
+from ..figures import rasters
+from ..figures.numbers import target_words
+from ..material import Drawn, Evaluation, Material, best_of_each, name_of, names_of, save
+from ..rasters import RasterPredictions, read_rasters
+
+_HEADINGS = {
+    "drawn": "drawn at random",
+    "best": "best of the other test images",
+    "worst": "worst of the other test images",
+}
+_COLUMNS = rasters.ACROSS - 2  # backbones in one comparison
+_COMPARED = 2 * _COLUMNS  # backbones compared in pictures
+
+
+def draw_rasters(
+    material: Material, best: Evaluation, found: RasterPredictions, folder: Path
+) -> tuple[list[Drawn], list[str]]:
+    """Pictures of `found`, the predictions of `best`; and the randomly drawn ones by backbone."""
+    if material.without_images:
+        return [], [material.without_images]
+    if not found.rasters:
+        return [], [f"No rasters are shown: {best[2]} was told to keep no pictures."]
+    examples, how = _examples(material, found)
+    picture = _pictures(material, best, found, examples, how, folder)
+    compared, notes = _comparison(material, examples, how, folder)
+    return [picture, *compared], notes
+
+
+def _examples(material: Material, found: RasterPredictions) -> tuple[dict, str]:
+    """Test images and true rasters by sample id, and how they were made pictures of.
+
+    Truth has the size of the prediction: that at which it was scored, thinned out as it is.
+    """
+    store = Store(material.images, expect=material.expected(material.images))
+    places = pictures.places_of(store)
+    bands, how = pictures.picture_bands(material.card)
+    at = {found.sample_ids[row]: places[found.sample_ids[row]] for row in found.rasters}
+    images = pictures.read_pictures(store, list(at.values()), bands)
+    truth = pictures.read_native(store, "targets", list(at.values()))
+    if found.metadata["resolution"] == "working":
+        size = found.metadata["working_size"]
+        truth = {place: resize_mask(one, size) for place, one in truth.items()}
+    return {
+        name: rasters.Example(name, images[place], thinned(truth[place]))
+        for name, place in at.items()
+    }, how
+
+
+def _answers(found: RasterPredictions, kind: str) -> dict[str, rasters.Answer]:
+    """Sample id -> what was predicted, of the images shown as `kind`."""
+    return {
+        found.sample_ids[row]: rasters.Answer(found.rasters[row], float(found.rmse[row]))
+        for row in found.shown[kind]
+        if row in found.rasters
+    }
+
+
+def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
+    groups = [
+        (
+            _HEADINGS[kind],
+            [(examples[name], answer) for name, answer in _answers(found, kind).items()],
+        )
+        for kind in SHOWN
+    ]
+    truths = [example.truth for example in examples.values()]
+    scale = rasters.Scale.over([*truths, *found.rasters.values()], target_words(material.card))
+    figure = rasters.draw_pictures(
+        groups, scale, title=f"{material.name}: {name_of(best, material)}", note=how
+    )
+    return save(figure, folder, "pictures", material.name, wide=True,
+                alt=f"Test images of {material.name} with true numbers, those predicted by {best[0]} with "
+                f"{best[2]}, and their errors",
+                caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
+                "random, then those with the smallest and the largest RMSE. Colours go from the 1st to the 99th "
+                "percentile of the numbers shown; pixels without data are hatched.")  # fmt: skip
+
+
+def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[Drawn], list[str]]:
+    """The images drawn at random, as the best evaluation of every backbone sees them."""
+    best = best_of_each(material)
+    shown = {}
+    for key in best[:_COMPARED]:
+        path = material.predictions[key]
+        answers = _answers(read_rasters(path, expect=material.expected(path)), "drawn")
+        shown |= {key: answers} if answers else {}
+    if len(shown) < 2:
+        return [], []
+    # all were told to draw the same images; one that kept fewer has empty places
+    drawn = [examples[name] for name in next(iter(shown.values())) if name in examples]
+    everything = [answer.raster for answers in shown.values() for answer in answers.values()]
+    truths = [example.truth for example in drawn]
+    scale = rasters.Scale.over([*truths, *everything], target_words(material.card))
+    keys, figures = list(shown), []
+    parts = [keys[start : start + _COLUMNS] for start in range(0, len(keys), _COLUMNS)]
+    for number, part in enumerate(parts, start=1):
+        columns = [(key[0], [shown[key].get(one.name) for one in drawn]) for key in part]
+        figure = rasters.draw_comparison(
+            drawn, columns, scale, title=f"{material.name}: the same images by backbone", note=how
+        )
+        figures.append(
+            save(figure, folder, "backbones", material.name, *([str(number)] if len(parts) > 1 else []),
+                 wide=True, alt=f"True and predicted numbers of {material.name} by backbone",
+                 caption="The images drawn at random, with the best probe of each backbone "
+                 f"({names_of(part, material)}), and the root mean squared error.")
+        )  # fmt: skip
+    left = len(best) - _COMPARED
+    said = (
+        f"Rasters of the {_COMPARED} best backbones are compared; those of {left} others are in the "
+        "tables of predictions."
+    )
+    return figures, [said] if left > 0 else []
