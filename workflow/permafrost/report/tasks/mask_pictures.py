@@ -8,16 +8,12 @@ from permafrost.core.stores import Store
 from permafrost.probes.dense.interpolate import resize_mask
 
 from .. import pictures
-from ..dense import SHOWN, DensePredictions, read_dense
+from ..dense import DensePredictions, read_dense
 from ..figures import masks
 from ..figures.class_colours import class_colours, shared_colours
-from ..material import Drawn, Evaluation, Material, best_of_each, name_of, names_of, save
+from ..material import Drawn, Evaluation, Material, name_of, names_of, save
+from .dense_pictures import by_backbone, drawn_of, grouped, sheets
 
-_HEADINGS = {
-    "drawn": "drawn at random",
-    "best": "best of the other test images",
-    "worst": "worst of the other test images",
-}
 _COLUMNS = masks.ACROSS - 2  # backbones in one comparison
 _COMPARED = 2 * _COLUMNS  # backbones compared in pictures
 
@@ -64,13 +60,7 @@ def _answers(found: DensePredictions, kind: str) -> dict[str, masks.Answer]:
 
 
 def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
-    groups = [
-        (
-            _HEADINGS[kind],
-            [(examples[name], answer) for name, answer in _answers(found, kind).items()],
-        )
-        for kind in SHOWN
-    ]
+    groups = grouped(examples, lambda why: _answers(found, why))
     classes = material.card["classes"]
     figure = masks.draw_pictures(groups, classes, class_colours(classes),
                                  title=f"{material.name}: {name_of(best, material)}", note=how)  # fmt: skip
@@ -84,36 +74,26 @@ def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> 
 
 def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[Drawn], list[str]]:
     """The images drawn at random, as the best evaluation of every backbone sees them."""
-    best = best_of_each(material)
-    shown = {}
-    for key in best[:_COMPARED]:
-        path = material.predictions[key]
-        answers = _answers(read_dense(path, expect=material.expected(path)), "drawn")
-        shown |= {key: answers} if answers else {}
-    if len(shown) < 2:
+    shown, left = by_backbone(material, _COMPARED, read_dense, _answers)
+    if not shown:
         return [], []
-    # all were told to draw the same images; one that kept fewer has empty places
-    drawn = [examples[name] for name in next(iter(shown.values())) if name in examples]
-    keys = list(shown)
-    parts = [keys[start : start + _COLUMNS] for start in range(0, len(keys), _COLUMNS)]
+    drawn = drawn_of(shown, examples)
     classes, figures = material.card["classes"], []
-    for number, part in enumerate(parts, start=1):
-        columns = [(key[0], [shown[key].get(one.name) for one in drawn]) for key in part]
+    for part, columns, number in sheets(shown, drawn, _COLUMNS):
         figure = masks.draw_comparison(drawn, columns, classes, class_colours(classes),
                                        title=f"{material.name}: the same images by backbone",
                                        note=how)  # fmt: skip
         figures.append(
-            save(figure, folder, "backbones", material.name, *([str(number)] if len(parts) > 1 else []),
+            save(figure, folder, "backbones", material.name, *number,
                  wide=True, alt=f"True and predicted masks of {material.name} by backbone",
                  caption="The images drawn at random, with the best head of each backbone "
                  f"({names_of(part, material)}), and the share of pixels that are right.{_sharing(classes)}")
         )  # fmt: skip
-    left = len(best) - _COMPARED
     said = (
         f"Masks of the {_COMPARED} best backbones are compared; those of {left} others are in the "
         "tables of predictions."
     )
-    return figures, [said] if left > 0 else []
+    return figures, [said] if left else []
 
 
 def _sharing(classes: list[str]) -> str:

@@ -9,17 +9,12 @@ from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.pixels.shown import thinned
 
 from .. import pictures
-from ..dense import SHOWN
 from ..figures import rasters
 from ..figures.numbers import target_words
-from ..material import Drawn, Evaluation, Material, best_of_each, name_of, names_of, save
+from ..material import Drawn, Evaluation, Material, name_of, names_of, save
 from ..rasters import RasterPredictions, read_rasters
+from .dense_pictures import by_backbone, drawn_of, grouped, sheets
 
-_HEADINGS = {
-    "drawn": "drawn at random",
-    "best": "best of the other test images",
-    "worst": "worst of the other test images",
-}
 _COLUMNS = rasters.ACROSS - 2  # backbones in one comparison
 _COMPARED = 2 * _COLUMNS  # backbones compared in pictures
 
@@ -68,13 +63,7 @@ def _answers(found: RasterPredictions, kind: str) -> dict[str, rasters.Answer]:
 
 
 def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
-    groups = [
-        (
-            _HEADINGS[kind],
-            [(examples[name], answer) for name, answer in _answers(found, kind).items()],
-        )
-        for kind in SHOWN
-    ]
+    groups = grouped(examples, lambda why: _answers(found, why))
     truths = [example.truth for example in examples.values()]
     scale = rasters.Scale.over([*truths, *found.rasters.values()], target_words(material.card))
     figure = rasters.draw_pictures(
@@ -90,35 +79,26 @@ def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> 
 
 def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[Drawn], list[str]]:
     """The images drawn at random, as the best evaluation of every backbone sees them."""
-    best = best_of_each(material)
-    shown = {}
-    for key in best[:_COMPARED]:
-        path = material.predictions[key]
-        answers = _answers(read_rasters(path, expect=material.expected(path)), "drawn")
-        shown |= {key: answers} if answers else {}
-    if len(shown) < 2:
+    shown, left = by_backbone(material, _COMPARED, read_rasters, _answers)
+    if not shown:
         return [], []
-    # all were told to draw the same images; one that kept fewer has empty places
-    drawn = [examples[name] for name in next(iter(shown.values())) if name in examples]
+    drawn = drawn_of(shown, examples)
     everything = [answer.raster for answers in shown.values() for answer in answers.values()]
     truths = [example.truth for example in drawn]
     scale = rasters.Scale.over([*truths, *everything], target_words(material.card))
-    keys, figures = list(shown), []
-    parts = [keys[start : start + _COLUMNS] for start in range(0, len(keys), _COLUMNS)]
-    for number, part in enumerate(parts, start=1):
-        columns = [(key[0], [shown[key].get(one.name) for one in drawn]) for key in part]
+    figures = []
+    for part, columns, number in sheets(shown, drawn, _COLUMNS):
         figure = rasters.draw_comparison(
             drawn, columns, scale, title=f"{material.name}: the same images by backbone", note=how
         )
         figures.append(
-            save(figure, folder, "backbones", material.name, *([str(number)] if len(parts) > 1 else []),
+            save(figure, folder, "backbones", material.name, *number,
                  wide=True, alt=f"True and predicted numbers of {material.name} by backbone",
                  caption="The images drawn at random, with the best probe of each backbone "
                  f"({names_of(part, material)}), and the root mean squared error.")
         )  # fmt: skip
-    left = len(best) - _COMPARED
     said = (
         f"Rasters of the {_COMPARED} best backbones are compared; those of {left} others are in the "
         "tables of predictions."
     )
-    return figures, [said] if left > 0 else []
+    return figures, [said] if left else []
