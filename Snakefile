@@ -5,6 +5,7 @@
 # results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, detection
 # results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks
 # results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
+# results/views/{dataset}/{backbone}.zarr                          views (on request, for measures)
 # results/measures/{dataset}/{backbone}.parquet                    measure
 # results/similarity/{dataset}.parquet                             similarity
 # results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
@@ -32,6 +33,7 @@ include: "workflow/rules/settings.smk"
 include: "workflow/rules/descent.smk"
 include: "workflow/rules/segmentation.smk"
 include: "workflow/rules/detection.smk"
+include: "workflow/rules/views.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/bootstrap.smk"
 include: "workflow/rules/compare.smk"
