@@ -5,6 +5,7 @@
 # results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, dense_ridge, detection
 # results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks or rasters
 # results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
+# results/views/{dataset}/{backbone}.zarr                          views (on request, for measures)
 # results/measures/{dataset}/{backbone}.parquet                    measure
 # results/similarity/{dataset}.parquet                             similarity
 # results/profiles/{dataset}/{backbone}.parquet                    profile
@@ -34,6 +35,7 @@ include: "workflow/rules/descent.smk"
 include: "workflow/rules/segmentation.smk"
 include: "workflow/rules/pixel_regression.smk"
 include: "workflow/rules/detection.smk"
+include: "workflow/rules/views.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/profile.smk"
 include: "workflow/rules/bootstrap.smk"

@@ -43,7 +43,8 @@ def test_alignment_of_classes_and_of_views():
     assert ours.alignment(values, labels).value == pytest.approx(np.mean(to_positives), abs=1e-12)
     views = features(seed=5)
     expected = ((unit(values) - unit(views)) ** 2).sum(axis=1).mean()
-    assert ours.pair_alignment(values, views).value == pytest.approx(expected, abs=1e-12)
+    pairs = np.stack([values, views], axis=1)
+    assert ours.view_alignment(pairs).value == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(200, 20), (40, 90), (90, 90)])

@@ -21,7 +21,7 @@ def test_a_bad_number_names_its_row(bad):
         lambda: ours.rankme(values),
         lambda: ours.silhouette(values, np.arange(60) % 2),
         lambda: ours.debiased_cka(values, features()),
-        lambda: ours.pair_alignment(features(), values),
+        lambda: ours.view_alignment(np.stack([features(), values], axis=1)),
         lambda: ours.lidar(np.stack([values, values], axis=1)[None, :, 0]),
     ):
         with pytest.raises(PermafrostError, match="NaN or infinity"):
@@ -44,7 +44,7 @@ def test_wrong_arguments():
         (lambda: ours.measures(values, seed=0, names=["rank_me"]), "rankme"),
         (lambda: ours.measures(values, seed=0, names=["silhouette"]), "needs labels"),
         (lambda: ours.debiased_cka(values, values[:30]), "60 and 30 rows"),
-        (lambda: ours.pair_alignment(values, values[:30]), "shape"),
+        (lambda: ours.view_alignment(values), "views"),
         (lambda: ours.lidar(values), "views"),
         (lambda: ours.lidar(np.zeros((3, 2, 4)), delta=0.0), "delta"),
     ]:

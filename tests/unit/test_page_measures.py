@@ -20,7 +20,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.report.figures.similarity import draw_similarity
 from permafrost.report.leaderboard import build_leaderboard, write_leaderboard
-from permafrost.report.measured import measured_lines, remarks, sample_words
+from permafrost.report.measured import first_of, measured_lines, remarks, sample_words
 from permafrost.report.page import build_report
 from permafrost.report.summary import build_summary
 from permafrost.report.terminal import format_leaderboard
@@ -134,10 +134,10 @@ def test_every_undefined_or_doubtful_value_is_explained_once(lines):
 
 
 def test_which_samples_were_measured_is_said(lines):
-    assert sample_words(lines) == "the 90 samples of train"
+    assert sample_words(first_of(lines, views=False)) == "the 90 samples of train"
     drawn = {"split": "val", "rows": 5, "drawn_from": 9}
-    line = {"measures": {"rankme": {"settings": json.dumps(drawn)}}}
-    assert sample_words([line]).startswith("5 of the 9 samples of val, drawn at random")
+    row = {"settings": json.dumps(drawn)}
+    assert sample_words(row).startswith("5 of the 9 samples of val, drawn at random")
 
 
 # --- page and figures ---------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from _plans import CONFIG, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.representation import LABELLED, MEASURES
+from permafrost.metrics.representation import LABELLED, MEASURES, VIEW_MEASURES
+from permafrost.plan.measuring import OF_VIEWS
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import archived, planned, read_plan
 from permafrost.plan.stale import find_stale
@@ -126,5 +127,8 @@ def test_a_wrong_option_is_explained(root, measures, message):
 
 def test_the_schema_and_the_report_know_every_measure():
     names = yaml.safe_load(SCHEMA.read_text())["$defs"]["measures"]["properties"]["names"]
-    assert tuple(names["anyOf"][0]["items"]["enum"]) == MEASURES
-    assert tuple(shown.WORDS) == MEASURES and frozenset(LABELLED) == shown.LABELLED
+    assert (
+        tuple(names["anyOf"][0]["items"]["enum"]) == MEASURES + VIEW_MEASURES == tuple(shown.WORDS)
+    )
+    assert frozenset(LABELLED) == shown.LABELLED
+    assert frozenset(VIEW_MEASURES) == shown.OF_VIEWS == frozenset(OF_VIEWS)

@@ -172,7 +172,7 @@ def test_without_validation_one_must_be_left_out():
         run_ridge(made, RIDGE, device="cpu", seed=0)
     options = {**RIDGE, "choose": "leave_one_out"}
     assert run_ridge(made, options, device="cpu", seed=0).settings["directions"] == 5
-    made["train"] = empty
+    made["train"] = Features(np.ones((1, 5), np.float32), np.ones(1), None, empty.attributes)
     with pytest.raises(PermafrostError, match="two samples"):
         run_ridge(made, options, device="cpu", seed=0)
 

@@ -34,6 +34,7 @@ from permafrost.report.summary import build_summary
 from permafrost.statistics.comparison_table import compare_predictions
 from permafrost.statistics.score_table import score_predictions
 from target_stores import linear, run, toy_stores, write_targets
+from view_cases import measure_views, write_both
 
 SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
 TABLES = (
@@ -236,6 +237,17 @@ def test_measures_and_pairs_keep_to_their_schemas_also_when_undefined(tmp_path, 
     check("leaderboard", build_leaderboard([score_table(make_score_rows(backbone="a")), table]))
     pair(tmp_path, tmp_path / "s.parquet", ["a", "b"])
     check("similarity", read_table(tmp_path / "s.parquet")[0])
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_measures_of_views_keep_to_the_schema_also_when_undefined(tmp_path, scale):
+    views = scale * np.random.default_rng(0).normal(size=(20, 3, 5))
+    rows = measure_views(*write_both(tmp_path, views), tmp_path / "m.parquet")
+    table = read_table(tmp_path / "m.parquet")[0]
+    check("measures", table)
+    named = schema("measures")["properties"]["metric"]["description"]
+    assert len(rows) == 14 and all(name in named for name in rows)
+    check("leaderboard", build_leaderboard([score_table(make_score_rows(backbone="a")), table]))
 
 
 def test_comparisons_keep_to_their_schema():

@@ -18,6 +18,7 @@ from permafrost.plan.sources import ROOT, module_path, stage_files, stage_module
 STAGES = (
     "prepare",
     "extract",
+    "views",
     "knn",
     "knn_sweep",
     "linear",
@@ -234,8 +235,10 @@ def hashes(library: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("backbones/rcf.py", {"extract", "profile"}),
+        ("backbones/rcf.py", {"extract", "profile", "views"}),
         ("features/profiling/timing.py", {"profile"}),
+        ("features/views.py", {"views"}),
+        ("metrics/representation/lidar.py", {"measure", "similarity"}),
         ("data/prepare.py", {"prepare"}),
         ("probes/knn_probe.py", {"knn"}),
         ("probes/linear_probe.py", {"linear"}),

@@ -39,6 +39,7 @@ RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
+VIEWED = bool(PLAN.viewed())
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
 
 
@@ -97,6 +98,16 @@ def beside_predictions(folder):
 
 def masks_option(wildcards, output):
     return f"--masks {shlex.quote(output.masks)}"
+
+
+def views_measured(wildcards):
+    """The augmented views that a job of measures reads beside the features, if any are asked for."""
+    path = f"{RESULTS}/views/{wildcards.dataset}/{wildcards.backbone}.zarr"
+    return {"views": path} if VIEWED else {}
+
+
+def views_option(wildcards, input):
+    return f"--views {shlex.quote(input.views)}" if VIEWED else ""
 
 
 def every_evaluation(stage):

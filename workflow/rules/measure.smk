@@ -3,20 +3,23 @@
 
 rule measure:
     input:
-        f"{RESULTS}/features/{{dataset}}/{{backbone}}/{MEASURED_SPLIT}.zarr",
+        unpack(views_measured),
+        features=f"{RESULTS}/features/{{dataset}}/{{backbone}}/{MEASURED_SPLIT}.zarr",
     output:
         f"{RESULTS}/measures/{{dataset}}/{{backbone}}.parquet",
     log:
         f"{RESULTS}/logs/measure/{{dataset}}/{{backbone}}.log",
     resources:
-        mem_mb=memory_mb(2000),
+        mem_mb=memory_mb(4000 if VIEWED else 2000),
         runtime=minutes(30),
     params:
         spec=spec("measure", "dataset", "backbone"),
         code=PLAN.code("measure"),
+        views=views_option,
     shell:
         "permafrost measure --spec {params.spec:q} --code {params.code} "
-        "--features {input:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"
+        "--features {input.features:q} {params.views} --output {output:q} "
+        "--threads {threads} 2>&1 | tee {log:q}"
 
 
 rule similarity:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -65,6 +68,50 @@ def extract(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
+    running = {"device": device, "batch_size": batch_size, "threads": threads}
+    with opened(spec, images=images, card=card, **running) as ready:
+        dimension, shapes = 0, ()
+        for split, path in outputs.items():
+            dimension, shapes = _extract_split(
+                ready.run,
+                ready.stores[split],
+                path,
+                fingerprint=fingerprint,
+                attributes={**ready.attributes, "split": split},
+                extraction=ready.extraction,
+                batch_size=batch_size,
+                workers=workers,
+                dimension=dimension,
+                shapes=shapes,
+            )
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A backbone that is ready to run over a dataset: image stores by split, and what a store records."""
+
+    run: Run
+    stores: dict[str, ImageStore]
+    card: dict
+    extraction: dict
+    attributes: dict
+
+
+@contextlib.contextmanager
+def opened(
+    spec: dict,
+    *,
+    images: dict[str, Path],
+    card: Path,
+    device: str,
+    batch_size: int,
+    threads: int | None,
+    maps: bool = True,
+) -> Iterator[Opened]:
+    """The backbone of `spec`, built and set up; parameters as for `extract`.
+
+    Without `maps` none are made, and images are fed as they are where the spec asks for maps.
+    """
     where = f"backbone {spec['backbone']}"
     extraction = extraction_options(spec.get("extraction") or {}, where)
     expect = spec["inputs"]["images"]
@@ -75,9 +122,10 @@ def extract(
     target = choose_device(device)
     if not len(stores["train"]):
         raise PermafrostError("the train split is empty", where=images["train"])
-    dense = {}
+    dense, note = {}, None
     if extraction["maps"]:
         plan, note = whole_image(plan)
+    if extraction["maps"] and maps:
         dense = dense_attributes(plan, stores, card_content, where=f"{where} on {spec['dataset']}")
     with exact_numerics(threads):
         resources = Resources(
@@ -88,26 +136,12 @@ def extract(
         )
         backbone = build(entry, plan, resources)
         check_files(backbone, spec, where)
-        if extraction["maps"]:
+        if extraction["maps"] and maps:
             backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
-            backbone.notes.update({"crop": note} if note else {})
+        backbone.notes.update({"crop": note} if note else {})
         run = set_up(backbone, extraction, target, batch_size)
         attributes = _attributes(spec, extraction, card_content, run, stores["train"])
-        attributes.update(dense)
-        dimension, shapes = 0, ()
-        for split, path in outputs.items():
-            dimension, shapes = _extract_split(
-                run,
-                stores[split],
-                path,
-                fingerprint=fingerprint,
-                attributes={**attributes, "split": split},
-                extraction=extraction,
-                batch_size=batch_size,
-                workers=workers,
-                dimension=dimension,
-                shapes=shapes,
-            )
+        yield Opened(run, stores, card_content, extraction, {**attributes, **dense})
 
 
 def _extract_split(

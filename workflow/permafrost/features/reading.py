@@ -15,7 +15,10 @@ from ..data.image_store import ImageStore
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive images. ``pixels`` (n, bands, H, W) stored values; true sizes in `heights`, `widths`."""
+    """Consecutive images of those read, `start` the first's place among them.
+
+    ``pixels`` (n, bands, H, W) stored values; true sizes in `heights`, `widths`.
+    """
 
     start: int
     pixels: torch.Tensor
@@ -39,7 +42,13 @@ class Batch:
 
 
 def read_batches(
-    store: ImageStore, bands: list[int], *, batch_size: int, workers: int, pin: bool = False
+    store: ImageStore,
+    bands: list[int],
+    *,
+    batch_size: int,
+    workers: int,
+    pin: bool = False,
+    rows: np.ndarray | None = None,
 ) -> Iterator[Batch]:
     """The images of a store in order, `batch_size` at a time, decoded ahead by `workers` threads.
 
@@ -47,15 +56,24 @@ def read_batches(
     ----------
     bands : rows of the stored images to take, in this order.
     pin : put batches into page-locked memory, from which a GPU can fetch them while it computes.
+    rows : ascending positions of the images to read; all of them by default.
     """
     heights, widths = store.heights, store.widths
+    step = store.store.chunk_rows("images")
+    starts = range(0, len(store), step)
+    if rows is not None:
+        heights, widths = heights[rows], widths[rows]
+        starts = np.unique(rows // step * step).tolist()
 
     def read(start: int) -> torch.Tensor:
         pixels = store.store.read("images", start, min(start + step, len(store)))
+        if rows is not None:
+            pixels = pixels[
+                rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + step)] - start
+            ]
         return torch.from_numpy(_take(pixels, bands))
 
-    step = store.store.chunk_rows("images")
-    for start, pixels in _rebatch(_ahead(read, range(0, len(store), step), workers), batch_size):
+    for start, pixels in _rebatch(ahead(read, starts, workers), batch_size):
         stop = start + len(pixels)
         yield Batch(
             start, pixels.pin_memory() if pin else pixels, heights[start:stop], widths[start:stop]
@@ -68,7 +86,7 @@ def _take(pixels: np.ndarray, bands: list[int]) -> np.ndarray:
     return pixels[:, bands]
 
 
-def _ahead(function, arguments, workers: int) -> Iterator:
+def ahead(function, arguments, workers: int) -> Iterator:
     """``map(function, arguments)`` by threads, with at most ``workers + 1`` results waiting."""
     with ThreadPoolExecutor(workers, thread_name_prefix="reader") as pool:
         pending: deque = deque()

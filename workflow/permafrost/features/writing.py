@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -29,6 +30,7 @@ class FeatureWriter:
     sample_ids : names of the samples, for errors.
     where : how errors name the backbone.
     maps : takes the maps that come with the features; None where none come.
+    name : of the array. Features of a sample may have several axes, the last of which counts features.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class FeatureWriter:
         sample_ids,
         where: str,
         maps: MapWriter | None = None,
+        name: str = "embeddings",
     ) -> None:
         self._writer, self._count, self._dtype = writer, count, np.dtype(dtype)
+        self._name = name
         self._sample_ids, self._where, self._maps = sample_ids, where, maps
         self._rows: Rows | None = None
         self._taken = 0
@@ -61,7 +65,7 @@ class FeatureWriter:
         """Write what is left; returns the gates. `dimension` is the width of a split without samples."""
         self._wait()
         if self._rows is None:
-            self._begin(dimension)
+            self._begin((dimension,))
         written = self._rows.finish()
         if written != self._count:
             raise RuntimeError(f"{written} of {self._count} feature rows came")
@@ -80,20 +84,21 @@ class FeatureWriter:
     def _take(self, fetch) -> None:
         outputs = fetch()
         rows, first = outputs.features, self._taken
-        self._check(rows, first)
-        self._gate.update(rows)
+        self._check(rows.reshape(len(rows), -1), first)
+        self._gate.update(rows.reshape(-1, rows.shape[-1]))
         if self._rows is None:
-            self._begin(rows.shape[1])
+            self._begin(rows.shape[1:])
         self._rows.put(rows)
         if self._maps is not None:
             self._maps.put(first, outputs.maps, outputs.finite)
         self._taken += len(rows)
 
-    def _begin(self, dimension: int) -> None:
-        self.dimension = dimension
-        rows = max(1, min(ROWS_PER_CHUNK, self._count))
+    def _begin(self, shape: tuple[int, ...]) -> None:
+        self.dimension = shape[-1]
+        together = ROWS_PER_CHUNK // max(1, math.prod(shape[:-1]))
+        rows = max(1, min(together, self._count))
         array = self._writer.array(
-            "embeddings", (self._count, dimension), self._dtype, rows_per_chunk=rows
+            self._name, (self._count, *shape), self._dtype, rows_per_chunk=rows
         )
         self._rows = Rows(array, rows)
 

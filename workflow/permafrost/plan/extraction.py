@@ -17,3 +17,12 @@ def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]
         {key: value for key, value in entry.items() if key != "layers"},
         {key: value for key, value in extraction.items() if key != "maps_dtype"},
     )
+
+
+def views_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
+    """The same for augmented views, of which no maps are made: whole images are fed where maps need them."""
+    entry, extraction = extraction_of(task, entry, extraction)
+    return (
+        {key: value for key, value in entry.items() if key != "layers"},
+        {key: value for key, value in extraction.items() if key != "maps_dtype"},
+    )

@@ -14,7 +14,7 @@ from permafrost.metrics.tasks import CALIBRATED_TASKS
 
 from .catalogue import Catalogue, result_fields
 from .digests import DigestCache
-from .extraction import extraction_of
+from .extraction import extraction_of, views_of
 from .measuring import measuring
 from .probes import KINDS, is_seeded
 from .profiling import of_forward_pass, profiling
@@ -63,6 +63,7 @@ class Plan:
         self._digests.save()
         self._measures = measuring(config, where=where)
         self._profile = profiling(config, where=where)
+        self._views = self._measures and self._measures.views
         self._check_every_dataset_is_probed()
 
     # --- what is run ---------------------------------------------------------------------------
@@ -161,7 +162,29 @@ class Plan:
             dataset=dataset,
             backbone=backbone,
             options=self._measures.of_features,
-            inputs={"features": self.extract(dataset, backbone).fingerprint},
+            inputs={
+                "features": self.extract(dataset, backbone).fingerprint,
+                **({"views": self.views(dataset, backbone).fingerprint} if self._views else {}),
+            },
+        )
+
+    @functools.cache  # noqa: B019
+    def views(self, dataset: str, backbone: str) -> Job:
+        entry, extraction = views_of(
+            self.datasets[dataset]["task"],
+            result_fields(self.backbones[backbone]),
+            self.config["extraction"],
+        )
+        return self._job(
+            "views",
+            dataset=dataset,
+            backbone=backbone,
+            entry=entry,
+            extraction=extraction,
+            split=self._measures.split,
+            augmentations=self._views,
+            files=self._backbone_files[backbone],
+            inputs={"images": self.prepare(dataset).fingerprint},
         )
 
     @functools.cache  # noqa: B019
@@ -249,6 +272,10 @@ class Plan:
         if self._profile is None:
             return []
         return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
+
+    def viewed(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs of which augmented views are measured: all or none."""
+        return self.measured() if self._views else []
 
     def paired(self) -> list[str]:
         """Datasets on which backbones are measured against each other: all or none."""

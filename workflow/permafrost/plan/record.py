@@ -33,6 +33,10 @@ def outputs(plan: Plan, results: str) -> list[dict]:
             for split in SPLITS:
                 path = f"features/{dataset}/{backbone}/{split}.zarr"
                 add("extract", path, made, dataset=dataset, backbone=backbone, split=split)
+    for dataset, backbone in plan.viewed():
+        made = plan.views(dataset, backbone).fingerprint
+        path = f"views/{dataset}/{backbone}.zarr"
+        add("views", path, made, dataset=dataset, backbone=backbone)
     for dataset, backbone in plan.measured():
         made = plan.measure(dataset, backbone).fingerprint
         path = f"measures/{dataset}/{backbone}.parquet"

@@ -43,6 +43,25 @@ def read_features(paths: dict[str, Path], *, expect: str | None = None) -> dict[
     return {split: _read(path, expect) for split, path in paths.items()}
 
 
+def check_splits(splits: dict[str, Features], *, where: str) -> None:
+    """Refuse what nothing can be learned from or asked about: no train or test sample, NaN, infinity.
+
+    Validation may be empty: whoever needs it says so.
+    """
+    for name, split in splits.items():
+        if not len(split.embeddings) and name != "val":
+            raise PermafrostError(
+                f"{name} has no sample", where=where, remedy=f"give the dataset a {name} split"
+            )
+        bad = np.flatnonzero(~np.isfinite(split.embeddings).all(axis=1))
+        if bad.size:
+            raise PermafrostError(
+                f"{bad.size} of {len(split.embeddings)} rows hold NaN or infinity, first row {bad[0]}",
+                where=f"{where}, {name} features",
+                remedy="check the backbone's weights, its input normalisation and its precision",
+            )
+
+
 def _read(path: Path, expect: str | None) -> Features:
     store = Store(path, expect=expect)
     embeddings = store.read("embeddings").astype(np.float32, copy=False)

@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 
 from .choosing import score_on_validation
 from .draws import Draw, Size, nested_draws, sizes_of
-from .features import Features
+from .features import Features, check_splits
 from .knn import vote
 from .labels import class_gates
 from .linear import fit_linear
@@ -30,6 +30,7 @@ def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, see
         the linear probe, and ``k`` (chosen on validation) and ``metric`` of knn.
     seed : of the draws; the same for all backbones of a dataset, so that they learn from the same images.
     """
+    check_splits(splits, where="few_shot")
     sizes = sizes_of(options["shares"], options["per_class"])
     ranked_name = _ranked(options, sizes)
     data = _Data.of(splits)

@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.retrieval.rankings import average_precisions, found_within
 
-from .features import Features
+from .features import Features, check_splits
 
 VALUES = 4_000_000  # distances held at a time
 
@@ -45,8 +45,9 @@ def run_retrieval(splits: dict[str, Features], options: dict) -> Retrieved:
     Raises
     ------
     PermafrostError : nothing in the gallery is relevant to any query; fewer gallery images than the
-        smallest k.
+        smallest k; NaN or infinite features.
     """
+    check_splits(splits, where="retrieval")
     queries, gallery = splits["test"], splits[options["gallery"]]
     itself = options["gallery"] == "test"
     size = len(gallery.embeddings) - itself

@@ -6,7 +6,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-from .features import Features
+from .features import Features, check_splits
 from .predictions import Prediction
 from .ridge import Ridge
 
@@ -21,8 +21,10 @@ def run_ridge(splits: dict[str, Features], options: dict, *, device: str, seed: 
 
     Raises
     ------
-    PermafrostError : the error cannot be measured: no validation sample, or one training sample.
+    PermafrostError : the error cannot be measured: no validation sample, or one training sample; NaN
+        or infinite features.
     """
+    check_splits(splits, where="ridge")
     train, val, test = (splits[name] for name in ("train", "val", "test"))
     alphas = np.logspace(
         np.log10(options["alpha_min"]), np.log10(options["alpha_max"]), options["alpha_count"]

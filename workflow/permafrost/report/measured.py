@@ -9,7 +9,7 @@ from .rows import better_first, finite, overall
 from .seeds import merge_seeds
 
 KIND = "measures"
-# measure -> (its name, what it is), in the order of showing; the last three read labels
+# measure -> (its name, what it is), in the order of showing
 WORDS = {
     "uniformity": ("uniformity", "log of the mean of exp(−2 × squared distance) of two rows at length 1: from 0, all directions are one, down to about −4, they are spread evenly"),
     "rankme": ("RankMe", "effective rank: exp of the entropy of the singular values"),
@@ -23,14 +23,20 @@ WORDS = {
     "alignment": ("alignment", "mean squared distance of two rows of a class, at length 1: lower where a class lies closer together"),
     "silhouette": ("silhouette", "how much nearer a row is to its own class than to the next, from −1 to 1"),
     "silhouette_normalised": ("silhouette (length 1)", "the same, of rows at length 1"),
+    "alignment_augmentations": ("alignment (views)", "mean squared distance of two augmented views of an image, at length 1: lower where augmentations move features less"),
+    "lidar": ("LiDAR", "effective rank of what tells images apart, in units of what augmented views of an image vary"),
 }  # fmt: skip
 LABELLED = frozenset({"alignment", "silhouette", "silhouette_normalised"})
+# measured on augmented views, and not on the features that the probes read
+OF_VIEWS = frozenset({"alignment_augmentations", "lidar"})
 # counts that a measure's notes may hold, in words
 _COUNTS = {
     "duplicates": "{} of {rows} rows equal an earlier one",
     "zero_rows": "{} of {rows} rows are zero and have no direction",
     "singletons": "classes with a single row: {}",
     "zero_distances": "rows left out, as another row lies at distance zero: {}",
+    "zero_views": "{} of {rows} × {views} views are zero and have no direction",
+    "lone_images": "images left out, as fewer than two of their views have a direction: {}",
     "short_lists": "lists of neighbours that are too short without a resampled unit: {}",
 }
 
@@ -114,7 +120,7 @@ def _statements(notes: dict) -> list[str]:
     found = [f"undefined, {notes['undefined']}"] if "undefined" in notes else []
     found += [notes[name] for name in ("flag", "interval") if name in notes]
     found += [
-        words.format(notes[name], rows=notes["rows"])
+        words.format(notes[name], **{key: notes.get(key) for key in ("rows", "views")})
         for name, words in _COUNTS.items()
         if name in notes
     ]
@@ -131,15 +137,35 @@ def _which(names: tuple, backbones: list[str], lines: list[dict]) -> str:
     return f"{what} of {whose}"
 
 
-def sample_words(lines: list[dict]) -> str:
+def first_of(lines: list[dict], *, views: bool) -> dict | None:
+    """A row of a measure of augmented views, or of the features themselves; None where there is none."""
+    rows = (row for line in lines for row in line["measures"].values())
+    return next((row for row in rows if (row["metric"] in OF_VIEWS) == views), None)
+
+
+def sample_words(row: dict) -> str:
     """Which samples were measured, e.g. ``10000 of the 16200 samples of train, drawn at random``."""
-    notes = notes_of(next(iter(lines[0]["measures"].values())))
+    notes = notes_of(row)
     if "drawn_from" in notes:
         return (
             f"{notes['rows']} of the {notes['drawn_from']} samples of {notes['split']}, drawn at random, "
             "the same for all backbones"
         )
     return f"the {notes['rows']} samples of {notes['split']}"
+
+
+def view_words(row: dict) -> str:
+    """How the views were made, e.g. ``windows of 20 to 100 % of the image, flips, quarter turns``."""
+    options = notes_of(row)["augmentations"]
+    low, high = (f"{100 * share:g}" for share in options["crop_scale"])
+    said = [f"windows of {low} to {high} % of the image"] if low != "100" else []
+    said += ["flips"] if options["flips"] else []
+    said += ["quarter turns"] if options["rotations"] else []
+    if (given := options["photometric"]) and (given["gain"] or given["offset"]):
+        said.append(
+            f"gain ±{given['gain']:g} and offset ±{given['offset']:g} standard deviations of a band"
+        )
+    return ", ".join(said) or "nothing changed"
 
 
 def brief(value) -> str:

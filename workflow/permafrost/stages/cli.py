@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError, near_names
 COMMANDS = {
     "prepare": "decode a dataset once into image stores and a card",
     "extract": "run a frozen backbone over a dataset's image stores",
+    "views": "run a frozen backbone over augmented views of a dataset's images",
     "knn": "classify test embeddings by their nearest neighbours",
     "knn_sweep": "classify test embeddings by nearest neighbours under many settings",
     "linear": "fit a sweep of linear probes and predict the test split",

@@ -2,53 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from .arguments import add_compute, add_job, add_splits, by_split, read_job
+from . import extracting
+from .arguments import add_splits, by_split
 
 
 def add_arguments(parser) -> None:
-    add_job(parser)
-    parser.add_argument("--data", default="data", help="replaces {data} in the entry's paths")
-    parser.add_argument(
-        "--card",
-        type=Path,
-        required=True,
-        help="the dataset's card; its image stores lie beside it",
-    )
-    parser.add_argument(
-        "--prepare-spec", help="job that makes image stores that were deleted again"
-    )
-    parser.add_argument("--prepare-code", help="hash of the sources of that job")
+    extracting.add_arguments(parser)
     add_splits(parser, "--output", "feature stores to write")
-    add_compute(parser)
-    parser.add_argument("--batch-size", type=int, default=64, help="images per forward pass")
 
 
 def run(arguments) -> None:
-    from permafrost.core.allocator import keep_freed_memory
-    from permafrost.core.paths import substitute
     from permafrost.features.extract import extract
 
-    from .remake import ensure_images
-
-    images = ensure_images(
-        arguments.card,
-        spec=arguments.prepare_spec,
-        code=arguments.prepare_code,
-        data=arguments.data,
-        workers=arguments.threads,
-    )
-    keep_freed_memory()
-    spec, fingerprint = read_job(arguments)
-    spec["entry"] = substitute(spec["entry"], arguments.data)
-    extract(
-        spec,
-        images=images,
-        card=arguments.card,
-        outputs=by_split(arguments.output),
-        fingerprint=fingerprint,
-        device=arguments.device,
-        batch_size=arguments.batch_size,
-        threads=arguments.threads,
-    )
+    extracting.run(arguments, extract, outputs=by_split(arguments.output))

@@ -10,6 +10,7 @@ from .arguments import add_job, limit_threads, read_job
 def add_arguments(parser) -> None:
     add_job(parser)
     parser.add_argument("--features", type=Path, required=True, help="feature store to measure")
+    parser.add_argument("--views", type=Path, help="store of augmented views to measure as well")
     parser.add_argument("--output", type=Path, required=True, help="table of measures to write")
     parser.add_argument("--threads", type=int, default=1)
 
@@ -20,5 +21,11 @@ def run(arguments) -> None:
 
     spec, fingerprint = read_job(arguments)
     print(
-        measure_features(arguments.features, arguments.output, spec=spec, fingerprint=fingerprint)
+        measure_features(
+            arguments.features,
+            arguments.output,
+            views=arguments.views,
+            spec=spec,
+            fingerprint=fingerprint,
+        )
     )

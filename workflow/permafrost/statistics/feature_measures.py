@@ -1,37 +1,76 @@
-"""From a feature store to a table of measures: rows of scores, without a probe and without a rank."""
+"""From features, and views where asked for, to a table of measures: scores without a probe and a rank."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
-import pyarrow as pa
-
+from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import write_table
-from permafrost.metrics.representation import LABELLED, MEASURES, Measure, measures
+from permafrost.metrics.representation import (
+    LABELLED,
+    MEASURES,
+    Measure,
+    measures,
+    measures_of_views,
+)
 
 from .feature_rows import FeatureRows, read_rows
 from .measured import measured
 from .score_columns import score_table_of
+from .view_rows import ViewRows, read_views
 
 # stands where a score has its probe
 KIND = "measures"
 
 
-def measure_features(store: Path, output: Path, *, spec: dict, fingerprint: str) -> str:
+def measure_features(
+    store: Path, output: Path, *, views: Path | None = None, spec: dict, fingerprint: str
+) -> str:
     """Measure the features of `store` as `spec` says and write `output`; returns a line for the log.
 
     The table has the columns of a table of scores. ``higher_is_better`` is null, so that nothing is
     ranked by a measure, and ``settings`` says which rows were measured and what limits each value.
+
+    Parameters
+    ----------
+    views : store of augmented views, which is measured too where `spec` asks for it.
     """
-    dataset, options = spec["dataset"], spec["options"]
-    rows = read_rows(store, options, dataset=dataset, expect=spec["inputs"]["features"])
-    found = measured(measure_rows(rows, options["names"]), rows.units, options["bootstrap"],
-                     dataset=dataset)  # fmt: skip
-    table = _table(found, rows, spec, fingerprint)
-    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
+    dataset, options, inputs = spec["dataset"], spec["options"], spec["inputs"]
+    if (views is None) == ("views" in inputs):
+        raise PermafrostError(
+            "a store of views is given, and the job asks for none"
+            if views is not None
+            else "the job asks for augmented views, and no store of them is given",
+            where=views,
+            remedy="give --views exactly where the job has them among its inputs",
+        )
+    rows = read_rows(store, options, dataset=dataset, expect=inputs["features"])
+    made = [(rows, inputs["features"], measure_rows(rows, options["names"]))]
+    if views is not None:
+        seen = read_views(views, expect=inputs["views"])
+        made.append((seen, inputs["views"], _measure_views(seen, options)))
+    found, lines = {}, []
+    for about, source, values in made:
+        values = measured(values, about.units, options["bootstrap"], dataset=dataset)
+        lines += _lines(values, about, source, spec, fingerprint)
+        found |= values
+    metadata = {"fingerprint": fingerprint, "stage": spec["stage"]}
+    write_table(output, score_table_of(lines), metadata)
     return _summary(found, spec, len(rows))
+
+
+def _measure_views(views: ViewRows, options: dict) -> dict[str, Measure]:
+    """The measures of views of these names, or all of them."""
+    found = measures_of_views(
+        views.features,
+        delta=options["augmentations"]["delta"],
+        units=views.units.index,
+        names=options["names"],
+    )
+    return _with_notes(found, views.notes())
 
 
 def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measure]:
@@ -40,6 +79,8 @@ def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measur
     Measures of classes are undefined, with the reason, where samples have no class.
     """
     wanted = [name for name in MEASURES if names is None or name in names]
+    if not wanted:
+        return {}
     able = [name for name in wanted if rows.labels is not None or name not in LABELLED]
     # the rows are drawn already, and a seed is of no use to measures of all of them
     found = measures(
@@ -52,14 +93,19 @@ def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measur
     )
     reason = f"samples of the task {rows.attributes['task']!r} have no class"
     without = Measure(float("nan"), {"rows": len(rows), "undefined": reason})
-    found = {name: found.get(name, without) for name in wanted}
+    return _with_notes({name: found.get(name, without) for name in wanted}, rows.notes())
+
+
+def _with_notes(found: dict[str, Measure], notes: dict) -> dict[str, Measure]:
     return {
-        name: Measure(one.value, {**one.notes, **rows.notes()}, one.terms, one.scale, one.margins)
-        for name, one in found.items()
+        name: dataclasses.replace(one, notes={**one.notes, **notes}) for name, one in found.items()
     }
 
 
-def _table(found: dict[str, dict], rows: FeatureRows, spec: dict, fingerprint: str) -> pa.Table:
+def _lines(
+    found: dict[str, dict], rows: FeatureRows | ViewRows, source: str, spec: dict, fingerprint: str
+) -> list[dict]:
+    """Rows of the table; `source` is the fingerprint of the store that was measured."""
     attributes, split = rows.attributes, spec["options"]["split"]
     common = {
         "dataset": spec["dataset"],
@@ -70,16 +116,16 @@ def _table(found: dict[str, dict], rows: FeatureRows, spec: dict, fingerprint: s
         "task": attributes["task"],
         **dict.fromkeys(("class", "setting", "n_draws", "draw_std")),
         **{f"n_{name}": rows.total if name == split else None for name in SPLITS},
-        "feature_dim": rows.features.shape[1],
+        "feature_dim": rows.features.shape[-1],
         "primary": False,
         "higher_is_better": None,
         "split_method": attributes["split_method"],
         "spatially_random": attributes["spatially_random"],
         "gates": ";".join(sorted(attributes.get("gates", []))),
         "fingerprint": fingerprint,
-        "backbone_fingerprint": spec["inputs"]["features"],
+        "backbone_fingerprint": source,
     }
-    lines = [
+    return [
         {
             **common,
             **values,
@@ -88,7 +134,6 @@ def _table(found: dict[str, dict], rows: FeatureRows, spec: dict, fingerprint: s
         }
         for name, values in found.items()
     ]
-    return score_table_of(lines)
 
 
 def _summary(found: dict[str, dict], spec: dict, count: int) -> str:

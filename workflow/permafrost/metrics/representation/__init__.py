@@ -4,8 +4,9 @@ The measures without labels say how features are spread, not how good they are: 
 beside accuracy and never ranked on.
 """
 
+from .augmented import VIEW_MEASURES, measures_of_views
 from .cka import cka_matrix, debiased_cka, side
-from .directions import alignment, pair_alignment, uniformity
+from .directions import alignment, uniformity, view_alignment
 from .intrinsic_dimension import mle, two_nn
 from .lidar import lidar
 from .measure import Measure
@@ -17,6 +18,7 @@ __all__ = [
     "LABELLED",
     "LABEL_FREE",
     "MEASURES",
+    "VIEW_MEASURES",
     "Measure",
     "alignment",
     "alpha_req",
@@ -25,9 +27,9 @@ __all__ = [
     "lidar",
     "lpca",
     "measures",
+    "measures_of_views",
     "mle",
     "nesum",
-    "pair_alignment",
     "participation_ratio",
     "rankme",
     "side",
@@ -35,4 +37,5 @@ __all__ = [
     "stable_rank",
     "two_nn",
     "uniformity",
+    "view_alignment",
 ]

@@ -16,6 +16,8 @@ from .pairs import Block, visit_pairs
 from .points import Points, as_points, check_features, check_labels, check_units
 
 TEMPERATURE = 2.0
+#: what is doubtful of measures of views that augmentations did not change
+STILL = "the views of every image are equal"
 
 
 def uniformity(features, *, units=None) -> Measure:
@@ -100,29 +102,58 @@ def alignment(features, labels, *, units=None) -> Measure:
     return Measure(value, notes, terms_by_unit(effects, points.units, points.n_units))
 
 
-def pair_alignment(first, second, *, units=None) -> Measure:
-    """Mean squared distance, at length 1, of the rows of (N, d) `first` to those of `second`.
+def view_alignment(views, *, units=None) -> Measure:
+    """Mean squared distance, at length 1, of a view of an image to another view of it.
 
-    Row i of both is one image under two augmentations. In [0, 4]; lower is better aligned.
-    Undefined where no pair has two directions; pairs without are counted in ``zero_rows``.
+    An image is drawn evenly, then a pair of its views. Over the n views with directions z of an image,
+    the mean over i != j of |z_i - z_j|^2 is 2 / (n - 1) times the sum of their squared distances to
+    their mean, so time and memory are O(N q d).
+
+    Parameters
+    ----------
+    views : (N, q, d) features of q augmented views of each image.
+    units : (N,) independent unit of each image.
+
+    In [0, 4]; lower is better aligned. Views of zeros have no direction: they are left out and counted
+    in ``zero_views``, images left with fewer than two in ``lone_images``. Undefined for one image, one
+    view, equal features, and where no image has two views with a direction.
     """
-    first = check_features(first, "the first views").astype(np.float64)
-    second = check_features(second, "the second views").astype(np.float64)
-    if first.shape != second.shape:
+    views = np.asarray(views)
+    if views.ndim != 3:
         raise PermafrostError(
-            f"the first views have the shape {first.shape}, the second {second.shape}",
-            remedy="give two views of the same images",
+            f"views have the shape (images, views, dimensions), not {views.shape}",
+            remedy="stack the features of the augmented views of each image",
         )
-    units = check_units(units, len(first))
-    (first, one), (second, other) = _unit(first), _unit(second)
-    kept = one & other
-    notes = _notes({"rows": len(first)}, int(np.count_nonzero(~kept)))
+    images, count, dimensions = views.shape
+    flat = check_features(views.reshape(images * count, dimensions), "the views")
+    units = check_units(units, images)
+    notes = {"rows": images, "views": count}
+    if images < 2 or count < 2:
+        return undefined("it takes two images and two views of each", notes)
+    if (flat == flat[0]).all():
+        return undefined("all views of all images are equal", notes)
+    unit, directed = _unit(flat.astype(np.float64))
+    unit, directed = unit.reshape(views.shape), directed.reshape(images, count)
+    if zeros := int(np.count_nonzero(~directed)):
+        notes["zero_views"] = zeros
+    there = directed.sum(axis=1)
+    kept = there > 1
+    if lone := int(np.count_nonzero(~kept)):
+        notes["lone_images"] = lone
     if not kept.any():
-        return undefined("no pair has two directions", notes)
-    gaps = first - second
-    squared = np.einsum("ij,ij->i", gaps, gaps)
-    value = float(squared[kept].mean())
-    effects = np.where(kept, squared - value, 0.0) / np.count_nonzero(kept)
+        return undefined("no image has two views with a direction", notes)
+    # relative to one of them, equal views lie at exactly 0
+    first = unit[np.arange(images), directed.argmax(axis=1)]
+    unit -= first[:, None]
+    unit[~directed] = 0.0
+    unit -= (unit.sum(axis=1) / np.maximum(there, 1)[:, None])[:, None]
+    unit[~directed] = 0.0
+    squared = np.einsum("ijk,ijk->i", unit, unit)
+    each = 2.0 * squared / np.maximum(there - 1, 1)
+    value = float(each[kept].mean())
+    if not each.any():
+        notes["flag"] = STILL
+    effects = np.where(kept, each - value, 0.0) / np.count_nonzero(kept)
     return Measure(value, notes, terms_by_unit(effects, units, int(units.max()) + 1))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .directions import STILL
 from .measure import Measure, terms_by_unit, undefined
 from .points import check_features, check_units
 
@@ -28,7 +29,8 @@ def lidar(views, *, delta: float = DELTA, units=None) -> Measure:
     units : (N,) independent unit of each image.
 
     From 1 to min(N - 1, d). Units: dimensions. Undefined for one image, one view, or images whose
-    means are all equal. O(N q d + d^2) memory.
+    means are all equal. Where views vary no more than `delta`, the value is little more than the rank
+    of the means, and a flag says so. O(N q d + d^2) memory.
     Source: Thilak et al., LiDAR: Sensing Linear Probing Performance in Joint Embedding SSL
     Architectures, ICLR 2024.
     """
@@ -53,6 +55,10 @@ def lidar(views, *, delta: float = DELTA, units=None) -> Measure:
     if np.abs(means).max() <= 4 * np.finfo(np.float64).eps * np.abs(views).max():
         return undefined("the means of all images are equal", notes)
     within = inner.T @ inner / len(inner)
+    if (flat == np.repeat(flat[::count], count, axis=0)).all():
+        notes["flag"] = STILL
+    elif delta > within.trace() / dimensions:
+        notes["flag"] = "delta exceeds the mean variance of an image's views"
     scales, axes = np.linalg.eigh(within)
     whiten = axes / np.sqrt(np.maximum(scales, 0.0) + delta)
     outer = means @ whiten

@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError
-
-from ..features import Features
+from ..features import Features, check_splits
 from ..labels import class_gates
 from ..predictions import Prediction
 from ..probabilities import probabilities
@@ -26,18 +24,15 @@ class Fitted:
 
     Raises
     ------
-    PermafrostError : nothing to train on.
+    PermafrostError : nothing to train on, or to predict; NaN or infinite features.
     """
 
     def __init__(
         self, splits: dict[str, Features], build: Callable, schedule: Schedule, *,
         standardize: bool, seed: int, where: str,
     ) -> None:  # fmt: skip
+        check_splits(splits, where=where)
         known = splits["train"]
-        if not len(known.embeddings):
-            raise PermafrostError(
-                "train has no sample", where=where, remedy="give the dataset a train split"
-            )
         self.splits, self.task = splits, known.task
         self.mean, self.scale = centre_and_scale(known.embeddings, standardize)
         generator = np.random.default_rng(seed)

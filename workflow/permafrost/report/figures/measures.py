@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from ..measured import LABELLED, is_flagged, words_of
+from ..measured import LABELLED, OF_VIEWS, is_flagged, words_of
 from ..rows import finite, metric_name
 from .style import COLOURS, FAINT, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
 _ACROSS = 5
-_SCORE, _FREE, _OF_LABELS = COLOURS[0], COLOURS[2], COLOURS[1]
+_SCORE, _FREE, _OF_LABELS, _OF_VIEWS = COLOURS[0], COLOURS[2], COLOURS[1], COLOURS[3]
 
 
 def draw_measures(lines: list[dict], names: list[str], *, title: str):
@@ -31,7 +31,7 @@ def draw_measures(lines: list[dict], names: list[str], *, title: str):
         panels[0].set_title(_name_of_score(lines), fontsize=7.5)
         for axes, name in zip(panels[1:], names, strict=False):
             rows = [line["measures"].get(name) for line in lines]
-            _panel(axes, rows, _OF_LABELS if name in LABELLED else _FREE)
+            _panel(axes, rows, _colour(name))
             axes.set_title(plain(words_of(name)[0]), fontsize=7.5, weight="normal")
         for axes in panels[len(names) + 1 :]:
             axes.set_visible(False)
@@ -45,6 +45,12 @@ def draw_measures(lines: list[dict], names: list[str], *, title: str):
     return figure
 
 
+def _colour(name: str) -> str:
+    if name in OF_VIEWS:
+        return _OF_VIEWS
+    return _OF_LABELS if name in LABELLED else _FREE
+
+
 def _name_of_score(lines: list[dict]) -> str:
     known = [line["best"] for line in lines if line["best"]]
     return metric_name(known[0]["metric"]) if known else "no score"
@@ -55,10 +61,12 @@ def _note(lines: list[dict], names: list[str]) -> str:
     parts = [
         f"blue: best score of each backbone ({', '.join(probes) or 'none'}), which orders them"
     ]
-    if any(name not in LABELLED for name in names):
+    if set(names) - LABELLED - OF_VIEWS:
         parts.append("green: measures without labels")
     if any(name in LABELLED for name in names):
         parts.append("orange: measures with labels")
+    if any(name in OF_VIEWS for name in names):
+        parts.append("pink: of augmented views")
     if any(is_flagged(row) for line in lines for row in line["measures"].values()):
         parts.append("hollow: doubtful")
     return "; ".join(parts)

@@ -14,12 +14,16 @@ from ..figures.similarity import draw_similarity
 from ..material import Drawn, Material, save
 from ..measured import (
     LABELLED,
+    OF_VIEWS,
     brief,
+    first_of,
     is_flagged,
     measured_lines,
     measured_names,
+    notes_of,
     remarks,
     sample_words,
+    view_words,
     words_of,
 )
 from ..rows import finite, interval_words, metric_name
@@ -44,7 +48,6 @@ def measures_section(material: Material, folder: Path) -> tuple[dict | None, lis
 
 
 def _table(lines: list[dict], names: list[str]) -> dict:
-    first = next(iter(lines[0]["measures"].values()))
     return {
         "columns": [
             {"name": words_of(name)[0], "words": words_of(name)[1], "labelled": name in LABELLED}
@@ -59,8 +62,22 @@ def _table(lines: list[dict], names: list[str]) -> dict:
             for line in lines
         ],
         "remarks": remarks(lines),
-        "words": f"Measured on {sample_words(lines)} ({interval_words(first)}).",
+        "words": _words(lines, names),
     }
+
+
+def _words(lines: list[dict], names: list[str]) -> str:
+    """What was measured, and how the intervals were made."""
+    said = []
+    if row := first_of(lines, views=False):
+        said.append(f"Measured on {sample_words(row)} ({interval_words(row)}).")
+    if row := first_of(lines, views=True):
+        made = ", ".join(words_of(name)[0] for name in names if name in OF_VIEWS)
+        said.append(
+            f"Of augmented views ({made}): {notes_of(row)['views']} of each of {sample_words(row)} "
+            f"({interval_words(row)}); {view_words(row)}."
+        )
+    return " ".join(said)
 
 
 def _best(score: dict | None) -> dict | None:

@@ -1,0 +1,177 @@
+"""Features of augmented views of some images of a split: an image store in, a store of views out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..core.errors import PermafrostError
+from ..core.identity import derive_seed
+from ..core.progress import progress
+from ..data.image_store import ImageStore
+from .augmentations import ASPECT, View, check_augmentations, draw_view
+from .extract import Opened, opened
+from .fetching import Outputs, fetch
+from .reading import Batch, ahead, read_batches
+from .running import batch_outputs
+from .writing import FeatureWriter, feature_store
+
+
+def extract_views(
+    spec: dict,
+    *,
+    images: dict[str, Path],
+    card: Path,
+    output: Path,
+    fingerprint: str,
+    device: str = "auto",
+    batch_size: int = 64,
+    workers: int = 2,
+    threads: int | None = None,
+) -> None:
+    """Run the backbone of `spec` over augmented views and write array ``views`` (N, q, d) to `output`.
+
+    An augmented image has the size and the unit of the image it was made of, and then takes the way that
+    every image takes to the backbone: with options that change nothing, its features are those that
+    `extract` writes.
+
+    Parameters
+    ----------
+    spec : as for `extract`, and ``split``, and ``augmentations``: ``views`` (q of each image), ``images``
+        (N, of more those are drawn), ``seed``, and what `draw_view` takes.
+    images : image stores by split.
+    card, fingerprint, device, batch_size, workers, threads : as for `extract`.
+
+    Raises
+    ------
+    PermafrostError : anything the user can put right; nothing half-written is left.
+    """
+    options, where = spec["augmentations"], f"backbone {spec['backbone']}"
+    check_augmentations(options, where=f"{where}: augmentations")
+    running = {"device": device, "batch_size": batch_size, "threads": threads}
+    with opened(spec, images=images, card=card, maps=False, **running) as ready:
+        store = ready.stores[spec["split"]]
+        if not len(store):
+            raise PermafrostError(
+                f"the split {spec['split']} has no images to augment",
+                where=store.path,
+                remedy="choose another `measures: {split: …}`",
+            )
+        rows = _drawn(len(store), options["images"], dataset=spec["dataset"], seed=options["seed"])
+        maker = _Maker(store, rows, ready, options, spec["dataset"])
+        _write(maker, ready, rows, output, spec, fingerprint, batch_size, workers)
+
+
+def _drawn(count: int, wanted: int, *, dataset: str, seed: int) -> np.ndarray:
+    """Ascending positions of `wanted` of the images, or of all where there are no more."""
+    if count <= wanted:
+        return np.arange(count)
+    generator = np.random.Generator(np.random.PCG64(derive_seed("views", dataset, seed)))
+    return np.sort(generator.choice(count, wanted, replace=False))
+
+
+class _Maker:
+    """Makes the views of a batch of images of `rows`, on the CPU, so that no device changes them."""
+
+    def __init__(
+        self, store: ImageStore, rows: np.ndarray, ready: Opened, options: dict, dataset: str
+    ) -> None:
+        self.bands = [ready.card["bands"][index] for index in ready.run.prepare.stored]
+        self._means, self._spreads = (
+            torch.tensor([band[name] for band in self.bands], dtype=torch.float32).view(-1, 1, 1)
+            for name in ("mean", "std")
+        )
+        self.samples = store.samples.take(rows)
+        self._names = self.samples["sample_id"].to_pylist()
+        self._options, self._dataset = options, dataset
+        self._pin = ready.run.device.type == "cuda"
+
+    def batch(self, batch: Batch, view: int) -> Batch:
+        """View number `view` of each image; float32 in the unit of the images."""
+        pixels = torch.zeros(batch.pixels.shape, dtype=torch.float32)
+        for number, image in enumerate(batch.pixels):
+            size = int(batch.heights[number]), int(batch.widths[number])
+            sample = self._names[batch.start + number]
+            drawn = draw_view(
+                self._options, size, dataset=self._dataset, sample_id=sample, view=view
+            )
+            true = image[:, : size[0], : size[1]].to(torch.float32)
+            made = apply_view(drawn, true, self._means, self._spreads)
+            pixels[number, :, : size[0], : size[1]] = made
+        return Batch(
+            batch.start, pixels.pin_memory() if self._pin else pixels, batch.heights, batch.widths
+        )
+
+
+def apply_view(
+    view: View, image: torch.Tensor, means: torch.Tensor, spreads: torch.Tensor
+) -> torch.Tensor:
+    """(C, H, W) float32 -> the same shape; `means` and `spreads` (C, 1, 1) of the bands in the dataset.
+
+    Every band is treated by itself, so that what is made of it does not depend on the bands beside it.
+    """
+    size = image.shape[1:]
+    made = image[:, view.top : view.top + view.height, view.left : view.left + view.width]
+    if made.shape[1:] != size:
+        made = F.interpolate(made[:, None], size=size, mode="bilinear", align_corners=False)[:, 0]
+    made = torch.rot90(made, view.turns, (1, 2))
+    flipped = [axis for axis, flip in ((1, view.upside_down), (2, view.mirrored)) if flip]
+    made = made.flip(flipped) if flipped else made
+    if view.gain != 1.0 or view.offset != 0.0:
+        made = (made - means) * view.gain + (means + view.offset * spreads)
+    return made
+
+
+def _write(
+    maker: _Maker,
+    ready: Opened,
+    rows: np.ndarray,
+    output: Path,
+    spec: dict,
+    fingerprint: str,
+    batch_size: int,
+    workers: int,
+) -> None:
+    run, store, options = ready.run, ready.stores[spec["split"]], spec["augmentations"]
+    names, where = maker.samples["sample_id"], f"{run.backbone.where} on views of {spec['dataset']}"
+    with feature_store(output, fingerprint=fingerprint) as writer:
+        sink = FeatureWriter(
+            writer, len(rows), ready.extraction["dtype"], names, where, name="views"
+        )
+        label = f"views: {spec['backbone']} on {spec['dataset']}/{spec['split']}"
+        with progress(total=len(rows), label=label, unit="image") as bar:
+            try:
+                for batch in read_batches(
+                    store, run.prepare.stored, batch_size=batch_size, workers=workers, rows=rows
+                ):
+                    # the images of one view at a time: batches as extraction makes them
+                    made = ahead(lambda v, b=batch: maker.batch(b, v), range(options["views"]), 1)
+                    sink.put(_stacked([fetch(*batch_outputs(run, view)) for view in made]))
+                    bar.update(len(batch))
+                gates = sink.finish()
+            finally:
+                sink.close()
+        labels = store.labels()
+        if labels is not None:
+            labels = labels[rows]
+            writer.array("labels", labels.shape, labels.dtype, rows_per_chunk=len(rows))[:] = labels
+        writer.samples(maker.samples)
+        writer.attributes.update(
+            {
+                **ready.attributes,
+                "split": spec["split"],
+                "feature_dim": sink.dimension,
+                "gates": gates,
+                "augmentations": {**options, "aspect": list(ASPECT)},
+                "augmented_bands": [{n: b[n] for n in ("name", "mean", "std")} for b in maker.bands],
+                "drawn_from": len(store),
+            }
+        )  # fmt: skip
+
+
+def _stacked(views):
+    """A function that waits for all `views` of a batch and returns them as features (n, q, K)."""
+    return lambda: Outputs(np.stack([view().features for view in views], axis=1))

@@ -1,0 +1,18 @@
+"""``permafrost views``: image stores in, features of augmented views of some images out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import extracting
+
+
+def add_arguments(parser) -> None:
+    extracting.add_arguments(parser)
+    parser.add_argument("--output", type=Path, required=True, help="store of views to write")
+
+
+def run(arguments) -> None:
+    from permafrost.features.views import extract_views
+
+    extracting.run(arguments, extract_views, output=arguments.output)
