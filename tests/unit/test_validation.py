@@ -25,7 +25,7 @@ def problem(instance, schema: str = "config") -> str:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"probez": {}}, "probez: unknown key, did you mean 'probes'?"),
+        ({"probez": {}}, "probez: unknown key, did you mean 'probes' or 'profile'?"),
         ({"extraction": {"sise": 224}}, "extraction.sise: unknown key, did you mean 'size'?"),
         ({"extraction": {"size": 0}}, "extraction.size: 0 is less than the minimum of 1"),
         ({"extraction": {"size": "big"}}, "extraction.size: 'big' is not of type integer or null"),
