@@ -28,6 +28,7 @@ STAGES = (
     "retrieval",
     "segmentation",
     "dense_knn",
+    "fine_tune",
     "detection",
     "measure",
     "similarity",
@@ -230,7 +231,7 @@ def hashes(library: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("backbones/rcf.py", {"extract"}),
+        ("backbones/rcf.py", {"extract", "fine_tune"}),
         ("data/prepare.py", {"prepare"}),
         ("probes/knn_probe.py", {"knn"}),
         ("probes/linear_probe.py", {"linear"}),
@@ -239,7 +240,17 @@ def hashes(library: Path) -> dict[str, str]:
         ("probes/retrieval.py", {"retrieval"}),
         (
             "probes/features.py",
-            {"knn", "knn_sweep", "linear", "few_shot", "retrieval", "sgd_linear", "mlp", "ridge"},
+            {
+                "knn",
+                "knn_sweep",
+                "linear",
+                "few_shot",
+                "retrieval",
+                "sgd_linear",
+                "mlp",
+                "ridge",
+                "fine_tune",
+            },
         ),
         ("probes/ridge.py", {"ridge"}),
         ("probes/sgd_linear_probe.py", {"sgd_linear"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -37,6 +38,23 @@ EXTRACTION = {
 }
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A backbone that is ready to run over a dataset.
+
+    Attributes
+    ----------
+    stores : image stores by split.
+    extraction : its options, with defaults.
+    attributes : what a feature store records of both.
+    """
+
+    run: Run
+    stores: dict[str, ImageStore]
+    extraction: dict
+    attributes: dict
+
+
 def extract(
     spec: dict,
     *,
@@ -65,6 +83,31 @@ def extract(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
+    with exact_numerics(threads):
+        opened = open_backbone(spec, images=images, card=card, device=device, batch_size=batch_size)
+        dimension, shapes = 0, ()
+        for split, path in outputs.items():
+            dimension, shapes = _extract_split(
+                opened.run,
+                opened.stores[split],
+                path,
+                fingerprint=fingerprint,
+                attributes={**opened.attributes, "split": split},
+                extraction=opened.extraction,
+                batch_size=batch_size,
+                workers=workers,
+                dimension=dimension,
+                shapes=shapes,
+            )
+
+
+def open_backbone(
+    spec: dict, *, images: dict[str, Path], card: Path, device: str, batch_size: int
+) -> Opened:
+    """Build the backbone of `spec` for its dataset and bring it to the device; arguments as for `extract`.
+
+    To be called, as what runs afterwards, inside of `exact_numerics`.
+    """
     where = f"backbone {spec['backbone']}"
     extraction = _extraction(spec.get("extraction") or {}, where)
     expect = spec["inputs"]["images"]
@@ -79,35 +122,20 @@ def extract(
     if extraction["maps"]:
         plan, note = whole_image(plan)
         dense = dense_attributes(plan, stores, card_content, where=f"{where} on {spec['dataset']}")
-    with exact_numerics(threads):
-        resources = Resources(
-            where=where,
-            card=card_content,
-            train_count=len(stores["train"]),
-            train_image=FedImages(stores["train"], Preparer(plan, torch.device("cpu"))),
-        )
-        backbone = build(entry, plan, resources)
-        _check_files(backbone, spec, where)
-        if extraction["maps"]:
-            backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
-            backbone.notes.update({"crop": note} if note else {})
-        run = set_up(backbone, extraction, target, batch_size)
-        attributes = _attributes(spec, extraction, card_content, run, stores["train"])
-        attributes.update(dense)
-        dimension, shapes = 0, ()
-        for split, path in outputs.items():
-            dimension, shapes = _extract_split(
-                run,
-                stores[split],
-                path,
-                fingerprint=fingerprint,
-                attributes={**attributes, "split": split},
-                extraction=extraction,
-                batch_size=batch_size,
-                workers=workers,
-                dimension=dimension,
-                shapes=shapes,
-            )
+    resources = Resources(
+        where=where,
+        card=card_content,
+        train_count=len(stores["train"]),
+        train_image=FedImages(stores["train"], Preparer(plan, torch.device("cpu"))),
+    )
+    backbone = build(entry, plan, resources)
+    _check_files(backbone, spec, where)
+    if extraction["maps"]:
+        backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
+        backbone.notes.update({"crop": note} if note else {})
+    run = set_up(backbone, extraction, target, batch_size)
+    attributes = _attributes(spec, extraction, card_content, run, stores["train"])
+    return Opened(run, stores, extraction, {**attributes, **dense})
 
 
 def _extract_split(

@@ -21,6 +21,7 @@ COMMANDS = {
     "retrieval": "rank a gallery for every test embedding, and count what is like it",
     "segmentation": "train a segmentation head on maps of layers and predict the test split",
     "dense_knn": "label patches of test images by their nearest neighbours",
+    "fine_tune": "train a backbone further, from images, and predict the test split",
     "detection": "train a detection head on maps of layers and find the objects of the test split",
     "measure": "measure the features themselves, without a probe",
     "similarity": "measure how alike the backbones see a dataset (CKA)",
