@@ -2,7 +2,7 @@
 #
 # results/images/{dataset}/{split}.zarr                            prepare
 # results/features/{dataset}/{backbone}/{split}.zarr               extract
-# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, dense_ridge, detection
+# results/predictions/{dataset}/{backbone}/seed{seed}/{probe}.parquet   knn, knn_sweep, linear, few_shot, retrieval, sgd_linear, mlp, ridge, segmentation, dense_knn, dense_ridge, detection, fine_tune
 # results/masks/{dataset}/{backbone}/seed{seed}/{probe}/           the same, for probes that keep masks or rasters
 # results/detections/{dataset}/{backbone}/seed{seed}/{probe}/      the same as COCO JSON, with the truth (detection)
 # results/views/{dataset}/{backbone}.zarr                          views (on request, for measures)
@@ -35,6 +35,7 @@ include: "workflow/rules/descent.smk"
 include: "workflow/rules/segmentation.smk"
 include: "workflow/rules/pixel_regression.smk"
 include: "workflow/rules/detection.smk"
+include: "workflow/rules/fine_tune.smk"
 include: "workflow/rules/views.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/profile.smk"

@@ -187,5 +187,5 @@ def test_a_machine_that_tells_nothing_keeps_nothing(tmp_path, monkeypatch, capsy
 
 
 def test_wide_mask_types_become_types_that_torch_can_index():
-    assert stream._mask_type(np.dtype("uint16")) == np.int32
-    assert stream._mask_type(np.dtype("uint8")) == np.uint8
+    assert stream.torch_type(np.dtype("uint16")) == np.int32
+    assert stream.torch_type(np.dtype("uint8")) == np.uint8

@@ -20,6 +20,7 @@ from _tables import (
     score_table,
 )
 from feature_cases import make_splits, write_and_score
+from fine_tune_cases import Scenes
 from jsonschema import Draft202012Validator
 from permafrost.core.tables import read_table
 from permafrost.probes.features import Features
@@ -135,6 +136,17 @@ def test_predicted_rasters_and_their_scores_keep_to_their_schemas(tmp_path, kind
     check("leaderboard", build_leaderboard([scores]))
 
 
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [("regression", "predictions_regression"), ("segmentation", "predictions_segmentation")],
+)
+def test_settings_of_numbers_and_masks_keep_to_their_schemas(tmp_path, task, name):
+    scenes = Scenes(tmp_path, task, counts=(6, 3, 6))
+    table, metadata = scenes.tune({"kind": "imagestats"}, boundary=0.1, head_epochs=1)
+    check(name, table)
+    assert table.column_names[-1].startswith("setting_") and len(metadata["scored_settings"]) == 2
+
+
 @pytest.mark.parametrize("boundary", [False, True])
 def test_predicted_masks_and_their_scores_keep_to_their_schemas(tmp_path, boundary):
     scores = []
@@ -180,7 +192,12 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
 
 def test_all_columns_are_required_but_those_of_boundaries_and_of_several_settings():
     optional = {
-        "predictions_segmentation": {"boundary_intersection", "boundary_union"},
+        "predictions_segmentation": {
+            "boundary_intersection",
+            "boundary_union",
+            "setting_confusions",
+        },
+        "predictions_regression": {"setting_numbers"},
         "predictions_settings": {"setting_predictions", "setting_scores"},
     }
     for name in TABLES:

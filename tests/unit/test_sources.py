@@ -30,6 +30,7 @@ STAGES = (
     "segmentation",
     "dense_knn",
     "dense_ridge",
+    "fine_tune",
     "detection",
     "measure",
     "similarity",
@@ -235,7 +236,7 @@ def hashes(library: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "stages"),
     [
-        ("backbones/rcf.py", {"extract", "profile", "views"}),
+        ("backbones/rcf.py", {"extract", "profile", "views", "fine_tune"}),
         ("features/profiling/timing.py", {"profile"}),
         ("features/views.py", {"views"}),
         ("metrics/representation/lidar.py", {"measure", "similarity"}),
@@ -247,7 +248,17 @@ def hashes(library: Path) -> dict[str, str]:
         ("probes/retrieval.py", {"retrieval"}),
         (
             "probes/features.py",
-            {"knn", "knn_sweep", "linear", "few_shot", "retrieval", "sgd_linear", "mlp", "ridge"},
+            {
+                "knn",
+                "knn_sweep",
+                "linear",
+                "few_shot",
+                "retrieval",
+                "sgd_linear",
+                "mlp",
+                "ridge",
+                "fine_tune",
+            },
         ),
         ("probes/ridge.py", {"ridge"}),
         ("probes/pixels/ridge.py", {"dense_ridge"}),

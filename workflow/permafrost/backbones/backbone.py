@@ -47,6 +47,7 @@ class Backbone:
     packages : names of packages whose version matters.
     dense : describes the layers of the module; called only when maps are wanted.
     layers : layers whose maps are made, coarse to fine; none until `make_maps`.
+    learnable : parameters that training may change, see `learnable_parameters`.
     """
 
     module: nn.Module
@@ -60,6 +61,7 @@ class Backbone:
     packages: tuple[str, ...] = ("torch",)
     dense: Callable[[], Dense] | None = None
     layers: tuple[str, ...] = ()
+    learnable: tuple[nn.Parameter, ...] = ()
 
     @property
     def parameters(self) -> int:
@@ -74,6 +76,11 @@ class Backbone:
         dense = Dense(self.module) if self.dense is None else self.dense()
         self.layers = choose_layers(dense, wanted, where=self.where)
         self.module = WithMaps(self.module, dense, self.layers, kind, where=self.where)
+
+    def unfreeze(self) -> None:
+        """From now on a forward pass outside of `no_grad` leaves gradients in the parameters `learnable`."""
+        for parameter in self.learnable:
+            parameter.requires_grad_(True)
 
     def features(self, batch: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, K)."""
@@ -90,3 +97,13 @@ class Backbone:
             where=self.where,
         )
         return pooled, maps
+
+
+def learnable_parameters(module: nn.Module) -> tuple[nn.Parameter, ...]:
+    """Those that the module left open to training; all that are floats where it froze every one of them.
+
+    So what a model keeps fixed by design, such as position embeddings made of sines, stays fixed, and one that
+    was frozen as a whole, for a benchmark of frozen backbones, can be trained nevertheless.
+    """
+    held = [p for p in module.parameters() if p.is_floating_point()]
+    return tuple([p for p in held if p.requires_grad] or held)

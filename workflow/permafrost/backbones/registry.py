@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from ..core.errors import PermafrostError, near_names
-from .backbone import Backbone, Resources
+from .backbone import Backbone, Resources, learnable_parameters
 from .contract import InputPlan, input_contract, resolve_input
 
 #: kind -> module with ``OPTIONS`` (keys of an entry beside the common ones), ``wants(entry, where)``
@@ -48,6 +48,7 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
     kind = _kind(entry, resources.where)
     backbone = kind.build(entry, plan, resources)
     backbone.module.eval()
+    backbone.learnable = learnable_parameters(backbone.module)
     for parameter in backbone.module.parameters():
         parameter.requires_grad_(False)
     return backbone

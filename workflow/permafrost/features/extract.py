@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +38,25 @@ EXTRACTION = {
 }
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A backbone that is ready to run over a dataset.
+
+    Attributes
+    ----------
+    stores : image stores by split.
+    card : the dataset's.
+    extraction : its options, with defaults.
+    attributes : what a feature store records of both.
+    """
+
+    run: Run
+    stores: dict[str, ImageStore]
+    card: dict
+    extraction: dict
+    attributes: dict
+
+
 def extract(
     spec: dict,
     *,
@@ -68,17 +85,17 @@ def extract(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
-    running = {"device": device, "batch_size": batch_size, "threads": threads}
-    with opened(spec, images=images, card=card, **running) as ready:
+    with exact_numerics(threads):
+        opened = open_backbone(spec, images=images, card=card, device=device, batch_size=batch_size)
         dimension, shapes = 0, ()
         for split, path in outputs.items():
             dimension, shapes = _extract_split(
-                ready.run,
-                ready.stores[split],
+                opened.run,
+                opened.stores[split],
                 path,
                 fingerprint=fingerprint,
-                attributes={**ready.attributes, "split": split},
-                extraction=ready.extraction,
+                attributes={**opened.attributes, "split": split},
+                extraction=opened.extraction,
                 batch_size=batch_size,
                 workers=workers,
                 dimension=dimension,
@@ -86,31 +103,19 @@ def extract(
             )
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A backbone that is ready to run over a dataset: image stores by split, and what a store records."""
-
-    run: Run
-    stores: dict[str, ImageStore]
-    card: dict
-    extraction: dict
-    attributes: dict
-
-
-@contextlib.contextmanager
-def opened(
+def open_backbone(
     spec: dict,
     *,
     images: dict[str, Path],
     card: Path,
     device: str,
     batch_size: int,
-    threads: int | None,
     maps: bool = True,
-) -> Iterator[Opened]:
-    """The backbone of `spec`, built and set up; parameters as for `extract`.
+) -> Opened:
+    """Build the backbone of `spec` for its dataset and bring it to the device; arguments as for `extract`.
 
-    Without `maps` none are made, and images are fed as they are where the spec asks for maps.
+    To be called, as what runs afterwards, inside of `exact_numerics`. Without `maps` none are made, and
+    images are fed as they are where the spec asks for maps.
     """
     where = f"backbone {spec['backbone']}"
     extraction = extraction_options(spec.get("extraction") or {}, where)
@@ -127,21 +132,20 @@ def opened(
         plan, note = whole_image(plan)
     if extraction["maps"] and maps:
         dense = dense_attributes(plan, stores, card_content, where=f"{where} on {spec['dataset']}")
-    with exact_numerics(threads):
-        resources = Resources(
-            where=where,
-            card=card_content,
-            train_count=len(stores["train"]),
-            train_image=FedImages(stores["train"], Preparer(plan, torch.device("cpu"))),
-        )
-        backbone = build(entry, plan, resources)
-        check_files(backbone, spec, where)
-        if extraction["maps"] and maps:
-            backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
-        backbone.notes.update({"crop": note} if note else {})
-        run = set_up(backbone, extraction, target, batch_size)
-        attributes = _attributes(spec, extraction, card_content, run, stores["train"])
-        yield Opened(run, stores, card_content, extraction, {**attributes, **dense})
+    resources = Resources(
+        where=where,
+        card=card_content,
+        train_count=len(stores["train"]),
+        train_image=FedImages(stores["train"], Preparer(plan, torch.device("cpu"))),
+    )
+    backbone = build(entry, plan, resources)
+    check_files(backbone, spec, where)
+    if extraction["maps"] and maps:
+        backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
+    backbone.notes.update({"crop": note} if note else {})
+    run = set_up(backbone, extraction, target, batch_size)
+    attributes = _attributes(spec, extraction, card_content, run, stores["train"])
+    return Opened(run, stores, card_content, extraction, {**attributes, **dense})
 
 
 def _extract_split(

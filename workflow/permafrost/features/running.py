@@ -83,12 +83,26 @@ def set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_siz
 @torch.inference_mode()
 def batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """(n, K) float32 and the maps, on the device, in the order of the batch, whatever the images' sizes."""
-    groups = [(where, run.prepare(pixels)) for where, pixels in batch.same_sizes()]
+    groups, order = _prepared(run, batch)
     if len(groups) == 1:
-        return run.outputs(groups[0][1])
-    order = torch.from_numpy(np.argsort(np.concatenate([where for where, _ in groups])))
-    order = order.to(run.device)
+        return run.outputs(groups[0])
     if run.prepare.plan.size is not None:
-        return run.outputs(torch.cat([images for _, images in groups])[order])
+        return run.outputs(torch.cat(groups)[order])
     # native sizes differ, and so no maps are asked for
-    return torch.cat([run.outputs(images)[0] for _, images in groups])[order], []
+    return torch.cat([run.outputs(images)[0] for images in groups])[order], []
+
+
+def fed_images(run: Run, batch: Batch) -> torch.Tensor:
+    """(n, C, H, W) as the backbone is fed them, on the device, in the order of the batch; of one size once prepared."""
+    groups, order = _prepared(run, batch)
+    return groups[0] if len(groups) == 1 else torch.cat(groups)[order]
+
+
+def _prepared(run: Run, batch: Batch) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+    """Prepared images of each size, and the order that puts them back; None for it where there is one size."""
+    groups = [(where, run.prepare(pixels)) for where, pixels in batch.same_sizes()]
+    images = [prepared for _, prepared in groups]
+    if len(groups) == 1:
+        return images, None
+    order = torch.from_numpy(np.argsort(np.concatenate([where for where, _ in groups])))
+    return images, order.to(run.device)

@@ -13,8 +13,9 @@ from ..core.identity import derive_seed
 from ..core.progress import progress
 from ..data.image_store import ImageStore
 from .augmentations import ASPECT, View, check_augmentations, draw_view
-from .extract import Opened, opened
+from .extract import Opened, open_backbone
 from .fetching import Outputs, fetch
+from .numerics import exact_numerics
 from .reading import Batch, ahead, read_batches
 from .running import batch_outputs
 from .writing import FeatureWriter, feature_store
@@ -51,8 +52,10 @@ def extract_views(
     """
     options, where = spec["augmentations"], f"backbone {spec['backbone']}"
     check_augmentations(options, where=f"{where}: augmentations")
-    running = {"device": device, "batch_size": batch_size, "threads": threads}
-    with opened(spec, images=images, card=card, maps=False, **running) as ready:
+    with exact_numerics(threads):
+        ready = open_backbone(
+            spec, images=images, card=card, device=device, batch_size=batch_size, maps=False
+        )
         store = ready.stores[spec["split"]]
         if not len(store):
             raise PermafrostError(

@@ -6,6 +6,10 @@ from __future__ import annotations
 DENSE_TASKS = frozenset({"segmentation", "pixel_regression", "detection", "point_detection"})
 
 
+#: options that decide on what a backbone is fed, and that maps are made
+FED = ("size", "interpolation", "antialias", "maps")
+
+
 def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
     """Backbone entry and extraction options, without what does not matter for `task`.
 
@@ -26,3 +30,9 @@ def views_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
         {key: value for key, value in entry.items() if key != "layers"},
         {key: value for key, value in extraction.items() if key != "maps_dtype"},
     )
+
+
+def feeding_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]:
+    """`extraction_of` for probes that run the backbone themselves: only what decides on what it is fed."""
+    entry, options = extraction_of(task, entry, extraction)
+    return entry, {key: options[key] for key in FED if key in options}

@@ -14,7 +14,7 @@ from permafrost.metrics.tasks import CALIBRATED_TASKS
 
 from .catalogue import Catalogue, result_fields
 from .digests import DigestCache
-from .extraction import extraction_of, views_of
+from .extraction import extraction_of, feeding_of, views_of
 from .measuring import measuring
 from .probes import KINDS, is_seeded
 from .profiling import of_forward_pass, profiling
@@ -118,15 +118,31 @@ class Plan:
     @functools.cache  # noqa: B019
     def probe(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
         options = self.probes[probe]
+        kind = KINDS[options["kind"]]
         return self._job(
-            KINDS[options["kind"]].stage,
+            kind.stage,
             dataset=dataset,
             backbone=backbone,
             probe=probe,
             seed=seed,
             options=options,
-            inputs={"features": self.extract(dataset, backbone).fingerprint},
+            **(
+                self._from_images(dataset, backbone)
+                if kind.from_images
+                else {"inputs": {"features": self.extract(dataset, backbone).fingerprint}}
+            ),
         )
+
+    def _from_images(self, dataset: str, backbone: str) -> dict:
+        """What a probe is told that runs the backbone itself."""
+        entry, extraction = feeding_of(
+            self.datasets[dataset]["task"],
+            result_fields(self.backbones[backbone]),
+            self.config["extraction"],
+        )
+        told = {"entry": entry, "extraction": extraction, "files": self._backbone_files[backbone]}
+        images = self.prepare(dataset).fingerprint
+        return {**told, "inputs": {"images": images, "backbone": fingerprint(told, images)}}
 
     @functools.cache  # noqa: B019
     def bootstrap(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:

@@ -15,12 +15,14 @@ class ProbeKind:
     tasks : tasks of datasets that it can score.
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
     probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
+    from_images : it runs the backbone itself, over image stores, and reads no features.
     """
 
     stage: str
     tasks: frozenset[str]
     seeded: bool = False
     probabilities: bool = False
+    from_images: bool = False
 
 
 KINDS = {
@@ -46,6 +48,13 @@ KINDS = {
     "segmentation": ProbeKind("segmentation", frozenset({"segmentation"}), seeded=True),
     "dense_knn": ProbeKind("dense_knn", frozenset({"segmentation", "pixel_regression"})),
     "dense_ridge": ProbeKind("dense_ridge", frozenset({"pixel_regression"})),
+    "fine_tune": ProbeKind(
+        "fine_tune",
+        frozenset({"classification", "multilabel", "regression", "segmentation"}),
+        seeded=True,
+        probabilities=True,
+        from_images=True,
+    ),
     "detection": ProbeKind("detection", frozenset({"detection", "point_detection"}), seeded=True),
 }
 #: folders of results in which probes leave more than a table: predicted masks, detections as COCO JSON

@@ -2,7 +2,7 @@
 
 The table is that of `predictions`, for what is ranked and compared, with one more column: for a
 single label ``setting_predictions``, a class id for each setting; for several labels
-``setting_scores``, setting by setting a score for each label. The metadata name the settings in the
+``setting_scores``, setting by setting a score for each label; for numbers ``setting_numbers``. The metadata name the settings in the
 order of that column. Scores of single-label settings are not kept: they would be most of the table,
 and nothing but top-5 accuracy needs them.
 """
@@ -18,6 +18,13 @@ import pyarrow as pa
 from .features import Features
 from .predictions import Prediction, answer_columns, write_rows
 
+# task -> column of the answers of all settings, and their type
+_COLUMNS = {
+    "classification": ("setting_predictions", np.int32),
+    "multilabel": ("setting_scores", np.float32),
+    "regression": ("setting_numbers", np.float64),
+}
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -26,7 +33,7 @@ class Setting:
     Attributes
     ----------
     name : of the setting, in words; settings of one name are draws of the same one.
-    answer : (N,) class ids; for multi-label (N, L) float32 scores.
+    answer : (N,) class ids or numbers; for multi-label (N, L) float32 scores.
     settings : what tells it from the others, and what was chosen; JSON-able.
     n_train, n_val : number of samples that it learned from.
     gates : names of the sanity checks that it did not pass.
@@ -57,11 +64,13 @@ class Several:
     settings : all that was scored; that of `ranked` is one of them.
     headline : name of the setting that is ranked, where its draws are ranked together; `ranked` is then
         the first of them. None where `ranked` itself is.
+    paired : names of two settings, the first of which is scored against the second.
     """
 
     ranked: Prediction
     settings: list[Setting]
     headline: str | None = None
+    paired: tuple[str, str] | None = None
 
 
 def write_several(
@@ -69,8 +78,7 @@ def write_several(
 ) -> None:
     """Write one row per test item with the answers of all settings."""
     test, ranked = splits["test"], result.ranked
-    multilabel = test.task == "multilabel"
-    name, kind = ("setting_scores", np.float32) if multilabel else ("setting_predictions", np.int32)
+    name, kind = _COLUMNS[test.task]
     answers = np.stack([one.answer.astype(kind, copy=False) for one in result.settings], axis=1)
     flat = pa.array(answers.reshape(-1))
     columns = answer_columns(test, ranked)
@@ -85,4 +93,5 @@ def write_several(
         gates=ranked.gates,
         scored_settings=[one.about for one in result.settings],
         headline=result.headline,
+        **({"paired": list(result.paired)} if result.paired else {}),
     )

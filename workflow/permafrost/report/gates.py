@@ -93,6 +93,10 @@ WORDS = {
         "temperature makes no difference",
         "All probabilities of a sample are equal (or 0 and 1), so no temperature changes them; 1 is given.",
     ),
+    "nothing_to_fine_tune": (
+        "nothing to fine-tune",
+        "The backbone has no parameters that could be trained: what is scored is the head on what it gives.",
+    ),
     "spatially_random": (
         "random split of spatial data",
         "Train and test were drawn at random from data with places or groups, so neighbours of training "

@@ -23,6 +23,7 @@ COMMANDS = {
     "segmentation": "train a segmentation head on maps of layers and predict the test split",
     "dense_knn": "label patches of test images by their nearest neighbours",
     "dense_ridge": "fit ridge regressions of patches and predict a number for every pixel",
+    "fine_tune": "train a backbone further, from images, and predict the test split",
     "detection": "train a detection head on maps of layers and find the objects of the test split",
     "measure": "measure the features themselves, without a probe",
     "profile": "measure what a backbone costs on this machine: size, FLOPs, time, memory, energy",

@@ -18,6 +18,7 @@ from .gates import score_gates
 from .predictions import Predictions, predictions_from_table
 from .score_columns import score_table_of
 from .settings import Draws, settings_from_table
+from .whole_settings import Gain, WholeSetting, gain_of
 
 # columns that a score repeats from its predictions, so that every row says what it is
 _REPEATED = (
@@ -37,8 +38,11 @@ def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprin
     options = {**spec["options"], "seed": bootstrap_seed(spec)}
     judged = calibration_options(spec, options.pop("calibration", None))
     rows = _rows(found, metadata, {**options, "calibration": judged})
-    for one in settings_from_table(table, metadata):
+    settings = settings_from_table(table, metadata)
+    for one in settings:
         rows += _rows_of_setting(one, metadata, options)
+    if (gain := gain_of(settings, metadata)) is not None:
+        rows += _rows_of_setting(gain, metadata, options)
     table = _table(rows, metadata, spec["options"]["seed"])
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
     return _summary(rows, metadata)
@@ -59,16 +63,18 @@ def calibration_options(spec: dict, options: dict | None) -> dict | None:
 def _rows(found: Predictions, metadata: dict, options: dict) -> list[dict]:
     """The rows of what is ranked, each with the gates that it met."""
     rows = bootstrap_scores(found, **options)
-    about = found.about if isinstance(found, Draws) else None
+    about = found.about if isinstance(found, Draws | WholeSetting | Gain) else None
+    # a difference is not a score: chance, say, means nothing to it
+    met = () if isinstance(found, Gain) else score_gates(found, rows)
     own = {
         "setting": None,
-        "gates": {*metadata["gates"], *(about.gates if about else ()), *score_gates(found, rows)},
+        "gates": {*metadata["gates"], *(about.gates if about else ()), *met},
         "settings": metadata["settings"],
         "n_train": about.n_train if about else metadata["n_train"],
         "n_val": about.n_val if about else metadata["n_val"],
     }
-    spread = found.spread() if about else {}
-    drawn = len(found.drawn) if about else None
+    spread = found.spread() if isinstance(found, Draws) else {}
+    drawn = len(found.drawn) if isinstance(found, Draws) else None
     return [
         {
             **row,
@@ -81,7 +87,9 @@ def _rows(found: Predictions, metadata: dict, options: dict) -> list[dict]:
     ]
 
 
-def _rows_of_setting(found: Draws, metadata: dict, options: dict) -> list[dict]:
+def _rows_of_setting(
+    found: Draws | WholeSetting | Gain, metadata: dict, options: dict
+) -> list[dict]:
     """The rows of one setting of several: none is primary, so that it is ranked beside its like only."""
     own = {"setting": found.about.name, "settings": found.about.settings, "primary": False}
     return [{**row, **own} for row in _rows(found, metadata, options)]

@@ -19,6 +19,7 @@ from .columns import array_of, groups_of, need_columns, sorted_rows
 from .families import FAMILIES
 from .resamples import Resamples
 from .targets import Targets
+from .whole_settings import COLUMNS, WholeSetting, whole_settings
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class _MeanOverDraws:
         return {name: np.mean([one[name] for one in each], axis=0) for name in wanted}
 
 
-def settings_from_table(table, metadata: dict) -> list[Draws]:
+def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSetting]:
     """All settings of a prediction table, in the order of its metadata; none if it has a single one.
 
     Raises
@@ -133,6 +134,8 @@ def settings_from_table(table, metadata: dict) -> list[Draws]:
     listed = metadata.get("scored_settings")
     if not listed:
         return []
+    if metadata["task"] in COLUMNS:
+        return whole_settings(table, metadata, [_about([one]) for one in listed])
     labels = len(metadata["classes"]) if metadata["task"] == "multilabel" else 1
     column = "setting_scores" if metadata["task"] == "multilabel" else "setting_predictions"
     need_columns(table, ("sample_id", "target", column))

@@ -59,6 +59,9 @@ class MapStream:
     masks : whether batches have masks; the split then is one of `segmentation.splits`.
     """
 
+    #: what is kept or streamed, in the log
+    holds = "maps"
+
     def __init__(
         self,
         split: MapSplit,
@@ -81,7 +84,7 @@ class MapStream:
         self.windows = Windows.of(len(split), block, row_bytes, batch_size)
         label = f"{split.attributes['backbone']} on {split.attributes['dataset']}"
         label = f"{label}/{split.attributes['split']}"
-        what = "maps and masks" if masks else "maps"
+        what = f"{self.holds} and masks" if masks else self.holds
         self.kept = keep and fits(
             row_bytes * len(split), device, label=label, budget=budget, what=what
         )
@@ -168,7 +171,7 @@ class MapStream:
             yield torch.from_numpy(stored).permute(0, 2, 3, 1)
         if self.masks:
             masks = self.split.working_masks(start, stop)
-            yield torch.from_numpy(masks.astype(_mask_type(masks.dtype), copy=False))
+            yield torch.from_numpy(masks.astype(torch_type(masks.dtype), copy=False))
 
     def _rows_as_held(self) -> tuple[list[tuple[int, ...]], list[torch.dtype]]:
         described = self.split.attributes["arrays"]
@@ -178,11 +181,11 @@ class MapStream:
             dtypes.append(getattr(torch, described[layer.array][1]))
         if self.masks:
             shapes.append(self.split.working_size)
-            dtypes.append(getattr(torch, str(_mask_type(self.split.mask_dtype))))
+            dtypes.append(getattr(torch, str(torch_type(self.split.mask_dtype))))
         return shapes, dtypes
 
 
-def _mask_type(dtype: np.dtype) -> np.dtype:
+def torch_type(dtype: np.dtype) -> np.dtype:
     """A type that torch can index by and that holds every value of `dtype`."""
     return np.dtype(
         {"uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(str(dtype), dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -148,12 +149,21 @@ def score(
     stream = MapStream(
         rows.test, layers, batch_size=batch_size, device=device, keep=False, masks=False
     )
-    for batch in stream.in_order():
+
+    def predict(batch: Batch, part: slice, size) -> torch.Tensor:
+        with autocast(device, fitted.settings["precision"]):
+            return fitted.head([x[part] for x in batch.maps], size).float()
+
+    score_batches(rows, stream.in_order(), predict)
+
+
+@torch.no_grad()
+def score_batches(rows: TestRows, batches: Iterable, predict: Callable) -> None:
+    """Add to `rows` what `predict`(batch, part of it, size) -> logits (n, classes, *size) says of every batch."""
+    for batch in batches:
         for places in _together(batch, rows):
-            part = [x[places[0] : places[-1] + 1] for x in batch.maps]
             size = rows.size(int(batch.rows[places[0]]))
-            with autocast(device, fitted.settings["precision"]):
-                logits = fitted.head(part, size).float()
+            logits = predict(batch, slice(places[0], places[-1] + 1), size)
             if not torch.isfinite(logits).all():
                 raise _not_finite(rows.test, batch.rows[places])
             _add(rows, batch.rows[places], logits)

@@ -99,8 +99,9 @@ def write_segmentation(
     splits: dict[str, MaskSplit],
     spec: dict,
     fingerprint: str,
+    **further,
 ) -> None:
-    """Write the table with what identifies and explains it."""
+    """Write the table with what identifies and explains it; `further` goes into the metadata."""
     test = splits["test"]
     metadata = prediction_metadata(
         test.attributes,
@@ -119,4 +120,4 @@ def write_segmentation(
         "head": outcome.head,
         "layers": [layer.name for layer in outcome.layers],
     }
-    write_table(path, table, {**metadata, **own})
+    write_table(path, table, {**metadata, **own, **further})

@@ -26,7 +26,7 @@ class Task:
     dead_classes: tuple[int, ...]
 
 
-class _MeanIou:
+class MeanIou:
     """Mean IoU over what was added, at the working size."""
 
     def __init__(self, task: Task) -> None:
@@ -73,8 +73,8 @@ class Trainer(DenseTrainer):
     def _loss(self, output: torch.Tensor, batch: Batch, split: str) -> torch.Tensor:
         return self.loss(output, batch.masks)
 
-    def _meter(self) -> _MeanIou:
-        return _MeanIou(self.task)
+    def _meter(self) -> MeanIou:
+        return MeanIou(self.task)
 
     def _left_out(self, batch: Batch) -> bool:
         ignored = self.task.ignore_index

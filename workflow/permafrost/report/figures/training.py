@@ -7,7 +7,13 @@ from .style import COLOURS, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_t
 
 MOST = len(COLOURS)  # backbones in one figure
 # score in a log of epochs -> in words
-SCORES = {"val_mean_iou": "mean IoU", "val_ap": "AP"}
+SCORES = {
+    "val_mean_iou": "mean IoU",
+    "val_ap": "AP",
+    "val_accuracy": "accuracy",
+    "val_micro_ap": "micro-AP",
+    "val_r2": "R²",
+}
 
 
 def draw_training(logs: dict[str, dict[str, dict]], *, dataset: str, score: str = "val_mean_iou"):

@@ -17,6 +17,8 @@ from ..figures import c_curve, confusion, per_class, strip
 from ..material import Drawn, Evaluation, Material, name_of, of_evaluation, save
 from ..rows import metric_name
 from .setting_curves import draw_settings
+from .training_curves import draw_training_curves
+from .tuned import draw_gains
 
 
 def chance(material: Material, best: Evaluation) -> float:
@@ -29,7 +31,9 @@ def draw(
 ) -> tuple[list[Drawn], list[str]]:
     """Scores under every setting and C curves of all backbones; pictures, confusion matrix and classes of the best evaluation."""
     figures = draw_settings(material, folder) + _curves(material, folder)
-    figures += _rates(material, folder)
+    figures += _rates(material, folder) + draw_gains(material, folder)
+    score = "val_micro_ap" if material.card["task"] == "multilabel" else "val_accuracy"
+    figures += draw_training_curves(material, folder, score)
     if best is None:
         return figures, []
     truth = _read(material, best)

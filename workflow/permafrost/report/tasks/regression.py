@@ -10,6 +10,8 @@ from permafrost.statistics.gates import chance_level
 
 from ..figures import c_curve, numbers
 from ..material import Drawn, Evaluation, Material, name_of, save
+from .training_curves import draw_training_curves
+from .tuned import draw_gains
 
 
 def chance(material: Material, best: Evaluation) -> float:
@@ -21,7 +23,8 @@ def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """Validation curves of all backbones; predictions against the truth of the best evaluation."""
-    figures = draw_curves(material, folder)
+    figures = draw_curves(material, folder) + draw_gains(material, folder)
+    figures += draw_training_curves(material, folder, "val_r2")
     if best is None:
         return figures, []
     path = material.predictions[best]

@@ -21,6 +21,7 @@ from ..material import (
 from ..rows import metric_name
 from .mask_pictures import draw_masks
 from .training_curves import draw_training_curves
+from .tuned import draw_gains
 
 
 def chance(material: Material, best: Evaluation) -> float:
@@ -38,6 +39,7 @@ def draw(
     if best is not None:
         found = _read(material, best)
         figures, notes = draw_masks(material, best, found, folder)
+    figures += draw_gains(material, folder)
     figures += draw_training_curves(material, folder, "val_mean_iou")
     if best is not None:
         figures.append(_confusion(material, best, found, folder))

@@ -1,0 +1,72 @@
+"""The main job with backbones that are trained further: from generated chips to leaderboard and report."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from project import TINY, Project
+
+WORLD = {"chips": {"train": 24, "val": 12, "test": 16}, "chip_size": 32}
+SETTINGS = {None, "fine-tuned", "frozen", "fine-tuned minus frozen"}
+CONFIG = {
+    **TINY,
+    "backbones": ["imagestats", "tiny-network"],
+    "extra_backbones": {
+        "tiny-network": {
+            "kind": "entrypoint",
+            "entrypoint": "config/backbones/template.py:build",
+            "options": {"patch": 8, "width": 16},
+        }
+    },
+    "datasets": ["tiny-landcover", "tiny-segmentation"],
+    "extra_datasets": {
+        "tiny-landcover": {"task": "classification", "source": {"kind": "demo", **WORLD}},
+        "tiny-segmentation": {"task": "segmentation", "source": {"kind": "demo", **WORLD}},
+    },
+    "probes": {"fine-tune": {"kind": "fine_tune", "epochs": 2, "head_epochs": 2, "batch_size": 8}},
+    "extraction": {"size": 32},
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return Project.finished(tmp_path_factory.mktemp("tuned") / "project", CONFIG)
+
+
+def test_both_settings_and_their_difference_have_intervals(finished):
+    rows = finished.leaderboard()
+    for dataset, metric in (("tiny-landcover", "accuracy"), ("tiny-segmentation", "mean_iou")):
+        for backbone in ("imagestats", "tiny-network"):
+            found = {row["setting"]: row for row in rows if row["metric"] == metric
+                     and (row["dataset"], row["backbone"]) == (dataset, backbone)}  # fmt: skip
+            assert found.keys() == SETTINGS
+            assert all(row["lower"] <= row["value"] <= row["upper"] for row in found.values())
+            assert found[None]["primary"] and found[None]["value"] == found["fine-tuned"]["value"]
+            gates = found[None]["gates"].split(";")
+            assert ("nothing_to_fine_tune" in gates) == (backbone == "imagestats")
+    calibrated = {row["metric"] for row in rows if row["dataset"] == "tiny-landcover"}
+    assert "expected_calibration_error" in calibrated
+
+
+def test_no_features_are_made_for_it(finished):
+    assert not finished.path("results/features").exists()
+
+
+def test_the_report_shows_training_and_gain(finished):
+    names = {path.name for path in finished.path("results/report/figures").glob("*.png")}
+    for dataset in CONFIG["datasets"]:
+        assert {f"tuned__{dataset}__fine-tune.png", f"training__{dataset}.png"} <= names
+
+
+def test_deleted_image_stores_are_made_again_when_a_job_needs_them(finished, tmp_path):
+    project = finished.copied(tmp_path / "project")
+    for path in project.path("results/images").glob("*/*.zarr"):
+        shutil.rmtree(path)
+    assert project.pending() == {}
+    project.config["probes"]["fine-tune"]["epochs"] = 1
+    project.configure(datasets=["tiny-landcover"], backbones=["imagestats"])
+    done = project.snakemake("--until", "fine_tune")
+    assert "rule fine_tune" in done.stderr and "rule prepare" not in done.stderr
+    assert project.path("results/images/tiny-landcover/test.zarr").is_dir()
+    assert not project.path("results/images/tiny-segmentation/test.zarr").exists()

@@ -1,0 +1,121 @@
+"""Changes of training images that keep what they show: mirror images, turns, crops. Radiometry is never touched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from permafrost.features.reading import Batch
+from permafrost.features.running import Run, fed_images
+
+# of width to height, as in Szegedy et al. 2015
+RATIOS = (3 / 4, 4 / 3)
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What may be drawn.
+
+    Attributes
+    ----------
+    flip : mirror left and right, and top and bottom, each for every second image.
+    rotate : turn by 0, 90, 180 or 270 degrees; images that are not square by 0 or 180.
+    crop : smallest and largest share of an image's area that is cut out and enlarged; None: the whole image.
+    """
+
+    flip: bool
+    rotate: bool
+    crop: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, options: dict, *, masked: bool) -> Augmentation | None:
+        """That of a probe's options; None where nothing is changed. Masked images are not cropped."""
+        crop = None if masked or options["crop"] is None else tuple(options["crop"])
+        found = cls(options["flip"], options["rotate"], crop)
+        return found if found != cls(False, False, None) else None
+
+    @property
+    def described(self) -> dict:
+        crop = None if self.crop is None else list(self.crop)
+        return {"flip": self.flip, "rotate": self.rotate, "crop": crop}
+
+    def drawn(self, generator: np.random.Generator, count: int) -> Change:
+        """What is done to `count` images; as many numbers are drawn whatever is switched on."""
+        numbers = generator.random((count, 7))
+        flips = (numbers[:, :2] < 0.5) & self.flip
+        turns = (numbers[:, 2] * 4).astype(np.int64) * self.rotate
+        return Change(flips, turns, numbers[:, 3:] if self.crop else None, self.crop)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is done to the images of a batch.
+
+    Attributes
+    ----------
+    flips : (n, 2) whether columns, and rows, are mirrored.
+    turns : (n,) quarter turns.
+    places : (n, 4) numbers in [0, 1) from which a crop follows: area, ratio, top, left; None: no crop.
+    areas : shares between which the area of a crop lies.
+    """
+
+    flips: np.ndarray
+    turns: np.ndarray
+    places: np.ndarray | None
+    areas: tuple[float, float] | None
+
+    def cropped(self, stored: Batch, run: Run) -> torch.Tensor:
+        """Crops of stored images, prepared as whole images are: (n, C, H, W)."""
+        if self.places is None:
+            return fed_images(run, stored)
+        parts = []
+        for number, place in enumerate(self.places):
+            height, width = int(stored.heights[number]), int(stored.widths[number])
+            top, left, rows, columns = crop_box(height, width, place, self.areas)
+            pixels = stored.pixels[number : number + 1, :, top : top + rows, left : left + columns]
+            image = run.prepare(pixels)
+            if run.prepare.plan.size is None and image.shape[2:] != (height, width):
+                image = functional.interpolate(
+                    image, (height, width), mode="bilinear", align_corners=False
+                )
+            parts.append(image)
+        layout = torch.channels_last if run.channels_last else torch.contiguous_format
+        return torch.cat(parts).contiguous(memory_format=layout)
+
+    def turned(self, images: torch.Tensor, masks: torch.Tensor | None, target: torch.Tensor):
+        """Images (n, C, H, W), mirrored and turned in place, and the target: masks likewise, else as it is."""
+        self._turn(images)
+        if masks is None:
+            return images, target
+        masks = masks.clone()
+        self._turn(masks)
+        return images, masks
+
+    def _turn(self, x: torch.Tensor) -> None:
+        for axis, column in ((-1, 0), (-2, 1)):
+            rows = _rows(self.flips[:, column], x)
+            x[rows] = x[rows].flip(axis)
+        square = x.shape[-1] == x.shape[-2]
+        turns = self.turns if square else 2 * (self.turns % 2)
+        for quarter in (1, 2, 3):
+            rows = _rows(turns == quarter, x)
+            if len(rows):
+                x[rows] = torch.rot90(x[rows], quarter, (-2, -1))
+
+
+def crop_box(height: int, width: int, place, areas) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of a crop; where its shape does not fit into the image it is cut to fit."""
+    area = (areas[0] + place[0] * (areas[1] - areas[0])) * height * width
+    low, high = (math.log(ratio) for ratio in RATIOS)
+    ratio = math.exp(low + place[1] * (high - low))
+    rows = min(max(round(math.sqrt(area / ratio)), 1), height)
+    columns = min(max(round(math.sqrt(area * ratio)), 1), width)
+    return int(place[2] * (height - rows + 1)), int(place[3] * (width - columns + 1)), rows, columns
+
+
+def _rows(chosen: np.ndarray, x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.flatnonzero(chosen)).to(x.device)

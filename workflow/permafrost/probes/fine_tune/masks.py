@@ -1,0 +1,122 @@
+"""Fine-tuning for a class per pixel: a segmentation head on maps of the backbone's layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from ..dense.splits import Layer
+from ..segmentation.heads import build_head
+from ..segmentation.losses import Loss
+from ..segmentation.run import score_batches
+from ..segmentation.shown import Shown
+from ..segmentation.splits import mask_gates
+from ..segmentation.table import Outcome, TestRows, write_segmentation
+from ..segmentation.training import Task
+from .answers import Answer
+from .models import MapHead, OnFrozen
+from .splits import ImageSplit
+from .tasks import Masks
+
+COLUMN = "setting_confusions"
+
+
+class MaskProblem:
+    """A segmentation head on maps.
+
+    Parameters
+    ----------
+    names : of the layers, coarse to fine.
+    shapes : of their maps, (C, H, W) each.
+    """
+
+    def __init__(
+        self, splits: dict[str, ImageSplit], names, shapes, options: dict, where: str, device
+    ) -> None:
+        train = splits["train"]
+        self.splits, self.options, self.where = splits, options, where
+        self.layers = [Layer(name, "", *shape) for name, shape in zip(names, shapes, strict=True)]
+        self.gates = mask_gates(splits)
+        with torch.random.fork_rng(devices=[]):
+            self.build()  # so that maps that a head cannot take are refused before anything is trained
+        loss = Loss(
+            options["loss"]["name"],
+            options["loss"].get("arguments") or {},
+            classes=len(train.classes),
+            ignore_index=train.ignore_index,
+            device=device,
+            where=f"{where}, loss",
+        )
+        self._described = loss.described
+        dead = {*train.dead_classes} | ({train.ignore_index} & {*range(len(train.classes))})
+        self.task = Masks(loss, Task(len(train.classes), train.ignore_index, tuple(sorted(dead))))
+
+    def build(self) -> MapHead:
+        """A head with parameters drawn from torch's global generator."""
+        train = self.splits["train"]
+        head = build_head(
+            self.options["head"],
+            [layer.channels for layer in self.layers],
+            len(train.classes),
+            hidden=self.options["hidden"],
+            sizes=[layer.size for layer in self.layers],
+            where=f"{self.where}, head {self.options['head']}",
+        )
+        return MapHead(head, train.working_size, self.options["precision"])
+
+    def answer(self, model, batches) -> TestRows:
+        """What is kept of every test image, whose batches come in order."""
+        test = self.splits["test"]
+        shown = Shown(len(test), self.options["pictures"], test.attributes["dataset"])
+        rows = TestRows(test, self.options, shown, lambda row, mask: None)
+
+        def predict(batch, part: slice, size) -> torch.Tensor:
+            if isinstance(model, OnFrozen):
+                features, maps = batch.fed
+                return model(features[part], [x[part] for x in maps], size=size)
+            return model(batch.fed[0][part], size=size)
+
+        score_batches(rows, batches(), predict)
+        return rows
+
+    def write(
+        self, path: Path, tuned: Answer, frozen: Answer, *, spec: dict, fingerprint: str
+    ) -> None:
+        """The table of a segmentation probe, and the confusion matrices of both settings."""
+        about = {
+            "head": self.options["head"],
+            "layers": [layer.name for layer in self.layers],
+            "working_size": list(self.splits["train"].working_size),
+            "loss": self._described,
+            "parameters": tuned.settings["trainable_parameters"],
+        }
+        write_segmentation(
+            path,
+            tuned.output.table().append_column(COLUMN, _confusions(tuned, frozen)),
+            Outcome(
+                self.layers,
+                {**about, **tuned.settings},
+                [*tuned.gates, *self.gates],
+                self.options["head"],
+            ),
+            splits=self.splits,
+            spec=spec,
+            fingerprint=fingerprint,
+            scored_settings=[self._setting(one) for one in (tuned, frozen)],
+            paired=[tuned.name, frozen.name],
+        )
+
+    def _setting(self, one: Answer) -> dict:
+        counts = {f"n_{name}": len(self.splits[name]) for name in ("train", "val")}
+        gates = [*one.gates, *self.gates]
+        return {"name": one.name, "settings": one.brief, "gates": gates, "draw": None, **counts}
+
+
+def _confusions(*answers: Answer) -> pa.Array:
+    """For every image the matrices of all settings, one after the other."""
+    each = [np.stack(one.output.confusion) for one in answers]
+    whole = np.stack(each, axis=1).astype(np.int64)
+    return pa.FixedSizeListArray.from_arrays(pa.array(whole.reshape(-1)), whole[0].size)

@@ -1,0 +1,275 @@
+"""The probe `fine_tune`: image stores in, test predictions of a trained backbone and of the frozen one out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
+from permafrost.features.extract import Opened, open_backbone
+from permafrost.features.numerics import exact_numerics
+
+from .answers import FINE_TUNED, FROZEN, Answer
+from .augmentation import Augmentation
+from .depth import Layers, layers_of
+from .masks import MaskProblem
+from .models import OnFrozen, Tuned, batch_norms
+from .splits import ImageSplit, open_images
+from .streams import FrozenStream, ImageStream, share_windows
+from .training import Found, Schedule, Trainer
+from .vectors import VectorProblem
+
+NOTHING = "nothing_to_fine_tune"
+
+
+def run_fine_tune(
+    spec: dict,
+    *,
+    images: dict[str, Path],
+    card: Path,
+    output: Path,
+    made: str,
+    device: str = "auto",
+    threads: int | None = None,
+    memory: int | None = None,
+) -> None:
+    """Train a head on the frozen backbone, then both together, and write what each says of the test split.
+
+    Parameters
+    ----------
+    spec : ``dataset``, ``backbone``, ``probe``, ``seed``, ``stage``, ``entry``, ``extraction``, ``files`` (as for
+        `extract`), ``options`` with all keys of the kind, ``inputs.images`` (fingerprint of the image stores),
+        ``inputs.backbone`` (that of the backbone and of what it is fed).
+    images : image stores by split; card : the dataset's card.
+    output : table of predictions to write; made : its fingerprint.
+    device, threads, memory : how to run; no part of the identity of the result. `memory` is bytes that a
+        split may fill, None takes a share of what is free.
+
+    Raises
+    ------
+    PermafrostError : anything the user can put right; nothing half-written is left.
+    """
+    options = spec["options"]
+    where = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
+    rates_of(options, where)
+    with exact_numerics(threads), torch.random.fork_rng(devices=[]):
+        opened = open_backbone(
+            _as_extracted(spec), images=images, card=card, device=device,
+            batch_size=options["batch_size"],
+        )  # fmt: skip
+        splits = open_images(
+            images, opened.attributes, resized=opened.run.prepare.plan.size is not None,
+            expect=spec["inputs"]["images"], where=where,
+        )  # fmt: skip
+        seed = derive_seed(spec["dataset"], spec["backbone"], spec["probe"], spec["seed"])
+        job = _Job(opened, splits, options, where, seed, memory)
+        job.problem.write(output, *job.answers(), spec=_as_probed(spec), fingerprint=made)
+
+
+class _Job:
+    """One backbone on one dataset: its streams, what is to be learned, and the two trainings."""
+
+    def __init__(
+        self, opened: Opened, splits: dict[str, ImageSplit], options: dict, where: str, seed: int,
+        memory: int | None,
+    ) -> None:  # fmt: skip
+        self.run, self.options, self.where, self.seed = opened.run, options, where, seed
+        self.device = self.run.device
+        masked = splits["train"].masked
+        self.augmentation = Augmentation.of(options["augmentation"], masked=masked)
+        how = {"batch_size": options["batch_size"], "device": self.device, "budget": memory}
+        self.images, self.frozen = {}, {}
+        shapes = None
+        for name, split in splits.items():
+            change = self.augmentation if name == "train" else None
+            keep = name != "test"
+            self.images[name] = ImageStream(split, self.run, augmentation=change, keep=keep, **how)
+            shapes = shapes or made_shapes(self.images[name])
+            self.frozen[name] = FrozenStream(self.images[name], shapes, keep=keep, **how)
+            share_windows(self.frozen[name], self.images[name])
+        self.layers = self._layers_to_learn()
+        if masked:
+            names = self.run.backbone.layers
+            self.problem = MaskProblem(splits, names, shapes[1:], options, where, self.device)
+        else:
+            self.problem = VectorProblem(splits, self.frozen, where)
+
+    def answers(self) -> tuple[Answer, Answer]:
+        """What the fine-tuned and the frozen backbone say of the test split."""
+        head, found = self._fit_head()
+        test = self.frozen["test"].in_order
+        about = {
+            "head_learning_rate": found.best.rate,
+            **found.settings,
+            "val_score": found.best.value,
+            "head_parameters": sum(p.numel() for p in head.parameters()),
+        }
+        frozen = Answer(FROZEN, self.problem.answer(head, test), about, found.gates)
+        if self.layers is None:
+            settings = {**self._settings(head), "epochs_log": [], "frozen": about}
+            return Answer(FINE_TUNED, frozen.output, settings, [*found.gates, NOTHING]), frozen
+        # what they keep in memory is of no more use
+        self.frozen.clear()
+        tuned, best = self._fit_all(head, found.best.rate)
+        settings = {
+            **self._settings(head),
+            "learning_rate": best.best.rate,
+            "head_learning_rate": found.best.rate,
+            **best.settings,
+            "val_score": best.best.value,
+            **_grid_of(best, self.problem.task.measure),
+            "layer_rates": self._layer_rates(tuned, best.best.rate, found.best.rate),
+            "layers_from": self.layers.source,
+            "frozen": about,
+        }
+        answer = self.problem.answer(tuned, self.images["test"].in_order)
+        return Answer(FINE_TUNED, answer, settings, best.gates), frozen
+
+    def _fit_head(self) -> tuple[nn.Module, Found]:
+        """The head on the frozen backbone, at the learning rate that is best for it."""
+        options = self.options
+        # made when a training starts, so that it is drawn from the seed of that training
+        model = OnFrozen(self.problem.build())
+
+        def restart() -> None:
+            model.head.load_state_dict(self.problem.build().state_dict())
+
+        found = self._trainer(
+            model.to(self.device), restart, self.frozen,
+            lambda rate: model.groups(0.0, rate, options["weight_decay"]),
+            Schedule(options["schedule"], options["head_epochs"], 0.0), f"{self.where}, frozen",
+        ).fit(rates_of(options, self.where)[1])  # fmt: skip
+        return model, found
+
+    def _fit_all(self, on_frozen: nn.Module, head_rate: float) -> tuple[Tuned, Found]:
+        """The backbone and the head, from the start that the options name."""
+        options = self.options
+        head = self.problem.build().to(self.device)
+        model = Tuned(
+            self.run, head, self.layers, batch_norm=options["batch_norm"],
+            decay=options["layer_decay"],
+        )  # fmt: skip
+        start = _copied(model.backbone.state_dict())
+        learned = _copied(on_frozen.head.state_dict())
+        self.run.backbone.unfreeze()
+
+        def restart() -> None:
+            model.backbone.load_state_dict(start)
+            fresh = options["start"] == "random"
+            head.load_state_dict(self.problem.build().state_dict() if fresh else learned)
+
+        found = self._trainer(
+            model, restart, self.images,
+            lambda rate: model.groups(rate, head_rate, options["weight_decay"]),
+            Schedule(options["schedule"], options["epochs"], options["warmup_epochs"]), self.where,
+        ).fit(rates_of(options, self.where)[0])  # fmt: skip
+        return model, found
+
+    def _trainer(self, model, restart, streams, groups, schedule: Schedule, where: str) -> Trainer:
+        return Trainer(
+            model, restart=restart, groups=groups, train=streams["train"], val=streams["val"],
+            task=self.problem.task, schedule=schedule, select=self.options["select"],
+            clip=self.options["clip_norm"], seed=self.seed, device=self.device, where=where,
+        )  # fmt: skip
+
+    def _layers_to_learn(self) -> Layers | None:
+        """The layers of the backbone; None where it has nothing to learn.
+
+        Raises
+        ------
+        PermafrostError : batches of one image where batch normalisation takes its statistics from batches.
+        """
+        backbone, options = self.run.backbone, self.options
+        if not backbone.learnable:
+            return None
+        alone = min(options["batch_size"], len(self.images["train"].split)) < 2
+        if alone and options["batch_norm"] == "trained" and batch_norms(backbone.module):
+            raise PermafrostError(
+                "batches of one image have no statistics that batch normalisation could use",
+                where=self.where,
+                remedy="use batch_norm: frozen, or a larger batch_size",
+            )
+        return layers_of(backbone.module, backbone.learnable)
+
+    def _settings(self, head: nn.Module) -> dict:
+        names = ("epochs", "batch_size", "weight_decay", "layer_decay", "schedule", "warmup_epochs",
+                 "clip_norm", "select", "start", "batch_norm", "precision", "head_epochs")  # fmt: skip
+        learned = sum(p.numel() for p in self.run.backbone.learnable)
+        return {
+            **{name: self.options[name] for name in names},
+            "augmentation": self.augmentation.described if self.augmentation else None,
+            "trainable_parameters": learned + sum(p.numel() for p in head.parameters()),
+            "seed": self.seed,
+        }
+
+    def _layer_rates(self, model: Tuned, rate: float, head_rate: float) -> list[dict]:
+        """Layers from input to output: their parameters, and the largest learning rate they had."""
+        found: dict[str, dict] = {}
+        for group in model.groups(rate, head_rate, 0.0):
+            one = found.setdefault(
+                group["layer"],
+                {"layer": group["layer"], "parameters": 0, "learning_rate": group["full"]},
+            )
+            one["parameters"] += sum(p.numel() for p in group["params"])
+        return list(found.values())
+
+
+def rates_of(options: dict, where: str) -> tuple[list[float], list[float]]:
+    """The learning rates to try, of the backbone and of the head.
+
+    Raises
+    ------
+    PermafrostError : a warm-up that is longer than the training.
+    """
+    if options["warmup_epochs"] > options["epochs"]:
+        raise PermafrostError(
+            f"a warm-up of {options['warmup_epochs']:g} of {options['epochs']} epochs",
+            where=f"{where}: warmup_epochs",
+            remedy="make it shorter, or train for more epochs",
+        )
+    given = (options["learning_rate"], options["head_learning_rate"])
+    return tuple(
+        [float(rate) for rate in (rates if isinstance(rates, list) else [rates])] for rates in given
+    )
+
+
+def made_shapes(images: ImageStream) -> list[tuple[int, ...]]:
+    """Shapes of the features (K,), and of each map (C, H, W), that the backbone makes of an image."""
+    from permafrost.features.running import batch_outputs
+
+    features, maps = batch_outputs(images.run, images.stored_images(0, 1))
+    return [tuple(features.shape[1:]), *(tuple(one.shape[1:]) for one in maps)]
+
+
+def _grid_of(found: Found, measure: str) -> dict:
+    """Learning rates and what they reached, where several were tried."""
+    if len(found.grid) < 2:
+        return {}
+    return {
+        "learning_rates": [one["learning_rate"] for one in found.grid],
+        "val_scores": [one[measure] for one in found.grid],
+    }
+
+
+def _copied(state: dict) -> dict:
+    return {name: values.detach().clone() for name, values in state.items()}
+
+
+def _as_extracted(spec: dict) -> dict:
+    """The spec of an extraction that feeds the backbone in the same way, with maps that can be learned from."""
+    options = spec["options"]
+    entry = dict(spec["entry"])
+    if options["layers"] is not None and spec["extraction"].get("maps"):
+        entry["layers"] = options["layers"]
+    extraction = {**spec["extraction"], "precision": options["precision"]}
+    if extraction.get("maps"):
+        extraction["maps_dtype"] = "float32"
+    return {**spec, "entry": entry, "extraction": extraction}
+
+
+def _as_probed(spec: dict) -> dict:
+    """The spec with the fingerprint of the backbone and of what it is fed where others have that of its features."""
+    return {**spec, "inputs": {**spec["inputs"], "features": spec["inputs"]["backbone"]}}

@@ -1,0 +1,78 @@
+"""An image store, opened for training: images, targets and what is recorded of the backbone; no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from ..segmentation.splits import MaskSplit
+
+
+class ImageSplit(MaskSplit):
+    """One split: images, and labels, numbers or masks.
+
+    Parameters
+    ----------
+    path : the image store.
+    about : what is known of backbone and dataset, as a feature store's attributes.
+    expect : fingerprint of the plan; a store of another plan is refused.
+    """
+
+    needs = ("the store holds no images", "prepare the dataset again")
+
+    def __init__(self, path: Path, about: dict, *, expect: str | None = None) -> None:
+        super().__init__(path, expect=expect)
+        self.attributes = {**self.attributes, **about}
+        self.labels = None if self.masked else self.store.read("labels")
+
+    def fits(self) -> bool:
+        return "images" in self.store
+
+    @property
+    def masked(self) -> bool:
+        return "masks" in self.store
+
+    @property
+    def task(self) -> str:
+        return self.attributes["task"]
+
+
+def open_images(
+    images: dict[str, Path], about: dict, *, resized: bool, expect: str, where: str
+) -> dict[str, ImageSplit]:
+    """All splits.
+
+    Parameters
+    ----------
+    resized : all images are brought to one size before they are fed.
+
+    Raises
+    ------
+    PermafrostError : no test sample, images that are fed in several sizes, or targets that are not finite.
+    """
+    splits = {
+        name: ImageSplit(path, {**about, "split": name}, expect=expect)
+        for name, path in images.items()
+    }
+    if not len(splits["test"]):
+        raise PermafrostError(
+            "the test split is empty", where=images["test"], remedy="split the dataset anew"
+        )
+    sizes = sorted({tuple(size) for split in splits.values() for size in split.sizes.tolist()})
+    if not resized and len(sizes) > 1:
+        shown = ", ".join(f"{height} x {width}" for height, width in sizes[:6])
+        raise PermafrostError(
+            f"images keep their native size, and there are {len(sizes)} sizes ({shown}"
+            f"{', …' if len(sizes) > 6 else ''}); the images of a batch have one",
+            where=where,
+            remedy="set input.size of the backbone, or extraction.size",
+        )
+    for name, split in splits.items():
+        if split.task == "regression" and not np.isfinite(split.labels).all():
+            raise PermafrostError(
+                f"targets of {name} hold NaN or infinity", where=where, remedy="correct the dataset"
+            )
+    return splits

@@ -1,0 +1,187 @@
+"""Batches of images as the backbone is fed them, or of what the frozen backbone makes of them.
+
+Both come in the order of `dense.order`, from memory where a split fits, else read ahead of their use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from permafrost.features import reading
+from permafrost.features.fetching import total
+from permafrost.features.health import check_finite
+from permafrost.features.running import Run, batch_outputs, fed_images
+
+from ..dense.order import Windows
+from ..dense.splits import Layer
+from ..dense.stream import MapStream, torch_type
+from .augmentation import Augmentation
+from .splits import ImageSplit
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples in the order in which they are used, on the device of the run.
+
+    ``rows`` (B,) their places in the split; ``fed`` what the model is called with; ``target`` (B,) class
+    ids or numbers, (B, L) labels, or (B, *working size) class ids.
+    """
+
+    rows: np.ndarray
+    fed: tuple
+    target: torch.Tensor
+
+    @property
+    def masks(self) -> torch.Tensor:
+        return self.target
+
+
+class _TargetStream(MapStream):
+    """A stream of rows with the targets of a split beside them."""
+
+    def __init__(self, split: ImageSplit, layers: list[Layer], **how) -> None:
+        self._labels = _as_learned(split.labels, split.task)
+        super().__init__(split, layers, masks=split.masked, **how)
+
+    def _target(self, rows: np.ndarray, held) -> torch.Tensor:
+        if self.masks:
+            return held.arrays[-1].long()
+        return self._labels[torch.from_numpy(rows)].to(self.device)
+
+    def _masks(self, start: int, stop: int) -> Iterator[torch.Tensor]:
+        if self.masks:
+            masks = self.split.working_masks(start, stop)
+            yield torch.from_numpy(masks.astype(torch_type(masks.dtype), copy=False))
+
+    def _rows_as_held(self):
+        shapes, dtypes = self._own()
+        if self.masks:
+            shapes.append(self.split.working_size)
+            dtypes.append(getattr(torch, str(torch_type(self.split.mask_dtype))))
+        return shapes, dtypes
+
+
+class ImageStream(_TargetStream):
+    """Images of a split, prepared as for extraction.
+
+    Parameters
+    ----------
+    run : of the backbone; says which bands are read and how they are prepared.
+    augmentation : what shuffled images go through; None: nothing. Images in order are never changed.
+    """
+
+    holds = "images"
+
+    def __init__(
+        self, split: ImageSplit, run: Run, *, augmentation: Augmentation | None = None, **how
+    ) -> None:
+        self.run, self.augmentation = run, augmentation
+        self._draws: np.random.Generator | None = None
+        _, *size = split.store.shape("images")[1:]
+        layer = Layer("images", "images", len(run.prepare.stored), *size)
+        super().__init__(split, [layer], **how)
+
+    def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
+        if self.augmentation is None:
+            yield from super().shuffled(seed, epoch)
+            return
+        # a stream of its own, so that the order of samples is the same with and without
+        self._draws = np.random.default_rng([seed, epoch, 1])
+        try:
+            yield from super().shuffled(seed, epoch)
+        finally:
+            self._draws = None
+
+    def stored_images(self, start: int, stop: int) -> reading.Batch:
+        """Rows [start, stop) as they are stored, the bands that are fed."""
+        pixels = self.split.store.read("images", start, stop)[:, self.run.prepare.stored]
+        return self._as_stored(np.arange(start, stop), torch.from_numpy(pixels))
+
+    def _own(self):
+        (layer,) = self.layers
+        stored = np.dtype(self.split.store.attributes["arrays"]["images"][1])
+        shape = (layer.channels, layer.height, layer.width)
+        return [shape], [getattr(torch, str(torch_type(stored)))]
+
+    def _stored(self, start: int, stop: int) -> Iterator[torch.Tensor]:
+        pixels = self.split.store.read("images", start, stop)[:, self.run.prepare.stored]
+        yield torch.from_numpy(pixels.astype(torch_type(pixels.dtype), copy=False))
+        yield from self._masks(start, stop)
+
+    @torch.no_grad()
+    def _batch(self, rows: np.ndarray, held) -> Batch:
+        stored, target = self._as_stored(rows, held.arrays[0]), self._target(rows, held)
+        if self._draws is None:
+            return Batch(rows, (fed_images(self.run, stored),), target)
+        change = self.augmentation.drawn(self._draws, len(rows))
+        images = change.cropped(stored, self.run)
+        images, target = change.turned(images, target if self.masks else None, target)
+        return Batch(rows, (images,), target)
+
+    def _as_stored(self, rows: np.ndarray, pixels: torch.Tensor) -> reading.Batch:
+        sizes = self.split.sizes[rows]
+        return reading.Batch(int(rows[0]), pixels, sizes[:, 0], sizes[:, 1])
+
+
+class FrozenStream(_TargetStream):
+    """Features and maps that the frozen backbone makes of the images of a split.
+
+    Parameters
+    ----------
+    images : where they are read.
+    shapes : of the features (K,), and of each map (C, H, W).
+    """
+
+    holds = "features"
+
+    def __init__(self, images: ImageStream, shapes: list[tuple[int, ...]], **how) -> None:
+        self.images, self.made = images, shapes
+        super().__init__(images.split, images.layers, **how)
+
+    def _own(self):
+        features, *maps = self.made
+        shapes = [features, *((height, width, channels) for channels, height, width in maps)]
+        return shapes, [torch.float32] * len(shapes)
+
+    def _stored(self, start: int, stop: int) -> Iterator[torch.Tensor]:
+        parts = [
+            batch_outputs(self.images.run, self.images.stored_images(a, min(a + self.batch_size, stop)))
+            for a in range(start, stop, self.batch_size)
+        ]  # fmt: skip
+        for values in zip(*([features, *maps] for features, maps in parts), strict=True):
+            made = torch.cat(values)
+            self._check(made, start)
+            yield made if made.ndim == 2 else made.permute(0, 2, 3, 1)
+        yield from self._masks(start, stop)
+
+    def _batch(self, rows: np.ndarray, held) -> Batch:
+        features, *maps = held.arrays[: len(self.made)]
+        # (B, H, W, C) in memory, seen as (B, C, H, W)
+        return Batch(
+            rows, (features, [x.permute(0, 3, 1, 2) for x in maps]), self._target(rows, held)
+        )
+
+    def _check(self, made: torch.Tensor, start: int) -> None:
+        if not bool(torch.isfinite(total(made))):
+            check_finite(
+                made.flatten(1).cpu().numpy(), start, self.split.samples["sample_id"],
+                where=self.images.run.backbone.where,
+                remedy="look for NaN in the dataset's pixels, and for a normalisation that the weights were not made for",
+            )  # fmt: skip
+
+
+def share_windows(frozen: FrozenStream, images: ImageStream) -> None:
+    """Let both give the samples in the same order: that of whichever holds fewer at a time."""
+    fewer: Windows = min(frozen.windows, images.windows, key=lambda one: one.blocks_per_window)
+    frozen.windows = images.windows = fewer
+
+
+def _as_learned(labels: np.ndarray | None, task: str) -> torch.Tensor | None:
+    if labels is None:
+        return None
+    # labels of several, and numbers, are compared with floats
+    return torch.from_numpy(labels.astype(np.int64 if task == "classification" else np.float32))

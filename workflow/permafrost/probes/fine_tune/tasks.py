@@ -1,0 +1,115 @@
+"""What is learned, by the task of the dataset: a loss, how validation is judged, and the answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from permafrost.core.errors import PermafrostError
+
+from ..choosing import score_on_validation, validation_metric
+from ..predictions import Prediction
+from ..probabilities import probabilities
+from ..segmentation.losses import Loss
+from ..segmentation.training import MeanIou
+from ..segmentation.training import Task as MaskTask
+
+
+class Labels:
+    """Class ids or several labels: cross-entropy, or binary cross-entropy of each label."""
+
+    def __init__(self, task: str, classes: int) -> None:
+        self.task, self.outputs = task, classes
+        self.measure = f"val_{validation_metric(task)['val_metric']}"
+
+    def loss(self, output: torch.Tensor, batch) -> torch.Tensor:
+        if self.task == "multilabel":
+            return functional.binary_cross_entropy_with_logits(output, batch.target)
+        return functional.cross_entropy(output, batch.target)
+
+    def meter(self) -> Collected:
+        return Collected(self._value)
+
+    def prediction(self, output: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
+        scores = probabilities(output, self.task)
+        return Prediction(self._answers(scores), scores, settings, gates)
+
+    def answer(self, prediction: Prediction) -> np.ndarray:
+        """What a setting's scores are computed from."""
+        return prediction.scores if self.task == "multilabel" else prediction.prediction
+
+    def _answers(self, scores: np.ndarray) -> np.ndarray:
+        several = self.task == "multilabel"
+        return (scores > 0.5).astype(np.uint8) if several else scores.argmax(axis=1)
+
+    def _value(self, output: np.ndarray, target: np.ndarray) -> float | None:
+        scores = probabilities(output, self.task)
+        try:
+            return score_on_validation(target, scores, self._answers(scores), self.task)
+        except PermafrostError:  # undefined, which matters only where something is chosen by it
+            return None
+
+
+class Numbers:
+    """A number: the mean squared error, of targets that are standardised by train's."""
+
+    task, outputs, measure = "regression", 1, "val_r2"
+
+    def __init__(self, targets: np.ndarray) -> None:
+        self.mean = float(targets.mean())
+        self.scale = float(targets.std()) or 1.0
+
+    def loss(self, output: torch.Tensor, batch) -> torch.Tensor:
+        return functional.mse_loss(output[:, 0], (batch.target - self.mean) / self.scale)
+
+    def meter(self) -> Collected:
+        return Collected(self._value)
+
+    def prediction(self, output: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
+        return Prediction(self._numbers(output), None, settings, gates)
+
+    def answer(self, prediction: Prediction) -> np.ndarray:
+        return prediction.prediction
+
+    def _numbers(self, output: np.ndarray) -> np.ndarray:
+        return output[:, 0].astype(np.float64) * self.scale + self.mean
+
+    def _value(self, output: np.ndarray, target: np.ndarray) -> float | None:
+        from permafrost.metrics.regression.evaluate import evaluate
+
+        score = evaluate(target, self._numbers(output))["r2"]
+        return score if math.isfinite(score) else None
+
+
+class Masks:
+    """A class for every pixel, by a loss that is blind to ignored ones."""
+
+    task, measure = "segmentation", "val_mean_iou"
+
+    def __init__(self, loss: Loss, task: MaskTask) -> None:
+        self._loss, self._task = loss, task
+
+    def loss(self, output: torch.Tensor, batch) -> torch.Tensor | None:
+        """None where every pixel of the batch is ignored."""
+        return self._loss(output, batch.masks)
+
+    def meter(self) -> MeanIou:
+        return MeanIou(self._task)
+
+
+class Collected:
+    """Gathers outputs and targets, and judges them together."""
+
+    def __init__(self, judge) -> None:
+        self._judge, self._parts = judge, []
+
+    def add(self, batch, output: torch.Tensor) -> None:
+        self._parts.append((output.float().cpu().numpy(), batch.target.cpu().numpy()))
+
+    def value(self) -> float | None:
+        if not self._parts:
+            return None
+        return self._judge(*(np.concatenate(parts) for parts in zip(*self._parts, strict=True)))

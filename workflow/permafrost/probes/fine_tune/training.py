@@ -1,0 +1,255 @@
+"""Training a model from batches: AdamW, warm-up and cosine step by step, learning rate and epoch by validation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.progress import progress
+
+from ..dense.adamw import AdamW
+from ..dense.choice import Chosen
+from ..dense.order import batch_sizes
+from ..dense.training import all_finite
+
+
+class Diverged(Exception):
+    """A training left the finite numbers; says where."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate of every step as a share of the full one.
+
+    Attributes
+    ----------
+    kind : ``cosine``, half a one that ends at 0 after the last step, or ``constant``.
+    warmup : epochs over which it rises in equal steps, of the `epochs` in all.
+    """
+
+    kind: str
+    epochs: int
+    warmup: float
+
+    def share(self, step: int, steps: int) -> float:
+        """Of `step` (from 0) of an epoch of `steps`-many, counted over all epochs."""
+        rising, total = self.warmup * steps, self.epochs * steps
+        if step < rising:
+            return (step + 1) / (rising + 1)
+        if self.kind == "constant":
+            return 1.0
+        return (1 + math.cos(math.pi * (step - rising) / (total - rising))) / 2
+
+
+class Optimiser:
+    """AdamW of several groups, each with a learning rate and a weight decay of its own.
+
+    Parameters
+    ----------
+    groups : with ``params``, ``full`` (the largest learning rate) and ``weight_decay``.
+    """
+
+    def __init__(self, groups: list[dict]) -> None:
+        self._full = [group["full"] for group in groups]
+        self._parts = [
+            AdamW(group["params"], group["full"], group["weight_decay"]) for group in groups
+        ]
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        return [parameter for part in self._parts for parameter in part.parameters]
+
+    def set_share(self, share: float) -> None:
+        """The learning rate of every group as a share of its largest one."""
+        for part, full in zip(self._parts, self._full, strict=True):
+            part.learning_rate = full * share
+
+    def zero_grad(self) -> None:
+        for part in self._parts:
+            part.zero_grad()
+
+    def step(self) -> None:
+        for part in self._parts:
+            part.step()
+
+
+@dataclass
+class Found:
+    """The best of all trainings: of which rate and epoch, its log, and what every rate reached."""
+
+    best: Chosen
+    grid: list[dict]
+    gates: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self) -> dict:
+        best = self.best
+        return {"epoch": best.epoch, "epochs_log": best.log, "grid": self.grid}
+
+
+class Trainer:
+    """Trains one model at several learning rates from the same start.
+
+    Parameters
+    ----------
+    model : called with a batch's ``fed``; has ``groups``, see `models`.
+    restart : brings it back to its start, by torch's global generator where that is drawn.
+    groups : rate -> groups of its parameters for the optimiser.
+    train, val : streams; `val` may be without samples if nothing is chosen on it.
+    task : see `tasks`.
+    select : ``best`` or ``last`` epoch.
+    clip : largest norm of all gradients together; None: any.
+    seed : of the head, the order of samples and augmentation.
+    """
+
+    def __init__(
+        self, model, *, restart: Callable[[], None], groups: Callable[[float], list[dict]],
+        train, val, task, schedule: Schedule, select: str, clip: float | None, seed: int,
+        device: torch.device, where: str,
+    ) -> None:  # fmt: skip
+        self.model, self.restart, self.groups = model, restart, groups
+        self.train, self.val, self.task = train, val, task
+        self.schedule, self.select, self.clip = schedule, select, clip
+        self.seed, self.device, self.where = seed, device, where
+
+    def fit(self, rates: list[float]) -> Found:
+        """Train once per learning rate; the model is left as the best of them, in evaluation mode.
+
+        Raises
+        ------
+        PermafrostError : every rate diverged; nothing to learn from, or to choose on.
+        """
+        self._choosing = len(rates) > 1 or self.select == "best"
+        if self._choosing and not len(self.val.split):
+            raise self._nothing_to_choose_on("no sample")
+        best, grid, gates, why = None, [], [], ""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            for rate in rates:
+                try:
+                    run = self._run(rate)
+                except Diverged as diverged:
+                    why = str(diverged)
+                    grid.append({"learning_rate": rate, self.task.measure: None})
+                    gates.append(f"learning_rate_diverged:{rate:g}")
+                    continue
+                grid.append({"learning_rate": rate, self.task.measure: run.value})
+                best = run if best is None or best.beaten_by(run.value) else best
+        if best is None:
+            raise PermafrostError(
+                f"training diverged: {why}",
+                where=self.where,
+                remedy="use a smaller learning_rate (or head_learning_rate), clip gradients, or precision fp32",
+            )
+        self.model.load_state_dict(best.state)
+        self.model.eval()
+        ordered = sorted(rates)
+        if len(rates) > 2 and best.rate in (ordered[0], ordered[-1]):
+            gates.append("best_learning_rate_on_edge")
+        return Found(best, grid, gates)
+
+    def _run(self, rate: float) -> Chosen:
+        best, epochs = Chosen(), self.schedule.epochs
+        # the same start for every learning rate
+        torch.manual_seed(self.seed)
+        self.restart()
+        optimiser = Optimiser(self.groups(rate))
+        label = f"{self.where}, learning rate {rate:g}"
+        for epoch in progress(range(epochs), label=label, unit="epoch"):
+            train_loss, share = self._epoch(optimiser, epoch)
+            val_loss, value = self._validate(epoch)
+            if value is None and self._choosing:
+                raise self._nothing_to_choose_on(f"no {self.task.measure.removeprefix('val_')}")
+            best.log.append(
+                {
+                    "epoch": epoch + 1,
+                    "learning_rate": rate * share,
+                    "train_loss": train_loss,
+                    "val_loss": val_loss,
+                    self.task.measure: value,
+                }
+            )
+            if self.select == "best":
+                best.offer(value, self.model, rate, epoch + 1)
+        if self.select == "last":
+            best.offer(value, self.model, rate, epochs)
+        return best
+
+    def _epoch(self, optimiser: Optimiser, epoch: int) -> tuple[float, float]:
+        """Train once over the split; the mean loss per sample, and the share of the learning rate at the end."""
+        self.model.train()
+        steps = len(batch_sizes(len(self.train.split), self.train.batch_size))
+        total, seen, share = 0.0, 0, 0.0
+        for number, batch in enumerate(self.train.shuffled(self.seed, epoch)):
+            share = self.schedule.share(epoch * steps + number, steps)
+            optimiser.set_share(share)
+            loss = self.step(optimiser, batch, f"epoch {epoch + 1}, batch {number + 1}")
+            if loss is not None:
+                total, seen = total + loss * len(batch.rows), seen + len(batch.rows)
+        if not seen:
+            raise PermafrostError(
+                "every pixel of every train mask is ignored at the working size",
+                where=self.where,
+                remedy="check ignore_index in the dataset's entry, or use a larger input size",
+            )
+        return total / seen, share
+
+    def step(self, optimiser: Optimiser, batch, place: str) -> float | None:
+        """Learn from one batch; its loss, or None where it holds nothing to learn."""
+        try:
+            loss = self.task.loss(self.model(*batch.fed), batch)
+            if loss is None:
+                return None
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise Diverged(f"the loss became {value} in {place}")
+            optimiser.zero_grad()
+            loss.backward()
+            if self.clip is not None:
+                torch.nn.utils.clip_grad_norm_(optimiser.parameters, self.clip)
+            optimiser.step()
+        except torch.OutOfMemoryError as error:
+            raise self._out_of_memory() from error
+        except PermafrostError as error:
+            if isinstance(error.__cause__, torch.OutOfMemoryError):
+                raise self._out_of_memory() from error
+            if error.where is None:
+                raise PermafrostError(
+                    error.problem, where=self.where, remedy=error.remedy
+                ) from error
+            raise
+        return value
+
+    @torch.no_grad()
+    def _validate(self, epoch: int) -> tuple[float | None, float | None]:
+        """Loss per sample and the task's measure on the validation split."""
+        self.model.eval()
+        meter, total, seen = self.task.meter(), 0.0, 0
+        for batch in self.val.in_order():
+            output = self.model(*batch.fed)
+            loss = self.task.loss(output, batch)
+            if loss is None:
+                continue
+            if not (math.isfinite(float(loss)) and all_finite(output)):
+                raise Diverged(f"validation after epoch {epoch + 1} is not finite")
+            meter.add(batch, output)
+            total, seen = total + float(loss) * len(batch.rows), seen + len(batch.rows)
+        return (total / seen, meter.value()) if seen else (None, None)
+
+    def _nothing_to_choose_on(self, what: str) -> PermafrostError:
+        return PermafrostError(
+            f"the learning rate or the epoch is to be chosen on validation, which has {what}",
+            where=self.where,
+            remedy="give one learning_rate and head_learning_rate and select: last, or a dataset with validation",
+        )
+
+    def _out_of_memory(self) -> PermafrostError:
+        return PermafrostError(
+            "the GPU has not enough memory for a training step",
+            where=self.where,
+            remedy="use a smaller batch_size of the probe, a smaller input.size, or precision bf16",
+        )

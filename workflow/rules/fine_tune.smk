@@ -1,0 +1,29 @@
+# A backbone that is trained further: images in, one row of predictions per test item out. As for extract,
+# the input is the dataset's card and not its image stores, which may be deleted and are made again.
+
+
+rule fine_tune:
+    input:
+        card=f"{RESULTS}/images/{{dataset}}/card.json",
+    output:
+        f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    log:
+        f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
+    wildcard_constraints:
+        probe=probes_of_kind("fine_tune"),
+    threads: 2
+    resources:
+        mem_mb=memory_mb(8000),
+        runtime=minutes(480),
+        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+    params:
+        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
+        code=PLAN.code("fine_tune"),
+        prepare_spec=spec("prepare", "dataset"),
+        prepare_code=PLAN.code("prepare"),
+    shell:
+        "permafrost fine_tune --spec {params.spec:q} --code {params.code} --data {config[data]:q} "
+        "--card {input.card:q} "
+        "--prepare-spec {params.prepare_spec:q} --prepare-code {params.prepare_code} "
+        "--output {output:q} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
