@@ -19,7 +19,7 @@ NORMS = {
     "maximum_calibration_error": "max",
 }
 LINEAR = {"c_min": 1e-2, "c_max": 1e2, "c_count": 4, "merge_val": True, "standardize": False,
-          "solver": "lbfgs"}  # fmt: skip
+          "solver": "lbfgs", "ties": "smallest"}  # fmt: skip
 PROBES = {
     "knn 1": (run_knn, {"k": 1, "metric": "l2"}),
     "knn 5": (run_knn, {"k": 5, "metric": "l2"}),
