@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -128,7 +129,7 @@ if __name__ == "__main__":
     with np.load(sys.argv[1]) as file:
         arrays = {name: file[name] for name in file.files}
     _warm_up()
-    report = {}
+    report: dict = {"start-up": time.process_time()}
     for name, evaluate in evaluations(arrays).items():
         seconds, value = cpu_seconds(evaluate)
         print(name, seconds, value, file=sys.stderr, flush=True)

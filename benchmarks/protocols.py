@@ -5,7 +5,8 @@
 
 Runs every command of the plan that reads the features of the backbone again, into a temporary folder: the
 probes, their bootstraps with calibration, the measures. Seconds are CPU of whole processes on one
-thread, start-up included; the peer's are those inside its evaluations, all in one warm process.
+thread, start-up included; the peer's are those inside its evaluations, all in one warm process, whose own
+start-up is printed apart.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def main() -> None:
             worker = str(Path(__file__).parent / "_protocols_peer.py")
             python = str(venv_python(options.peers))
             peers = run_worker([python, worker, str(Path(folder) / "features.npz")])
+            print(f"start-up of the peers: {peers.pop('start-up'):.1f} s")
     report(ours, peers)
 
 
@@ -78,6 +80,9 @@ def our_seconds(plan: Plan, dataset: str, backbone: str, folder: Path) -> dict[s
     if (dataset, backbone) in plan.measured():
         output = ["--output", str(folder / "measures.parquet")]
         split = paths[(plan.config["measures"] or {})["split"]]
+        if (dataset, backbone) in plan.viewed():
+            views = Path(plan.config["results"]) / "views" / dataset / f"{backbone}.zarr"
+            output += ["--views", str(views)]
         job = plan.measure(dataset, backbone)
         seconds["measures"] = run_stage("measure", job, ["--features", str(split), *output])
     return seconds
