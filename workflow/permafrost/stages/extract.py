@@ -8,6 +8,7 @@ from .arguments import add_splits, by_split
 
 def add_arguments(parser) -> None:
     extracting.add_arguments(parser)
+    extracting.add_batch_size(parser)
     add_splits(parser, "--output", "feature stores to write")
 
 

@@ -21,26 +21,40 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--prepare-code", help="hash of the sources of that job")
     add_compute(parser)
+
+
+def add_batch_size(parser) -> None:
     parser.add_argument("--batch-size", type=int, default=64, help="images per forward pass")
 
 
-def run(arguments, extract, **outputs) -> None:
-    """Run `extract`(spec, images=, card=, fingerprint=, …, **outputs) on images that are surely there."""
-    from permafrost.core.allocator import keep_freed_memory
-    from permafrost.core.paths import substitute
-
+def images_of(arguments) -> dict[str, Path]:
+    """Image stores by split, which are made again where they were deleted."""
     from .remake import ensure_images
 
-    images = ensure_images(
+    return ensure_images(
         arguments.card,
         spec=arguments.prepare_spec,
         code=arguments.prepare_code,
         data=arguments.data,
         workers=arguments.threads,
     )
-    keep_freed_memory()
+
+
+def located_job(arguments) -> tuple[dict, str]:
+    """The spec, the paths of its entry where the data lie, and the fingerprint of the job."""
+    from permafrost.core.paths import substitute
+
     spec, fingerprint = read_job(arguments)
-    spec["entry"] = substitute(spec["entry"], arguments.data)
+    return {**spec, "entry": substitute(spec["entry"], arguments.data)}, fingerprint
+
+
+def run(arguments, extract, **outputs) -> None:
+    """Run `extract`(spec, images=, card=, fingerprint=, …, **outputs) on images that are surely there."""
+    from permafrost.core.allocator import keep_freed_memory
+
+    images = images_of(arguments)
+    keep_freed_memory()
+    spec, fingerprint = located_job(arguments)
     extract(
         spec,
         images=images,

@@ -9,6 +9,7 @@ from . import extracting
 
 def add_arguments(parser) -> None:
     extracting.add_arguments(parser)
+    extracting.add_batch_size(parser)
     parser.add_argument("--output", type=Path, required=True, help="store of views to write")
 
 
