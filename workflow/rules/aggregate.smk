@@ -30,10 +30,8 @@ rule aggregate:
         mem_mb=memory_mb(2000),
         runtime=minutes(30),
     params:
-        spec=PLAN.aggregate().spec,
-        code=PLAN.code("aggregate"),
+        job=PLAN.aggregate().fingerprint,
     shell:
-        "permafrost aggregate --spec {params.spec:q} --code {params.code} "
-        "--plan {PLAN_FILE:q} "
+        "permafrost aggregate --job {params.job} --plan {PLAN_FILE:q} "
         "--parquet {output.parquet:q} --csv {output.csv:q} --summary {output.summary:q} --stamp {output.stamp:q} "
         "2>&1 | tee {log:q}"

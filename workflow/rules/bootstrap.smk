@@ -9,8 +9,7 @@ rule bootstrap:
         mem_mb=memory_mb(1000),
         runtime=minutes(20),
     params:
-        spec=spec("bootstrap", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("bootstrap"),
+        job=job("bootstrap", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost bootstrap --spec {params.spec:q} --code {params.code} "
+        "permafrost bootstrap --job {params.job} --plan {PLAN_FILE:q} "
         "--predictions {input:q} --output {output:q} 2>&1 | tee {log:q}"

@@ -1,9 +1,9 @@
 # The plan, the look-ups that rules make in it, and the lists of targets.
 #
-# Each job is told by two parameters what to do: `spec`, one canonical JSON string of all that affects
-# the result (it holds the fingerprints of the inputs), and `code`, one hash of the sources of the
-# stage. So reruns follow content; time stamps say nothing that the parameters don't say better, and
-# the profiles leave them out of the triggers.
+# Each job has one parameter that says what to do, `job`: the fingerprint of all that affects its result (the
+# fingerprints of its inputs among it) and of the sources of its stage. So reruns follow content; time stamps say
+# nothing that the parameter doesn't say better, and the profiles leave them out of the triggers. The stage finds what
+# the fingerprint stands for in the recorded plan.
 
 import shlex
 import sys
@@ -57,18 +57,12 @@ wildcard_constraints:
 
 
 def job(stage, *names):
-    """The job of a stage as a function of the wildcards `names`."""
+    """Input function of a rule's parameter: the fingerprint of its job, by the wildcards `names`."""
     types = {"seed": int}
     build = getattr(PLAN, stage)
     return lambda wildcards: build(
         *(types.get(n, str)(getattr(wildcards, n)) for n in names)
-    )
-
-
-def spec(stage, *names):
-    """Input function of a rule's parameter: the canonical JSON of its job."""
-    look_up = job(stage, *names)
-    return lambda wildcards: look_up(wildcards).spec
+    ).fingerprint
 
 
 def probes_of_kind(kind, masks=None):

@@ -9,8 +9,7 @@ rule compare:
         mem_mb=memory_mb(2000),
         runtime=minutes(30),
     params:
-        spec=spec("compare", "dataset", "probe"),
-        code=PLAN.code("compare"),
+        job=job("compare", "dataset", "probe"),
     shell:
-        "permafrost compare --spec {params.spec:q} --code {params.code} "
+        "permafrost compare --job {params.job} --plan {PLAN_FILE:q} "
         "--results {RESULTS:q} --output {output:q} 2>&1 | tee {log:q}"

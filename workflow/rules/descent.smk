@@ -14,10 +14,9 @@ rule sgd_linear:
         mem_mb=memory_mb(3000),
         runtime=minutes(60),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("sgd_linear"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost sgd_linear --spec {params.spec:q} --code {params.code} "
+        "permafrost sgd_linear --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
 
@@ -35,9 +34,8 @@ rule mlp:
         mem_mb=memory_mb(3000),
         runtime=minutes(60),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("mlp"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost mlp --spec {params.spec:q} --code {params.code} "
+        "permafrost mlp --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"

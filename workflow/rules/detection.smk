@@ -16,10 +16,9 @@ rule detection:
         runtime=minutes(240),
         gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("detection"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost detection --spec {params.spec:q} --code {params.code} "
+        "permafrost detection --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} --detections {output.detections:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"

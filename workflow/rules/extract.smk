@@ -17,14 +17,12 @@ rule extract:
         gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
         batch_size=batch_size,
     params:
-        spec=spec("extract", "dataset", "backbone"),
-        code=PLAN.code("extract"),
-        prepare_spec=spec("prepare", "dataset"),
-        prepare_code=PLAN.code("prepare"),
+        job=job("extract", "dataset", "backbone"),
+        prepare_job=job("prepare", "dataset"),
     shell:
-        "permafrost extract --spec {params.spec:q} --code {params.code} --data {config[data]:q} "
+        "permafrost extract --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--card {input.card:q} "
-        "--prepare-spec {params.prepare_spec:q} --prepare-code {params.prepare_code} "
+        "--prepare-job {params.prepare_job} "
         "--output {output.train:q} {output.val:q} {output.test:q} "
         "--device {RUNTIME[device]} --batch-size {resources.batch_size} --threads {threads} "
         "2>&1 | tee {log:q}"

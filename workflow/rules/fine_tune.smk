@@ -17,13 +17,11 @@ rule fine_tune:
         runtime=minutes(480),
         gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("fine_tune"),
-        prepare_spec=spec("prepare", "dataset"),
-        prepare_code=PLAN.code("prepare"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
+        prepare_job=job("prepare", "dataset"),
     shell:
-        "permafrost fine_tune --spec {params.spec:q} --code {params.code} --data {config[data]:q} "
+        "permafrost fine_tune --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--card {input.card:q} "
-        "--prepare-spec {params.prepare_spec:q} --prepare-code {params.prepare_code} "
+        "--prepare-job {params.prepare_job} "
         "--output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"

@@ -13,11 +13,10 @@ rule measure:
         mem_mb=memory_mb(4000 if VIEWED else 2000),
         runtime=minutes(30),
     params:
-        spec=spec("measure", "dataset", "backbone"),
-        code=PLAN.code("measure"),
+        job=job("measure", "dataset", "backbone"),
         views=views_option,
     shell:
-        "permafrost measure --spec {params.spec:q} --code {params.code} "
+        "permafrost measure --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.features:q} {params.views} --output {output:q} "
         "--threads {threads} 2>&1 | tee {log:q}"
 
@@ -33,8 +32,7 @@ rule similarity:
         mem_mb=memory_mb(4000),
         runtime=minutes(240),
     params:
-        spec=spec("similarity", "dataset"),
-        code=PLAN.code("similarity"),
+        job=job("similarity", "dataset"),
     shell:
-        "permafrost similarity --spec {params.spec:q} --code {params.code} "
+        "permafrost similarity --job {params.job} --plan {PLAN_FILE:q} "
         "--results {RESULTS:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"

@@ -15,11 +15,10 @@ rule dense_ridge:
         mem_mb=memory_mb(4000),
         runtime=minutes(120),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("dense_ridge"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
         masks="",
     shell:
-        "permafrost dense_ridge --spec {params.spec:q} --code {params.code} "
+        "permafrost dense_ridge --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.masks} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
@@ -32,6 +31,5 @@ use rule dense_ridge as dense_ridge_with_masks with:
     wildcard_constraints:
         probe=probes_of_kind("dense_ridge", masks=True),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("dense_ridge"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
         masks=masks_option,

@@ -9,10 +9,9 @@ rule prepare:
         mem_mb=memory_mb(4000),
         runtime=minutes(120),
     params:
-        spec=spec("prepare", "dataset"),
-        code=PLAN.code("prepare"),
+        job=job("prepare", "dataset"),
     shell:
-        "permafrost prepare --spec {params.spec:q} --code {params.code} --data {config[data]:q} "
+        "permafrost prepare --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--workers {threads} "
         "--output {output.train:q} {output.val:q} {output.test:q} --card {output.card:q} "
         "2>&1 | tee {log:q}"

@@ -14,10 +14,9 @@ rule knn:
         mem_mb=memory_mb(2000),
         runtime=minutes(30),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("knn"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost knn --spec {params.spec:q} --code {params.code} "
+        "permafrost knn --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
 
@@ -35,10 +34,9 @@ rule linear:
         mem_mb=memory_mb(3000),
         runtime=minutes(60),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("linear"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost linear --spec {params.spec:q} --code {params.code} "
+        "permafrost linear --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
 
@@ -56,9 +54,8 @@ rule ridge:
         mem_mb=memory_mb(3000),
         runtime=minutes(60),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("ridge"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost ridge --spec {params.spec:q} --code {params.code} "
+        "permafrost ridge --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"

@@ -26,8 +26,7 @@ rule report:
         mem_mb=memory_mb(3000),
         runtime=minutes(30),
     params:
-        spec=PLAN.report().spec,
-        code=PLAN.code("report"),
+        job=PLAN.report().fingerprint,
     shell:
-        "permafrost report --spec {params.spec:q} --code {params.code} "
-        "--plan {PLAN_FILE:q} --output {REPORT:q} 2>&1 | tee {log:q}"
+        "permafrost report --job {params.job} --plan {PLAN_FILE:q} "
+        "--output {REPORT:q} 2>&1 | tee {log:q}"

@@ -16,11 +16,10 @@ rule segmentation:
         runtime=minutes(240),
         gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("segmentation"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
         masks="",
     shell:
-        "permafrost segmentation --spec {params.spec:q} --code {params.code} "
+        "permafrost segmentation --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.masks} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
@@ -39,11 +38,10 @@ rule dense_knn:
         mem_mb=memory_mb(6000),
         runtime=minutes(60),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("dense_knn"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
         masks="",
     shell:
-        "permafrost dense_knn --spec {params.spec:q} --code {params.code} "
+        "permafrost dense_knn --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.masks} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
@@ -56,8 +54,7 @@ use rule segmentation as segmentation_with_masks with:
     wildcard_constraints:
         probe=probes_of_kind("segmentation", masks=True),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("segmentation"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
         masks=masks_option,
 
 
@@ -68,6 +65,5 @@ use rule dense_knn as dense_knn_with_masks with:
     wildcard_constraints:
         probe=probes_of_kind("dense_knn", masks=True),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("dense_knn"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
         masks=masks_option,

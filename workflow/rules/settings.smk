@@ -15,10 +15,9 @@ rule knn_sweep:
         mem_mb=memory_mb(3000),
         runtime=minutes(30),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("knn_sweep"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost knn_sweep --spec {params.spec:q} --code {params.code} "
+        "permafrost knn_sweep --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
 
@@ -36,10 +35,9 @@ rule few_shot:
         mem_mb=memory_mb(3000),
         runtime=minutes(120),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("few_shot"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost few_shot --spec {params.spec:q} --code {params.code} "
+        "permafrost few_shot --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
 
@@ -57,9 +55,8 @@ rule retrieval:
         mem_mb=memory_mb(3000),
         runtime=minutes(60),
     params:
-        spec=spec("probe", "dataset", "backbone", "probe", "seed"),
-        code=PLAN.code("retrieval"),
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost retrieval --spec {params.spec:q} --code {params.code} "
+        "permafrost retrieval --job {params.job} --plan {PLAN_FILE:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} --output {output:q} "
         "--threads {threads} 2>&1 | tee {log:q}"

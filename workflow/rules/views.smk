@@ -16,14 +16,12 @@ rule views:
         gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
         batch_size=batch_size,
     params:
-        spec=spec("views", "dataset", "backbone"),
-        code=PLAN.code("views"),
-        prepare_spec=spec("prepare", "dataset"),
-        prepare_code=PLAN.code("prepare"),
+        job=job("views", "dataset", "backbone"),
+        prepare_job=job("prepare", "dataset"),
     shell:
-        "permafrost views --spec {params.spec:q} --code {params.code} --data {config[data]:q} "
+        "permafrost views --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--card {input.card:q} "
-        "--prepare-spec {params.prepare_spec:q} --prepare-code {params.prepare_code} "
+        "--prepare-job {params.prepare_job} "
         "--output {output:q} "
         "--device {RUNTIME[device]} --batch-size {resources.batch_size} --threads {threads} "
         "2>&1 | tee {log:q}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -24,11 +25,17 @@ from .validation import validate
 
 @dataclass(frozen=True)
 class Job:
-    """What a stage is told: one canonical JSON string, one hash of its sources, and their fingerprint."""
+    """What a stage is told: one canonical JSON string, one hash of its sources, and their fingerprint.
+
+    Attributes
+    ----------
+    places : where the files lie that the spec names by their content; never part of the identity.
+    """
 
     spec: str
     code: str
     fingerprint: str
+    places: dict = field(default_factory=dict, compare=False)
 
 
 class Plan:
@@ -233,7 +240,7 @@ class Plan:
 
     @functools.cache  # noqa: B019
     def aggregate(self) -> Job:
-        # one hash stands for the thousands of scores: a command line has a limited length
+        # one hash stands for the thousands of scores, whose names the recorded plan lists
         scores = [
             [*evaluation, self.bootstrap(*evaluation).fingerprint]
             for evaluation in self.evaluations()
@@ -262,6 +269,28 @@ class Plan:
                 **_if_any(similarities=similarities),
             },
         )
+
+    def jobs(self) -> Iterator[Job]:
+        """Every job of the plan, in the order of the flow."""
+        for dataset in self.datasets:
+            yield self.prepare(dataset)
+            for backbone in self.backbones:
+                yield self.extract(dataset, backbone)
+        lists = (
+            (self.views, self.viewed()),
+            (self.measure, self.measured()),
+            (self.profile, self.profiled()),
+            (self.probe, self.evaluations()),
+            (self.bootstrap, self.evaluations()),
+            (self.compare, self.compared()),
+        )
+        for job, every in lists:
+            for names in every:
+                yield job(*names)
+        for dataset in self.paired():
+            yield self.similarity(dataset)
+        yield self.aggregate()
+        yield self.report()
 
     def _calibration(self, dataset: str, probe: str, *keys: str) -> dict:
         """The option ``calibration`` of a job (only some `keys` of it), or nothing where none is judged."""
@@ -302,11 +331,6 @@ class Plan:
     def hash(self) -> str:
         """Names the whole plan: it changes when any result of it would."""
         return self.report().fingerprint
-
-    @staticmethod
-    def code(stage: str) -> str:
-        """The hash of the sources that a stage uses."""
-        return code_hash(stage)
 
     # --- construction --------------------------------------------------------------------------
 

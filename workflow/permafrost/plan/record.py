@@ -9,6 +9,7 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
 from permafrost.core.splits import SPLITS
 
+from .jobs import jobs_are_recorded, jobs_file, write_jobs
 from .plan import Plan
 from .probes import leaves
 from .recorded import CURRENT
@@ -65,7 +66,7 @@ def outputs(plan: Plan, results: str) -> list[dict]:
 
 
 def record_plan(plan: Plan, results: str) -> str:
-    """Write ``{results}/plans/{hash}.json`` and the hash in ``{results}/plans/current``; return the path.
+    """Write ``{results}/plans/{hash}.json``, its jobs beside it and the hash in ``plans/current``; return the path.
 
     A file that says the same already is left alone, so a dry run and the many jobs that read the
     configuration again change nothing. They may write at once: each of them writes the same.
@@ -87,6 +88,8 @@ def record_plan(plan: Plan, results: str) -> str:
         content["outputs"] = outputs(plan, results)
         with whole_file(path, exclusive=False) as partial:
             partial.write_text(json.dumps(content) + "\n")
+    if not jobs_are_recorded(jobs_file(path), content["about"]):
+        write_jobs(jobs_file(path), plan.jobs(), content["about"])
     if not _begins_with(folder / CURRENT, f"{plan.hash}\n"):
         with whole_file(folder / CURRENT, exclusive=False) as partial:
             partial.write_text(f"{plan.hash}\n")

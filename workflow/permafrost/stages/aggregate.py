@@ -15,10 +15,7 @@ _OUTPUTS = {
 
 
 def add_arguments(parser) -> None:
-    add_job(parser)
-    parser.add_argument(
-        "--plan", type=Path, required=True, help="recorded plan, names every score table"
-    )
+    add_job(parser, plan="recorded plan, names every score table")
     for option, meaning in _OUTPUTS.items():
         parser.add_argument(option, type=Path, required=True, help=meaning)
 

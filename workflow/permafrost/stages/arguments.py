@@ -6,22 +6,42 @@ import argparse
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.splits import SPLITS
 
+if TYPE_CHECKING:
+    from permafrost.plan.jobs import PlannedJob
 
-def add_job(parser: argparse.ArgumentParser) -> None:
-    """``--spec`` and ``--code``: what is to be done, and the version of the sources that do it."""
+
+def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None:
+    """What is to be done: ``--job`` of a ``--plan``, or by hand ``--spec`` and ``--code``.
+
+    With `plan`, what the stage itself reads it for, the recorded plan must be given.
+    """
+    one = parser.add_mutually_exclusive_group(required=True)
+    one.add_argument("--job", help="fingerprint of the job in the recorded plan")
+    one.add_argument("--spec", help="canonical JSON of the job, or a file that holds it")
     parser.add_argument(
-        "--spec", required=True, help="canonical JSON of the job, or a file that holds it"
+        "--plan", type=Path, required=plan is not None, help=plan or "recorded plan, with --job"
     )
-    parser.add_argument("--code", required=True, help="hash of the sources of this stage")
+    parser.add_argument("--code", help="hash of the sources of this stage, with --spec")
 
 
-def read_job(arguments) -> tuple[dict, str]:
-    """The job's spec and its fingerprint."""
+def planned_job(arguments) -> PlannedJob:
+    """The job that the arguments name."""
+    from permafrost.plan.jobs import PlannedJob, find_job
+
+    if arguments.job is not None:
+        if arguments.plan is None:
+            raise PermafrostError("--job needs the recorded plan", remedy="give --plan FILE")
+        return find_job(arguments.plan, arguments.job)
+    if arguments.code is None:
+        raise PermafrostError(
+            "--spec needs the hash of the sources", remedy="give --code, or --job and --plan"
+        )
     text = arguments.spec
     if not text.lstrip().startswith("{"):
         try:
@@ -30,7 +50,13 @@ def read_job(arguments) -> tuple[dict, str]:
             raise PermafrostError(
                 f"cannot be read ({error.strerror})", where=arguments.spec
             ) from error
-    return json.loads(text), fingerprint(text.strip(), arguments.code)
+    return PlannedJob(json.loads(text), arguments.code, fingerprint(text.strip(), arguments.code))
+
+
+def read_job(arguments) -> tuple[dict, str]:
+    """The job's spec and its fingerprint."""
+    job = planned_job(arguments)
+    return job.spec, job.fingerprint
 
 
 def add_splits(parser: argparse.ArgumentParser, option: str, what: str) -> None:

@@ -66,20 +66,21 @@ def main(argv: list[str] | None = None) -> int:
     stage.add_arguments(parser)
     try:
         arguments = parser.parse_args(argv)
-        _check_sources(command, getattr(arguments, "code", None))
+        if "job" in arguments:
+            _check_sources(command, arguments)
         return stage.run(arguments) or 0
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
 
 
-def _check_sources(stage: str, planned: str | None) -> None:
+def _check_sources(stage: str, arguments) -> None:
     """Refuse a job that was planned with other sources: its result must not bear that fingerprint."""
-    if planned is None:
-        return
     from permafrost.plan.sources import code_hash
 
-    if code_hash(stage) != planned:
+    from .arguments import planned_job
+
+    if code_hash(stage) != planned_job(arguments).code:
         raise PermafrostError(
             f"the library's sources were edited since this {stage} job was planned",
             remedy="start snakemake again",

@@ -17,9 +17,10 @@ def add_arguments(parser) -> None:
         help="the dataset's card; its image stores lie beside it",
     )
     parser.add_argument(
-        "--prepare-spec", help="job that makes image stores that were deleted again"
+        "--prepare-job", help="fingerprint of the job that makes image stores again, with --job"
     )
-    parser.add_argument("--prepare-code", help="hash of the sources of that job")
+    parser.add_argument("--prepare-spec", help="canonical JSON of that job, with --spec")
+    parser.add_argument("--prepare-code", help="hash of the sources of that job, with --spec")
     add_compute(parser)
 
 
@@ -33,11 +34,19 @@ def images_of(arguments) -> dict[str, Path]:
 
     return ensure_images(
         arguments.card,
-        spec=arguments.prepare_spec,
-        code=arguments.prepare_code,
+        job=_prepare_job(arguments),
         data=arguments.data,
         workers=arguments.threads,
     )
+
+
+def _prepare_job(arguments) -> list[str]:
+    """The arguments by which ``permafrost prepare`` is told its job."""
+    if arguments.prepare_job is not None:
+        return ["--job", arguments.prepare_job, "--plan", str(arguments.plan)]
+    if arguments.prepare_spec is not None:
+        return ["--spec", arguments.prepare_spec, "--code", str(arguments.prepare_code)]
+    return []
 
 
 def located_job(arguments) -> tuple[dict, str]:

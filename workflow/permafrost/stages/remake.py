@@ -13,29 +13,31 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
 
 
-def ensure_images(card: Path, *, spec: str, code: str, data: str, workers: int) -> dict[str, Path]:
+def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dict[str, Path]:
     """Paths of the image stores beside `card`; those that were deleted are prepared again first.
 
     Jobs of several backbones may find them missing at once: one prepares, the others wait.
+
+    Parameters
+    ----------
+    job : the arguments that tell ``permafrost prepare`` what to do; empty where that is not known.
     """
     stores = {split: card.with_name(f"{split}.zarr") for split in SPLITS}
     if all(path.is_dir() for path in stores.values()):
         return stores
     with _alone(card.with_name(".prepare.lock")):
         if not all(path.is_dir() for path in stores.values()):
-            _prepare(stores, card, spec, code, data, workers)
+            _prepare(stores, card, job, data, workers)
     return stores
 
 
-def _prepare(
-    stores: dict[str, Path], card: Path, spec: str, code: str, data: str, workers: int
-) -> None:
+def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, workers: int) -> None:
     # a process of its own, since dataset libraries have no place in extraction
     program = "from permafrost.stages.cli import main; raise SystemExit(main())"
-    command = [sys.executable, "-c", program, "prepare"]
-    command += ["--spec", spec, "--code", code, "--data", data, "--workers", str(workers)]
+    command = [sys.executable, "-c", program, "prepare", *job]
+    command += ["--data", data, "--workers", str(workers)]
     command += ["--output", *map(str, stores.values()), "--card", str(card)]
-    if subprocess.run(command).returncode:
+    if not job or subprocess.run(command).returncode:
         raise PermafrostError(
             "the image stores were deleted and could not be made again (the reason is above)",
             where=card.parent,

@@ -8,8 +8,7 @@ from .arguments import add_job, read_job
 
 
 def add_arguments(parser) -> None:
-    add_job(parser)
-    parser.add_argument("--plan", type=Path, required=True, help="recorded plan, names every input")
+    add_job(parser, plan="recorded plan, names every input")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
 
 

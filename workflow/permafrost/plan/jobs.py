@@ -1,0 +1,130 @@
+"""The jobs of a plan in one sorted text file, of which every stage reads the one line that is its own.
+
+The first line names what was planned and counts the bytes that follow it. Each further line is a fingerprint, a
+space and a JSON object: ``code`` (hash of the stage's sources), ``places`` (where the job's files lie,
+which is no part of its identity) and ``spec``. Lines are sorted, so a job among a hundred thousand is found
+by bisection, and its command line stays short.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.core.outputs import whole_file
+
+SUFFIX = ".jobs"
+_HEADER = "permafrost-jobs"
+_AGAIN = "start snakemake again, which records the plan anew"
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """One job as a stage reads it.
+
+    Attributes
+    ----------
+    spec : all that affects the result.
+    code : hash of the sources of the stage.
+    fingerprint : of both.
+    places : where the files lie that the spec names by their content; the layout of the spec.
+    """
+
+    spec: dict
+    code: str
+    fingerprint: str
+    places: dict = field(default_factory=dict)
+
+
+def jobs_file(plan) -> Path:
+    """The file of jobs that lies beside a recorded plan."""
+    return Path(plan).with_suffix(SUFFIX)
+
+
+def jobs_are_recorded(path: Path, about: str) -> bool:
+    """Whether `path` holds the jobs of the plan that `about` identifies, to the last byte."""
+    try:
+        with open(path, "rb") as stream:
+            header = stream.readline(200)
+            return header == _header(about, os.fstat(stream.fileno()).st_size - len(header))
+    except OSError:
+        return False
+
+
+def write_jobs(path: Path, jobs: Iterable, about: str) -> None:
+    """Write the file whole; `jobs` have ``fingerprint``, ``code``, ``spec`` (canonical JSON) and ``places``."""
+    lines = {
+        job.fingerprint: f'{job.fingerprint} {{"code":"{job.code}",'
+        f'"places":{canonical_json(job.places)},"spec":{job.spec}}}\n'
+        for job in jobs
+    }
+    body = "".join(line for _, line in sorted(lines.items())).encode()
+    # several processes may write at once: each of them writes the same
+    with whole_file(path, exclusive=False) as partial:
+        partial.write_bytes(_header(about, len(body)) + body)
+
+
+def find_job(plan, wanted: str) -> PlannedJob:
+    """The job with the fingerprint `wanted` of a recorded plan.
+
+    Raises
+    ------
+    PermafrostError : there is no such file or job, or what stands there is not what was planned.
+    """
+    path = jobs_file(plan)
+    try:
+        with open(path, "rb") as stream:
+            start = len(stream.readline(200))
+            line = _line(stream, wanted.encode(), start, os.fstat(stream.fileno()).st_size)
+    except OSError as error:
+        raise PermafrostError(
+            f"the recorded jobs cannot be read ({error.strerror})", where=path, remedy=_AGAIN
+        ) from error
+    if line is None:
+        raise PermafrostError(f"no job {wanted} is recorded", where=path, remedy=_AGAIN)
+    try:
+        found = json.loads(line[len(wanted) :])
+        job = PlannedJob(found["spec"], found["code"], wanted, found["places"])
+        whole = fingerprint(canonical_json(job.spec), job.code) == wanted
+    except (ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise PermafrostError(
+            f"what is recorded of the job {wanted} is damaged",
+            where=path,
+            remedy=f"delete the file and {_AGAIN}",
+        )
+    return job
+
+
+def _header(about: str, size: int) -> bytes:
+    return f"{_HEADER} {about} {size}\n".encode()
+
+
+def _line(stream: BinaryIO, wanted: bytes, low: int, high: int) -> bytes | None:
+    """The line that begins with `wanted`; lines begin at `low`, and the last ends at `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        stream.seek(low)
+        if middle > low:
+            # to the first line that begins at or after the middle
+            stream.seek(middle - 1)
+            stream.readline()
+        if stream.tell() >= high:
+            high = middle
+            continue
+        line = stream.readline()
+        name = line[: len(wanted)]
+        if name == wanted:
+            return line
+        if name < wanted:
+            low = stream.tell()
+        else:
+            high = middle
+    return None
