@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 import torch
 from image_cases import Dataset, card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.digest import files_of
+from permafrost.backbones.digest import identify
 from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
+from permafrost.core.paths import merged
+from permafrost.features.promised import PromisedBackbone
 from project import REPOSITORY
 
 TEMPLATE = REPOSITORY / "config" / "backbones" / "template.py"
@@ -94,6 +98,19 @@ def test_an_importable_name_is_looked_for_in_the_working_directory_first(tmp_pat
     assert sys.path == path
 
 
+@pytest.mark.parametrize("when", ["at once", "when it is called"])
+def test_a_file_may_import_what_lies_in_the_repository(tmp_path, monkeypatch, when):
+    (tmp_path / "shared_once.py").write_text("WIDTH = 3\n")
+    sys.modules.pop("shared_once", None)
+    (tmp_path / "nets").mkdir()
+    line = "from shared_once import WIDTH\n"
+    first, inside = (line, "") if when == "at once" else ("", f"    {line}")
+    text = f"{first}def build(inputs):\n{inside}    return nn.Linear(WIDTH, 1)\n"
+    entry = written(tmp_path / "nets", text)
+    monkeypatch.chdir(tmp_path)
+    assert made({"entrypoint": entry}).module.in_features == 3
+
+
 def test_a_file_may_import_its_neighbours(tmp_path):
     (tmp_path / "neighbour_of_own.py").write_text("WIDTH = 3\n")
     entry = written(
@@ -137,29 +154,181 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
         made({"entrypoint": f"{tmp_path}/none.py:build"})
 
 
-# --- which files identify a backbone -----------------------------------------------------------------
+# --- what identifies a backbone ----------------------------------------------------------------------
 
 
-def test_files_are_weights_entry_point_and_what_the_entry_lists():
+def identified(entry: dict, root):
+    return identify(entry, root, lambda path: root / path.replace("{data}", "data"))
+
+
+def laid_out(root, **texts: str) -> None:
+    """Write Python files; ``__`` in a name stands for a folder."""
+    for name, text in texts.items():
+        parts = name.replace("__init__", "INIT").split("__")
+        path = root.joinpath(*parts).with_suffix(".py")
+        path = path.with_name(path.name.replace("INIT", "__init__"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_files_are_weights_entry_point_and_what_the_entry_lists(tmp_path):
     entry = {
         "kind": "entrypoint",
         "entrypoint": "nets/own.py:build",
         "weights": {"source": "file", "path": "{data}/own.pt"},
-        "files": ["nets/blocks.py"],
+        "files": ["./nets//blocks.py", f"{tmp_path}/nets/../table.csv"],
     }
-    assert files_of(entry) == ["nets/blocks.py", "{data}/own.pt", "nets/own.py"]
+    known = identified(entry, tmp_path)
+    assert known.files == {
+        "weights": "{data}/own.pt",
+        "file nets/blocks.py": "./nets//blocks.py",
+        "file table.csv": f"{tmp_path}/nets/../table.csv",
+        "entrypoint": "nets/own.py",
+    }
+    assert known.entry == {
+        "kind": "entrypoint",
+        "entrypoint": ":build",
+        "weights": {"source": "file"},
+    }
+    assert merged(known.entry, known.places) == entry
 
 
-def test_a_module_of_the_repository_counts_by_its_file_and_an_installed_one_does_not(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "nets").mkdir()
-    (tmp_path / "nets" / "own.py").write_text("")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import helper",
+        "import helper as other",
+        "from helper import WIDTH",
+        "from own import helper",
+        "from own.helper import *",
+        "import own.helper",
+        "def build(inputs):\n    from helper import WIDTH",
+        "try:\n    import helper\nexcept ImportError:\n    pass",
+        "import importlib\nimportlib.import_module('helper')",
+        "from importlib import import_module\nimport_module('own.helper')",
+        "__import__('helper')",
+        "import between",
+        "import package",
+        "from package import part",
+        "import package.part",
+    ],
+)
+def test_the_modules_that_an_entry_point_imports_are_found(tmp_path, statement):
+    laid_out(
+        tmp_path,
+        own__net=statement,
+        own__helper="WIDTH = 3",
+        own__between="import helper",
+        own__package____init__="from . import part",
+        own__package__part="from ..package.deep import leaf\nimport helper",
+        own__package__deep__leaf="",
+        own__unused="",
+    )
+    files = identified({"kind": "entrypoint", "entrypoint": "own/net.py:build"}, tmp_path).files
+    found = set(files.values())
+    assert "own/helper.py" in found
+    assert "own/unused.py" not in found
+    if "package" in statement:
+        names = {"own/package/__init__.py", "own/package/part.py", "own/package/deep/leaf.py"}
+        assert names <= found
+    assert not {path for path in found if not path.startswith("own/")}
+
+
+def test_a_module_of_the_repository_counts_by_its_files(tmp_path, monkeypatch):
+    laid_out(tmp_path, nets____init__="", nets__own="from . import blocks", nets__blocks="")
     monkeypatch.chdir(tmp_path)
-    assert files_of({"kind": "entrypoint", "entrypoint": "nets.own:build"}) == ["nets/own.py"]
-    assert files_of({"kind": "entrypoint", "entrypoint": "torch.nn:Identity"}) == []
+    known = identified({"kind": "entrypoint", "entrypoint": "nets.own:build"}, tmp_path)
+    assert known.files == {
+        "module nets": "nets/__init__.py",
+        "module nets.own": "nets/own.py",
+        "module nets.blocks": "nets/blocks.py",
+    }
+    assert known.package == {} and known.entry["entrypoint"] == "nets.own:build"
+
+
+def test_an_installed_package_counts_by_its_version(tmp_path):
+    known = identified({"kind": "entrypoint", "entrypoint": "torch.nn:Identity"}, tmp_path)
+    assert known.files == {} and known.package == {"torch": version("torch")}
+
+
+def test_a_package_that_is_installed_in_place_counts_by_its_files(tmp_path, monkeypatch):
+    laid_out(tmp_path / "elsewhere", mypackage____init__="", mypackage__net="import mypackage.part",
+             mypackage__part="")  # fmt: skip
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    known = identified({"kind": "entrypoint", "entrypoint": "mypackage.net:build"}, tmp_path / "x")
+    assert {path.rpartition("/")[2] for path in known.files.values()} == {
+        "__init__.py", "net.py", "part.py",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("weights", [None, "ResNet50_Weights.X", {"source": "random"}])
-def test_backbones_without_files_have_none(weights):
-    assert files_of({"kind": "timm", "model": "x", "weights": weights}) == []
+def test_backbones_without_files_have_none(weights, tmp_path):
+    entry = {"kind": "timm", "model": "x", "weights": weights}
+    known = identified(entry, tmp_path)
+    assert known.files == known.places == known.package == {} and known.entry == entry
+
+
+# --- what was planned and what is there ----------------------------------------------------------------
+
+
+def promised(root, monkeypatch, entry: dict) -> tuple[dict, PromisedBackbone]:
+    """The entry as a job knows it, and what it checks."""
+    monkeypatch.chdir(root)
+    known = identified(entry, root)
+    files = {path: file_digest(root / path) for path in known.files.values()}
+    return entry, PromisedBackbone({"entry": entry, "files": files}, "backbone x")
+
+
+def build_of(folder, name: str, text: str = "") -> dict:
+    laid_out(
+        folder, **{name: f"from torch import nn\n{text}\ndef build(inputs): return nn.Flatten()"}
+    )
+    return {"kind": "entrypoint", "entrypoint": f"{name.replace('__', '/')}.py:build"}
+
+
+def test_all_that_was_planned_is_loaded_and_nothing_else(tmp_path, monkeypatch):
+    laid_out(tmp_path, mine__helper_once="", mine__helper_twice="import helper_once")
+    entry = build_of(tmp_path, "mine__net", "import helper_twice\nfrom mine import helper_once")
+    entry, check = promised(tmp_path, monkeypatch, entry)
+    check.check()
+    check.check(made(entry))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import importlib\nimportlib.import_module('_'.join(['helper', 'hidden']))",
+     "exec('import helper_hidden')"],
+)  # fmt: skip
+def test_a_module_that_nothing_names_is_to_be_listed(tmp_path, monkeypatch, text):
+    laid_out(tmp_path, mine__helper_hidden="")
+    entry, check = promised(tmp_path, monkeypatch, build_of(tmp_path, "mine__net", text))
+    check.check()
+    built = made(entry)
+    with pytest.raises(PermafrostError, match="loads mine/helper_hidden.py") as caught:
+        check.check(built)
+    assert "files: [mine/helper_hidden.py]" in caught.value.remedy
+    sys.modules.pop("helper_hidden")
+    entry, check = promised(tmp_path, monkeypatch, {**entry, "files": ["mine/helper_hidden.py"]})
+    check.check(made({key: value for key, value in entry.items() if key != "files"}))
+    sys.modules.pop("helper_hidden")
+
+
+@pytest.mark.parametrize("name", ["mine/net.py", "mine/helper_edited.py"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_file_that_was_edited_since_is_named(tmp_path, monkeypatch, name, moment):
+    laid_out(tmp_path, mine__helper_edited="")
+    entry, check = promised(
+        tmp_path, monkeypatch, build_of(tmp_path, "mine__net", "import helper_edited")
+    )
+    if moment == "after":
+        check.check()
+    (tmp_path / name).write_text("# edited\n")
+    with pytest.raises(PermafrostError, match=f"{name} changed since") as caught:
+        check.check()
+    assert caught.value.remedy == "start snakemake again"
+
+
+def test_a_package_of_another_version_than_planned_is_named():
+    spec = {"entry": {"entrypoint": "torch.nn:Identity"}, "package": {"torch": "0.1"}}
+    with pytest.raises(PermafrostError, match="package torch was planned as 0.1"):
+        PromisedBackbone(spec, "backbone x").check()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from image_sets import class_files, write_folder, write_zip
 from permafrost.core.errors import PermafrostError
-from permafrost.data.digest import source_digest, source_files
+from permafrost.core.paths import merged
+from permafrost.data.digest import source_digest, source_files, without_places
 
 
 def folder(path, **options):
@@ -38,6 +39,52 @@ def test_a_folder_counts_by_names_and_contents(tmp_path):
     assert len({before, added, renamed, source_digest(folder(place))}) == 4
 
 
+@pytest.mark.parametrize("name", ["Thumbs.db", "field/.DS_Store", ".git/config", "__MACOSX/a.png"])
+def test_files_that_no_reader_reads_do_not_count(tmp_path, name):
+    place = write_folder(tmp_path / "set", class_files(count=2))
+    before = source_digest(folder(place))
+    (place / name).parent.mkdir(exist_ok=True)
+    (place / name).write_bytes(b"x")
+    assert source_digest(folder(place)) == before
+
+
+def test_files_that_are_no_images_count_unless_the_entry_ignores_them(tmp_path):
+    place = write_folder(tmp_path / "set", class_files(count=2))
+    strict, lenient = folder(place), folder(place, other_files="ignore")
+    before = source_digest(strict), source_digest(lenient)
+    (place / "field" / "notes.txt").write_text("x")
+    assert source_digest(strict) != before[0]
+    assert source_digest(lenient) == before[1]
+    (place / "field" / "more.PNG").write_bytes(b"x")
+    assert source_digest(lenient) != before[1]
+
+
+def test_what_lies_outside_of_the_root_does_not_count(tmp_path):
+    place = write_folder(tmp_path / "set", {f"in/{k}": v for k, v in class_files(count=1).items()})
+    before = source_digest(folder(place, root="in"))
+    (place / "README.md").write_text("x")
+    assert source_digest(folder(place, root="in")) == before
+
+
+def test_places_leave_an_entry_and_can_be_put_back(tmp_path):
+    source = {
+        "kind": "coco",
+        "path": "images",
+        "annotations": {"train": "<path>/a.json", "val": "b.json"},
+        "root": "<split>",
+    }
+    for entry in (
+        {"task": "detection", "source": source},
+        {"source": {"kind": "demo", "seed": 1}},
+        {"source": {"kind": "torchgeo", "name": "X", "arguments": {"root": "r", "bands": [1]}}},
+    ):
+        known, places = without_places(entry)
+        assert merged(known, places) == entry
+    known, _ = without_places({"task": "detection", "source": source})
+    assert known["source"]["annotations"] == {"train": "<path>/a.json", "val": None}
+    assert "path" not in known["source"]
+
+
 def test_options_of_the_source_count(tmp_path):
     place = write_folder(tmp_path / "set", class_files(count=1))
     assert source_digest(folder(place)) != source_digest(folder(place, root="field"))
@@ -61,7 +108,7 @@ def test_a_table_counts_with_its_images_and_its_pattern(tmp_path):
 def test_a_caller_may_remember_the_digest_of_a_file(tmp_path):
     entry = folder(write_zip(tmp_path / "a.zip", class_files(count=1)))
     asked = []
-    source_digest(entry, lambda path: asked.append(path) or "known")
+    source_digest(entry, lambda path, _: asked.append(path) or "known")
     assert asked == [tmp_path / "a.zip"]
 
 

@@ -28,7 +28,7 @@ def settled(monkeypatch):
     monkeypatch.setattr(digests, "_SETTLED_NS", -(10**12))
 
 
-def never(_):
+def never(*_):
     raise AssertionError("the file was read again")
 
 
@@ -100,7 +100,7 @@ def test_a_file_that_changed_just_now_is_not_yet_remembered(cache, file, monkeyp
     first = cache()
     first.digest(file)
     first.save()
-    monkeypatch.setattr(digests, "content_digest", lambda _: "read again")
+    monkeypatch.setattr(digests, "content_digest", lambda *_: "read again")
     assert cache().digest(file) == "read again"
 
 

@@ -132,6 +132,48 @@ def test_touching_a_file_changes_nothing(root, file):
     assert changed(before, make_plan(root)) == set()
 
 
+def test_the_same_paths_written_differently_change_nothing(root, config):
+    before = make_plan(root)
+    config["extra_backbones"]["net"]["weights"]["path"] = "./{data}//net.safetensors"
+    config["extra_backbones"]["own"]["entrypoint"] = f"{root}/data/../own.py:build"
+    config["extra_datasets"]["pictures"]["source"]["path"] = "{data}/./pictures.zip"
+    assert changed(before, make_plan(root, config)) == set()
+
+
+def test_what_is_renamed_with_the_same_content_changes_nothing(root, config):
+    folder = root / "data" / "classes"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "1.png").write_bytes(b"one")
+    config["extra_datasets"]["pictures"]["source"]["path"] = "{data}/classes"
+    before = make_plan(root, copy.deepcopy(config))
+    folder.rename(root / "data" / "renamed")
+    (root / "data" / "net.safetensors").rename(root / "data" / "other.safetensors")
+    (root / "own.py").rename(root / "mine.py")
+    config["extra_datasets"]["pictures"]["source"]["path"] = "{data}/renamed"
+    config["extra_backbones"]["net"]["weights"]["path"] = "{data}/other.safetensors"
+    config["extra_backbones"]["own"]["entrypoint"] = "mine.py:build"
+    after = make_plan(root, config)
+    assert changed(before, after) == set()
+    places = after.extract("world", "net").places
+    assert places["entry"] == {"weights": {"path": "{data}/other.safetensors"}}
+    assert after.prepare("pictures").places["entry"]["source"] == {"path": "{data}/renamed"}
+    (root / "data" / "renamed" / "a").rename(root / "data" / "renamed" / "b")
+    assert changed(before, make_plan(root, config)) == jobs_of_dataset(before, "pictures")
+
+
+def test_files_that_change_places_count(root, config):
+    for name, content in (("a.json", "1"), ("b.json", "2")):
+        (root / name).write_text(content)
+    config["extra_backbones"]["own"]["files"] = ["a.json", "b.json"]
+    before = make_plan(root, copy.deepcopy(config))
+    config["extra_backbones"]["own"]["files"] = [str(root / "b.json"), "./a.json"]
+    assert changed(before, make_plan(root, copy.deepcopy(config))) == set()
+    (root / "a.json").rename(root / "c.json")
+    (root / "b.json").rename(root / "a.json")
+    (root / "c.json").rename(root / "b.json")
+    assert changed(before, make_plan(root, config)) == jobs_of_backbone(before, "own")
+
+
 # --- what changes something, and how far ----------------------------------------------------------
 
 
@@ -155,6 +197,24 @@ def test_the_content_of_a_backbones_file_changes_its_own_jobs(root, file, backbo
     before = make_plan(root)
     (root / file).write_bytes((root / file).read_bytes() + b"\n")
     assert changed(before, make_plan(root)) == jobs_of_backbone(before, backbone)
+
+
+@pytest.mark.parametrize("name", ["helper.py", "shared/deep.py"])
+def test_a_module_that_an_entry_point_imports_is_part_of_its_identity(root, name):
+    (root / "own.py").write_text("import helper\ndef build(): ...\n")
+    (root / "helper.py").write_text("from shared import deep\n")
+    (root / "shared").mkdir()
+    (root / "shared" / "deep.py").write_text("")
+    before = make_plan(root)
+    (root / name).write_text((root / name).read_text() + "WIDTH = 3\n")
+    assert changed(before, make_plan(root)) == jobs_of_backbone(before, "own")
+
+
+def test_an_entry_point_that_is_no_python_is_named(root):
+    (root / "own.py").write_text("def build(:\n")
+    with pytest.raises(PermafrostError, match="cannot be parsed") as caught:
+        make_plan(root)
+    assert caught.value.where == "extra_backbones in the configuration: own"
 
 
 def test_the_content_of_an_archive_changes_all_jobs_of_its_dataset_only(root):

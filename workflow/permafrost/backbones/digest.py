@@ -1,48 +1,80 @@
-"""Which files make a backbone what it is. Used when the plan is made, so it imports nothing heavy."""
+"""What makes a backbone what it is: its entry without places, its files, its own modules, its package.
+
+Used when the plan is made, so it imports nothing heavy and runs no code of the entry.
+"""
 
 from __future__ import annotations
 
-import sys
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from .imported import installed_package, local_modules
 
-def files_of(entry: dict) -> list[str]:
-    """Paths, as the entry writes them, of the files whose content identifies a backbone.
 
-    These are the weights file, the Python file of an entry point and everything under ``files``.
-    An entry point that is given as a module name counts by its file where that lies under the working
-    directory (the repository root); an installed package is identified by its name only.
+@dataclass(frozen=True)
+class Identified:
+    """An entry taken apart into what identifies the backbone and where it lies.
+
+    Attributes
+    ----------
+    entry : the entry without places.
+    places : the places, in the layout of the entry.
+    files : role (``weights``, ``entrypoint``, ``module NAME``, ``file NAME``) to path as the entry writes it.
+    package : name and version of the installed package that an entry point lies in.
     """
-    files = [str(path) for path in entry.get("files") or ()]
+
+    entry: dict
+    places: dict
+    files: dict[str, str]
+    package: dict[str, str]
+
+
+def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identified:
+    """Take an entry apart.
+
+    Weights and the file of an entry point count by their content alone. What stands under ``files`` counts by its
+    path too, in one spelling, since the code that reads it names it; and modules by the names they are imported by.
+
+    Parameters
+    ----------
+    root : the folder that relative paths refer to.
+    located : from a path as the entry writes it to where the file lies.
+
+    Raises
+    ------
+    PermafrostError : a Python file that cannot be parsed.
+    """
+    known, places, files = dict(entry), {}, {}
+    package: dict[str, str] = {}
     weights = entry.get("weights")
     if isinstance(weights, dict) and weights.get("path"):
-        files.append(str(weights["path"]))
+        known["weights"] = {key: value for key, value in weights.items() if key != "path"}
+        places["weights"] = {"path": weights["path"]}
+        files["weights"] = str(weights["path"])
+    if entry.get("files"):
+        del known["files"]
+        places["files"] = entry["files"]
+        files |= {f"file {_spelled(path, root)}": str(path) for path in entry["files"]}
     if entry.get("kind") == "entrypoint" and isinstance(entry.get("entrypoint"), str):
-        source = entrypoint_file(entry["entrypoint"])
-        if source is not None:
-            files.append(source)
-    return list(dict.fromkeys(files))
+        place, _, function = entry["entrypoint"].rpartition(":")
+        if place.endswith(".py"):
+            known["entrypoint"] = f":{function}"
+            places["entrypoint"] = entry["entrypoint"]
+            files["entrypoint"] = place
+        else:
+            package = installed_package(place, root)
+        modules = local_modules(place, root, located)
+        files |= {f"module {name}": _relative(path, root) for name, path in modules.items()}
+    return Identified(known, places, files, package)
 
 
-def entrypoint_file(entrypoint: str) -> str | None:
-    """The Python file of ``path/to/file.py:build`` or, below the working directory, of ``a.b:build``."""
-    place = entrypoint.rpartition(":")[0]
-    if place.endswith(".py"):
-        return place
-    base = Path(*place.split(".")) if place else Path()
-    for candidate in (base.with_suffix(".py"), base / "__init__.py") if place else ():
-        for folder in [Path(), *_inside_working_directory(sys.path)]:
-            if (folder / candidate).is_file():
-                return (folder / candidate).as_posix()
-    return None
+def _spelled(path, root: Path) -> str:
+    """One spelling of a path: relative to `root` where it lies below, no ``./``, ``//`` or ``a/..``."""
+    return _relative(Path(os.path.normpath(path)), root)
 
 
-def _inside_working_directory(folders) -> list[Path]:
-    here = Path.cwd()
-    inside = [Path(folder) for folder in folders if folder]
-    found = [
-        path.relative_to(here)
-        for path in inside
-        if path.is_absolute() and path.is_relative_to(here)
-    ]
-    return [path for path in found if "site-packages" not in path.parts]
+def _relative(path: Path, root: Path) -> str:
+    base = Path(os.path.abspath(root))
+    return (path.relative_to(base) if path.is_relative_to(base) else path).as_posix()

@@ -38,7 +38,7 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
     if weights is not None:
         options["weights"] = weights
     _check_options(function, options, where)
-    with isolated_seed(int(entry.get("seed", 0))):
+    with isolated_seed(int(entry.get("seed", 0))), _importable(*_folders(entry["entrypoint"])):
         try:
             module = function(plan, **options)
         except PermafrostError:
@@ -81,7 +81,11 @@ def load_function(entrypoint: str, where: str):
             remedy="write path/to/file.py:function or package.module:function",
         )
     try:
-        module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+        with _importable(*_folders(entrypoint)):
+            if place.endswith(".py"):
+                module = _load_file(Path(place))
+            else:
+                module = importlib.import_module(place)
     except FileNotFoundError as error:
         raise PermafrostError(
             f"the file {place} does not exist",
@@ -111,30 +115,32 @@ def _load_file(path: Path):
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _importable(path.parent):
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
 
 
-def _import(name: str):
-    with _importable(Path.cwd()):
-        return importlib.import_module(name)
+def _folders(entrypoint: str) -> list[Path]:
+    """Where an entry point's own modules are looked for: beside its file, then in the repository root."""
+    place = entrypoint.rpartition(":")[0]
+    beside = [Path(place).resolve().parent] if place.endswith(".py") else []
+    return list(dict.fromkeys([*beside, Path.cwd()]))
 
 
 class _importable:
-    """The folder is searched for modules, first of all, while inside."""
+    """The folders are searched for modules, first of all and in this order, while inside."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder)
+    def __init__(self, *folders: Path) -> None:
+        self._folders = [str(folder) for folder in folders]
 
     def __enter__(self) -> None:
-        sys.path.insert(0, self._folder)
+        sys.path[:0] = self._folders
 
     def __exit__(self, *error) -> None:
-        sys.path.remove(self._folder)
+        for folder in self._folders:
+            sys.path.remove(folder)
 
 
 def _weights_path(entry: dict, where: str) -> str | None:

@@ -12,3 +12,13 @@ def substitute(value, data_root: str):
     if isinstance(value, list):
         return [substitute(item, data_root) for item in value]
     return value
+
+
+def merged(value: dict, places: dict) -> dict:
+    """`value` with the entries of `places` in it, mappings in mappings likewise."""
+    both = dict(value)
+    for key, place in places.items():
+        known = both.get(key)
+        nested = isinstance(place, dict) and isinstance(known, dict)
+        both[key] = merged(known, place) if nested else place
+    return both

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, file_digest
+
+from .files import is_junk
 
 #: how the name of a file begins that lies inside the directory or archive of ``path``
 INSIDE = "<path>/"
@@ -22,6 +25,58 @@ PLACES = {
     "voc": ("path",),
     "yolo": ("path",),
 }
+#: arguments of torchgeo that say where the data lie and how they come there
+TORCHGEO_PLACES = ("root", "download", "checksum")
+#: endings of images where the entry lists none
+IMAGE_ENDINGS = ("jpg", "jpeg", "png", "tif", "tiff")
+# left behind by operating systems: no reader of torchgeo means them
+_LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
+
+
+@dataclass(frozen=True)
+class Read:
+    """Which files of a folder a source reads; the others are no part of its identity.
+
+    Attributes
+    ----------
+    hidden : whether hidden files, and what operating systems leave behind, count.
+    root : only what lies in this folder inside counts; empty: all of it.
+    endings : only names that end so (in lower case) count; none: all of them.
+    """
+
+    hidden: bool = True
+    root: str = ""
+    endings: tuple[str, ...] = ()
+
+    def __call__(self, name: str) -> bool:
+        """Whether the file with this relative name counts."""
+        if not self.hidden and is_junk(name):
+            return False
+        if self.hidden and name.rpartition("/")[2] in _LEFT_BEHIND:
+            return False
+        return name.startswith(self.root) and (
+            not self.endings or name.lower().endswith(self.endings)
+        )
+
+
+def read_of(entry: dict) -> Read:
+    """Which files the source of an entry reads of its folders."""
+    source = entry["source"]
+    if source["kind"] not in PLACES:
+        return Read()
+    if source["kind"] != "folder":
+        return Read(hidden=False)
+    root = source.get("root", "").strip("/")
+    endings = source.get("extensions", ())
+    # other files are an error of the entry, and so they count, unless it says that they don't
+    ignored = source.get("other_files") == "ignore" and entry["task"] == "classification"
+    return Read(
+        hidden=False,
+        root=f"{root}/" if root else "",
+        endings=tuple(f".{ending.lower()}" for ending in endings or IMAGE_ENDINGS)
+        if ignored
+        else (),
+    )
 
 
 def source_paths(entry: dict) -> list[Path]:
@@ -42,17 +97,17 @@ def source_files(entry: dict) -> list[Path]:
     return [path for path in source_paths(entry) if path.is_file()]
 
 
-def content_digest(path: Path) -> str:
-    """Digest of a file's content, or of the names and contents of all files below a folder."""
-    return folder_digest(path) if Path(path).is_dir() else file_digest(path)
+def content_digest(path: Path, read: Read | None = None) -> str:
+    """Digest of a file's content, or of the names and contents of the files below a folder that are `read`."""
+    return folder_digest(path, read) if Path(path).is_dir() else file_digest(path)
 
 
-def source_digest(entry: dict, digest_of: Callable[[Path], str] = content_digest) -> str:
+def source_digest(entry: dict, digest_of: Callable[[Path, Read], str] = content_digest) -> str:
     """SHA-256 of what the entry's source holds.
 
-    A file counts by its content, a folder by the names and contents of its files, generated and
-    downloaded data by the arguments. Where the files lie does not count: the same data elsewhere is
-    the same data.
+    A file counts by its content, a folder by the names and contents of the files that are read,
+    generated and downloaded data by the arguments. Where the files lie does not count: the same data
+    elsewhere is the same data.
 
     Parameters
     ----------
@@ -62,37 +117,41 @@ def source_digest(entry: dict, digest_of: Callable[[Path], str] = content_digest
     ------
     PermafrostError : a path does not exist (the root of a torchgeo download may).
     """
-    source = entry["source"]
+    source, read = without_places(entry)[0]["source"], read_of(entry)
     parts = []
     for path in source_paths(entry):
         if path.is_file():
-            parts.append(["file", digest_of(path)])
+            parts.append(["file", digest_of(path, read)])
         elif path.is_dir():
-            parts.append(["folder", digest_of(path)])
+            parts.append(["folder", digest_of(path, read)])
         else:
             raise PermafrostError(
                 f"{path} does not exist", remedy="correct the path, or get the data first"
             )
-    return hashlib.sha256(canonical_json([_without_places(source), parts]).encode()).hexdigest()
+    return hashlib.sha256(canonical_json([source, parts]).encode()).hexdigest()
 
 
-def _without_places(source: dict) -> dict:
-    """The options of a source that say what is read, without those that say where it lies."""
-    places = PLACES.get(source["kind"], ())
-    options = {key: value for key, value in source.items() if key not in places}
-    for key in places:
+def source_state(entry: dict, state_of: Callable[[Path, Read], list]) -> list:
+    """What `state_of` says of each place of the entry's source."""
+    return [state_of(path, read_of(entry)) for path in source_paths(entry)]
+
+
+def without_places(entry: dict) -> tuple[dict, dict]:
+    """An entry without where its source lies, and the places that were taken out, in the entry's layout."""
+    source = entry["source"]
+    options, places = dict(source), {}
+    for key in PLACES.get(source["kind"], ()):
         if isinstance(source[key], dict):
             options[key] = {split: _inside(place) for split, place in source[key].items()}
-        elif _inside(source[key]):
-            options[key] = source[key]
+            places[key] = source[key]
+        elif not _inside(source[key]):
+            places[key] = options.pop(key)
     if source["kind"] == "torchgeo":
         arguments = source.get("arguments", {})
-        options["arguments"] = {
-            key: value
-            for key, value in arguments.items()
-            if key not in ("root", "download", "checksum")
-        }
-    return options
+        kept = {key: value for key, value in arguments.items() if key not in TORCHGEO_PLACES}
+        options["arguments"] = kept
+        places["arguments"] = {key: arguments[key] for key in arguments if key not in kept}
+    return {**entry, "source": options}, {"source": places}
 
 
 def _places(source: dict, key: str) -> list[str]:
@@ -110,20 +169,22 @@ def _inside(place: str) -> str | None:
     return place if place.startswith(INSIDE) else None
 
 
-def folder_files(folder: Path) -> list[tuple[str, str]]:
-    """(relative name, path) of all files below a folder, sorted."""
+def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]]:
+    """(relative name, path) of all files below a folder, or of those that are `read`, sorted."""
     found = []
     for place, _, files in os.walk(folder):
         for name in files:
             full = os.path.join(place, name)
-            found.append((Path(full).relative_to(folder).as_posix(), full))
+            relative = Path(full).relative_to(folder).as_posix()
+            if read is None or read(relative):
+                found.append((relative, full))
     return sorted(found)
 
 
-def folder_digest(folder: Path) -> str:
-    """SHA-256 of the sorted relative names and the contents of the files below a folder."""
+def folder_digest(folder: Path, read: Read | None = None) -> str:
+    """SHA-256 of the sorted relative names and the contents of the files below a folder that are `read`."""
     digest = hashlib.sha256()
-    for name, path in folder_files(folder):
+    for name, path in folder_files(folder, read):
         line = f"{len(name)}:{name}:{file_digest(path)}\n"
         digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

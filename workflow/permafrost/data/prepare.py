@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,7 +71,15 @@ class _Larger(Exception):
     """All images were looked at, and some are larger than the layout."""
 
 
-def prepare(spec: dict, *, outputs: dict, card_path, fingerprint: str, workers: int = 2) -> dict:
+def prepare(
+    spec: dict,
+    *,
+    outputs: dict,
+    card_path,
+    fingerprint: str,
+    workers: int = 2,
+    check: Callable[[], None] = lambda: None,
+) -> dict:
     """Write the image stores of a dataset and, last, its card.
 
     Parameters
@@ -80,6 +89,8 @@ def prepare(spec: dict, *, outputs: dict, card_path, fingerprint: str, workers: 
     fingerprint : of the plan; recorded in the stores and the card.
     workers : threads that decode. Memory: a few chunks of 6 MB, independent of the dataset; with
         tiles, also one decoded image per thread and another, but for those that can be read in parts.
+    check : called before the data are read, and again before anything is sealed; raises if they are not
+        what was planned.
 
     Returns
     -------
@@ -89,13 +100,14 @@ def prepare(spec: dict, *, outputs: dict, card_path, fingerprint: str, workers: 
     ------
     PermafrostError : anything wrong with the entry or the data; then nothing was written.
     """
+    check()
     job = plan_dataset(spec["dataset"], spec["entry"], workers=workers)
     with no_truncated_images():
         layout = _first_layout(job)
         while True:
             writers = {split: SplitWriter(layout, len(job.source.classes)) for split in SPLITS}
             try:
-                card = _write_stores(job, writers, outputs, fingerprint)
+                card = _write_stores(job, writers, outputs, fingerprint, check)
                 break
             except _Larger:
                 # sizes differ, and the first image was not the largest: a second pass pads to it
@@ -163,7 +175,9 @@ def _first_layout(job: Job) -> Layout:
     )
 
 
-def _write_stores(job: Job, writers: dict, outputs: dict, fingerprint: str) -> dict:
+def _write_stores(
+    job: Job, writers: dict, outputs: dict, fingerprint: str, check: Callable[[], None]
+) -> dict:
     """All three stores, or none; returns the card."""
     with contextlib.ExitStack() as stack:
         # the stores close, and so appear, only after everything below has succeeded
@@ -186,6 +200,7 @@ def _write_stores(job: Job, writers: dict, outputs: dict, fingerprint: str) -> d
                 samples_table(records[split], writers[split], georeferenced=georeferenced)
             )
             store.attributes.update(dataset=job.name, split=split, task=job.source.task)
+        check()
     return card
 
 

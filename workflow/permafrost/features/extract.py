@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ..backbones.backbone import Backbone, Resources
+from ..backbones.backbone import Resources
 from ..backbones.registry import build, plan_input
 from ..core.errors import PermafrostError, near_names
 from ..core.progress import progress
@@ -20,6 +20,7 @@ from .fingerprint import FedImages, tensor_fingerprint
 from .maps import MapWriter, dense_attributes, whole_image
 from .numerics import exact_numerics
 from .prepare import Preparer
+from .promised import PromisedBackbone
 from .reading import read_batches
 from .running import PRECISIONS, Run, batch_outputs, set_up
 from .writing import FeatureWriter, feature_store
@@ -48,6 +49,7 @@ class Opened:
     card : the dataset's.
     extraction : its options, with defaults.
     attributes : what a feature store records of both.
+    promised : to be checked before a result is sealed.
     """
 
     run: Run
@@ -55,6 +57,7 @@ class Opened:
     card: dict
     extraction: dict
     attributes: dict
+    promised: PromisedBackbone
 
 
 def extract(
@@ -96,6 +99,7 @@ def extract(
                 fingerprint=fingerprint,
                 attributes={**opened.attributes, "split": split},
                 extraction=opened.extraction,
+                promised=opened.promised,
                 batch_size=batch_size,
                 workers=workers,
                 dimension=dimension,
@@ -123,6 +127,8 @@ def open_backbone(
     entry = {key: value for key, value in spec["entry"].items() if value is not None}
     card_content = read_card(card, expect=expect)
     stores = {split: ImageStore(path, expect=expect) for split, path in images.items()}
+    promised = PromisedBackbone(spec, where)
+    promised.check()
     plan = plan_input(entry, extraction, card_content, where=where)
     target = choose_device(device)
     if not len(stores["train"]):
@@ -139,13 +145,13 @@ def open_backbone(
         train_image=FedImages(stores["train"], Preparer(plan, torch.device("cpu"))),
     )
     backbone = build(entry, plan, resources)
-    check_files(backbone, spec, where)
+    promised.check(backbone)
     if extraction["maps"] and maps:
         backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
     backbone.notes.update({"crop": note} if note else {})
     run = set_up(backbone, extraction, target, batch_size)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
-    return Opened(run, stores, card_content, extraction, {**attributes, **dense})
+    return Opened(run, stores, card_content, extraction, {**attributes, **dense}, promised)
 
 
 def _extract_split(
@@ -156,6 +162,7 @@ def _extract_split(
     fingerprint,
     attributes,
     extraction,
+    promised,
     batch_size,
     workers,
     dimension,
@@ -194,6 +201,7 @@ def _extract_split(
         if maps is not None:
             maps.copy_native(store)
             writer.attributes["layers"] = maps.described()
+        promised.check()
     return sink.dimension, maps.shapes if maps is not None else ()
 
 
@@ -243,14 +251,3 @@ def extraction_options(given: dict, where: str) -> dict:
             where=f"{where}: extraction",
         )
     return extraction
-
-
-def check_files(backbone: Backbone, spec: dict, where: str) -> None:
-    """The weights that were loaded are those that the plan was made from."""
-    digests, loaded = spec.get("files") or {}, backbone.weights_sha256
-    if digests and loaded is not None and loaded not in digests.values():
-        raise PermafrostError(
-            "the weights file changed since this run was planned",
-            where=where,
-            remedy="start snakemake again",
-        )

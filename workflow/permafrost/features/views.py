@@ -173,6 +173,7 @@ def _write(
                 "drawn_from": len(store),
             }
         )  # fmt: skip
+        ready.promised.check()
 
 
 def _stacked(views):

@@ -6,15 +6,17 @@ import errno
 import hashlib
 import json
 import os
-import stat
 import sys
 import time
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
-from permafrost.data.digest import content_digest, folder_files
+from permafrost.core.promised import file_state
+from permafrost.data.digest import Read, content_digest, folder_files
 
+#: where digests are remembered, below the working directory
+DIGESTS = ".snakemake/permafrost/digests.json"
 # a file that changed just now may change again without its time stamp moving on
 _SETTLED_NS = 2_000_000_000
 # reading more than this takes long enough to be announced
@@ -36,16 +38,16 @@ class DigestCache:
 
     def digest(self, file) -> str:
         """SHA-256 of the content of `file`; a folder is refused."""
-        return self._digest(file, _file_state)
+        return self._digest(file, _state_of_file)
 
-    def content(self, path) -> str:
-        """SHA-256 of the content of `path`, a file or a folder."""
-        return self._digest(path, _folder_state if os.path.isdir(path) else _file_state)
+    def content(self, path, read: Read | None = None) -> str:
+        """SHA-256 of the content of `path`, a file, or a folder of which some files are `read`."""
+        return self._digest(path, content_state, read)
 
-    def _digest(self, path, state_of) -> str:
+    def _digest(self, path, state_of, read: Read | None = None) -> str:
         try:
-            state = state_of(path)
-            key = os.path.abspath(path)
+            state = state_of(path, read)
+            key = os.path.abspath(path) + (f" {read}" if read and os.path.isdir(path) else "")
             known = self._known.get(key)
             if known is None or known[:-1] != state:
                 if state[0] > _LARGE:
@@ -53,7 +55,7 @@ class DigestCache:
                         f"permafrost: reading {path} ({state[0] / 1e9:.0f} GB) once",
                         file=sys.stderr,
                     )
-                self._known[key] = known = [*state, content_digest(Path(path))]
+                self._known[key] = known = [*state, content_digest(Path(path), read)]
                 self._changed = True
         except OSError as error:
             raise PermafrostError(
@@ -83,20 +85,23 @@ class DigestCache:
         return known if isinstance(known, dict) else {}
 
 
-def _file_state(path) -> list:
-    """[size, inode, time of change of the content, and of the inode]."""
-    status = os.stat(path)
-    if stat.S_ISDIR(status.st_mode):
+def content_state(path, read: Read | None = None) -> list:
+    """The state of a file or a folder: it differs after every change of what is `read`."""
+    return _folder_state(path, read) if os.path.isdir(path) else file_state(path)
+
+
+def _state_of_file(path, _: Read | None) -> list:
+    if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
+    return file_state(path)
 
 
-def _folder_state(folder) -> list:
-    """[bytes, hash of the names and states of all files, latest times of change]."""
+def _folder_state(folder, read: Read | None) -> list:
+    """[bytes, hash of the names and states of the files that are read, latest times of change]."""
     size, content, inode = 0, 0, 0
     states = hashlib.sha256()
-    for name, path in folder_files(Path(folder)):
-        state = _file_state(path)
+    for name, path in folder_files(Path(folder), read):
+        state = file_state(path)
         states.update(f"{name}\0{state}\n".encode("utf-8", "surrogateescape"))
         size, content, inode = size + state[0], max(content, state[2]), max(inode, state[3])
     return [size, states.hexdigest(), content, inode]

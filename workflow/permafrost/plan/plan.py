@@ -11,10 +11,11 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.paths import substitute
+from permafrost.data.digest import without_places
 from permafrost.metrics.tasks import CALIBRATED_TASKS
 
 from .catalogue import Catalogue, result_fields
-from .digests import DigestCache
+from .digests import DIGESTS, DigestCache
 from .extraction import extraction_of, feeding_of, views_of
 from .measuring import measuring
 from .probes import KINDS, is_seeded
@@ -38,6 +39,15 @@ class Job:
     places: dict = field(default_factory=dict, compare=False)
 
 
+@dataclass(frozen=True)
+class _Identified:
+    """A backbone: its entry without places, digests of its files and its package, and where all that lies."""
+
+    entry: dict
+    digests: dict
+    places: dict
+
+
 class Plan:
     """All jobs of a configuration. Look-ups are cached, and read no file after construction.
 
@@ -56,7 +66,7 @@ class Plan:
         validate(config, "config", where=where)
         self.config, self.root, self.where = config, Path(root), where
         folders = [self.root / folder for folder in config["catalogues"]]
-        self._digests = DigestCache(self.root / ".snakemake" / "permafrost" / "digests.json")
+        self._digests = DigestCache(self.root / DIGESTS)
         self.data_root = str(config["data"])
         self._catalogues = {
             kind: Catalogue(kind, folders, config[f"extra_{kind}s"])
@@ -65,7 +75,7 @@ class Plan:
         self.backbones = self._catalogues["backbone"].choose(config["backbones"])
         self.datasets = self._catalogues["dataset"].choose(config["datasets"])
         self.probes = {name: options for name, options in config["probes"].items() if options}
-        self._backbone_files = {n: self._digest_backbone(n) for n in self.backbones}
+        self._identified = {n: self._identify_backbone(n) for n in self.backbones}
         self._dataset_sources = {n: self._digest_dataset(n) for n in self.datasets}
         self._digests.save()
         self._measures = measuring(config, where=where)
@@ -98,10 +108,12 @@ class Plan:
 
     @functools.cache  # noqa: B019  a plan lives as long as the process
     def prepare(self, dataset: str) -> Job:
+        entry, places = without_places(result_fields(self.datasets[dataset]))
         return self._job(
             "prepare",
+            places={"entry": places},
             dataset=dataset,
-            entry=result_fields(self.datasets[dataset]),
+            entry=entry,
             source=self._dataset_sources[dataset],
         )
 
@@ -109,7 +121,7 @@ class Plan:
     def extract(self, dataset: str, backbone: str) -> Job:
         entry, extraction = extraction_of(
             self.datasets[dataset]["task"],
-            result_fields(self.backbones[backbone]),
+            self._identified[backbone].entry,
             self.config["extraction"],
         )
         return self._job(
@@ -118,7 +130,8 @@ class Plan:
             backbone=backbone,
             entry=entry,
             extraction=extraction,
-            files=self._backbone_files[backbone],
+            **self._identified[backbone].digests,
+            places=self._identified[backbone].places,
             inputs={"images": self.prepare(dataset).fingerprint},
         )
 
@@ -144,12 +157,16 @@ class Plan:
         """What a probe is told that runs the backbone itself."""
         entry, extraction = feeding_of(
             self.datasets[dataset]["task"],
-            result_fields(self.backbones[backbone]),
+            self._identified[backbone].entry,
             self.config["extraction"],
         )
-        told = {"entry": entry, "extraction": extraction, "files": self._backbone_files[backbone]}
+        told = {"entry": entry, "extraction": extraction, **self._identified[backbone].digests}
         images = self.prepare(dataset).fingerprint
-        return {**told, "inputs": {"images": images, "backbone": fingerprint(told, images)}}
+        return {
+            **told,
+            "inputs": {"images": images, "backbone": fingerprint(told, images)},
+            "places": self._identified[backbone].places,
+        }
 
     @functools.cache  # noqa: B019
     def bootstrap(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
@@ -195,7 +212,7 @@ class Plan:
     def views(self, dataset: str, backbone: str) -> Job:
         entry, extraction = views_of(
             self.datasets[dataset]["task"],
-            result_fields(self.backbones[backbone]),
+            self._identified[backbone].entry,
             self.config["extraction"],
         )
         return self._job(
@@ -206,7 +223,8 @@ class Plan:
             extraction=extraction,
             split=self._measures.split,
             augmentations=self._views,
-            files=self._backbone_files[backbone],
+            **self._identified[backbone].digests,
+            places=self._identified[backbone].places,
             inputs={"images": self.prepare(dataset).fingerprint},
         )
 
@@ -224,7 +242,7 @@ class Plan:
     def profile(self, dataset: str, backbone: str) -> Job:
         entry, extraction = extraction_of(
             self.datasets[dataset]["task"],
-            result_fields(self.backbones[backbone]),
+            self._identified[backbone].entry,
             self.config["extraction"],
         )
         return self._job(
@@ -233,7 +251,8 @@ class Plan:
             backbone=backbone,
             entry=entry,
             extraction=of_forward_pass(extraction),
-            files=self._backbone_files[backbone],
+            **self._identified[backbone].digests,
+            places=self._identified[backbone].places,
             options=self._profile,
             inputs={"images": self.prepare(dataset).fingerprint},
         )
@@ -334,20 +353,26 @@ class Plan:
 
     # --- construction --------------------------------------------------------------------------
 
-    def _job(self, stage: str, **fields) -> Job:
+    def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
         spec = canonical_json({"stage": stage, **fields})
         code = code_hash(stage)
-        return Job(spec, code, fingerprint(spec, code))
+        return Job(spec, code, fingerprint(spec, code), places or {})
 
-    def _digest_backbone(self, name: str) -> dict[str, str]:
-        """Digest of each file by its path as the entry writes it: moving the data changes nothing."""
-        from permafrost.backbones.digest import files_of
+    def _identify_backbone(self, name: str) -> _Identified:
+        """What identifies a backbone, wherever its files lie."""
+        from permafrost.backbones.digest import identify
+
+        def located(path: str) -> Path:
+            return self.root / substitute(path, self.data_root)
 
         with self._blaming("backbone", name):
-            return {
-                file: self._digests.digest(self.root / substitute(file, self.data_root))
-                for file in files_of(self.backbones[name])
+            known = identify(result_fields(self.backbones[name]), self.root, located)
+            digests = {
+                role: self._digests.digest(located(file)) for role, file in known.files.items()
             }
+        package = {"package": known.package} if known.package else {}
+        places = {"entry": known.places, "files": known.files}
+        return _Identified(known.entry, {"files": digests, **package}, places)
 
     def _digest_dataset(self, name: str) -> str:
         from permafrost.data.digest import source_digest

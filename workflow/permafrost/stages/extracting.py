@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import add_compute, add_job, read_job
+from .arguments import add_compute, add_job, planned_job
 
 
 def add_arguments(parser) -> None:
@@ -51,10 +51,17 @@ def _prepare_job(arguments) -> list[str]:
 
 def located_job(arguments) -> tuple[dict, str]:
     """The spec, the paths of its entry where the data lie, and the fingerprint of the job."""
-    from permafrost.core.paths import substitute
+    from permafrost.core.paths import merged, substitute
 
-    spec, fingerprint = read_job(arguments)
-    return {**spec, "entry": substitute(spec["entry"], arguments.data)}, fingerprint
+    job = planned_job(arguments)
+    entry = merged(job.spec["entry"], job.places.get("entry", {}))
+    paths = job.places.get("files", {})
+    files = {
+        substitute(paths.get(role, role), arguments.data): digest
+        for role, digest in (job.spec.get("files") or {}).items()
+    }
+    spec = {**job.spec, "entry": substitute(entry, arguments.data), "files": files}
+    return spec, job.fingerprint
 
 
 def run(arguments, extract, **outputs) -> None:

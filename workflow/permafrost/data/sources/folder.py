@@ -10,6 +10,7 @@ from __future__ import annotations
 from permafrost.core.errors import PermafrostError
 
 from ..decode import decode_image
+from ..digest import IMAGE_ENDINGS
 from ..files import open_members
 from ..records import Decoded, Record, Source
 from ..targets import PIXEL_REGRESSION
@@ -81,10 +82,7 @@ class FolderSource:
                 where=where,
                 remedy="correct root",
             )
-        endings = tuple(
-            "." + e.lower()
-            for e in options.get("extensions", ["jpg", "jpeg", "png", "tif", "tiff"])
-        )
+        endings = tuple("." + e.lower() for e in options.get("extensions", IMAGE_ENDINGS))
         images, others = [], []
         for name in names:
             in_class = name.removeprefix(prefix).count("/") >= depth

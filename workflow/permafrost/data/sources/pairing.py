@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
 
+from ..digest import IMAGE_ENDINGS
 from ..files import Members
 
-IMAGE_ENDINGS = ("jpg", "jpeg", "png", "tif", "tiff")
 _PLACEHOLDER = re.compile(r"<([A-Za-z_]\w*)>")
 
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError
 
+from ..digest import IMAGE_ENDINGS
 from ..files import open_members
 from ..masks import mask_coding
 from ..rasters import ENDINGS, TargetCoding
 from ..records import Decoded, Record
 from ..targets import PIXEL_REGRESSION
 from .common import declared_bands, decoding_of, required_classes
-from .pairing import IMAGE_ENDINGS, Companions, pair_files, root_of
+from .pairing import Companions, pair_files, root_of
 from .reading import grouped, locate_member, read_pair
 
 MASKS = Companions("masks", "mask", IMAGE_ENDINGS, images="images", folder="masks")

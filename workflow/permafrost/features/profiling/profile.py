@@ -15,9 +15,10 @@ from ...backbones.registry import build, plan_input
 from ...core.errors import PermafrostError
 from ...data.card import read_card
 from ..devices import choose_device
-from ..extract import check_files, extraction_options
+from ..extract import extraction_options
 from ..maps import whole_image
 from ..numerics import exact_numerics
+from ..promised import PromisedBackbone
 from ..running import Run, set_up
 from .counting import Size, count_flops, size_of
 from .energy import NoMeter, find_meter
@@ -79,7 +80,7 @@ def profile_backbone(
     target = choose_device(device)
     with exact_numerics(options["threads"] or threads):
         busy = load()
-        run, plain, about_card = _set_up(spec, card, images, target, where)
+        run, plain, about_card, promised = _set_up(spec, card, images, target, where)
         size = size_of(plain)
         try:
             found, shape, dimension = _measure(run, plain, size, about_card, options)
@@ -100,6 +101,7 @@ def profile_backbone(
             "load": busy,
             **({"several_sizes": True} if several_sizes(about_card) else {}),
         }
+    promised.check()
     counted = {
         "parameters": Quantity(float(size.parameters), ""),
         "buffers": Quantity(float(size.buffers), ""),
@@ -121,11 +123,13 @@ def _check(options: dict) -> None:
 
 def _set_up(
     spec: dict, card: Path, images, device: torch.device, where: str
-) -> tuple[Run, torch.nn.Module, dict]:
-    """The backbone as extraction runs it, its module before it is compiled, and the card."""
+) -> tuple[Run, torch.nn.Module, dict, PromisedBackbone]:
+    """The backbone as extraction runs it, its module before it is compiled, the card, and what was promised."""
     extraction, expect = extraction_options(spec["extraction"], where), spec["inputs"]["images"]
     entry = {key: value for key, value in spec["entry"].items() if value is not None}
     content = read_card(card, expect=expect)
+    promised = PromisedBackbone(spec, where)
+    promised.check()
     plan = plan_input(entry, extraction, content, where=where)
     if extraction["maps"]:
         plan, _ = whole_image(plan)
@@ -135,13 +139,13 @@ def _set_up(
         plan,
         Resources(where, content, count, TrainImages(images, plan, expect, count)),
     )
-    check_files(backbone, spec, where)
+    promised.check(backbone)
     if extraction["maps"]:
         backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
     plain = backbone.module
     run = set_up(backbone, extraction, device, spec["options"]["batch_size"])
     # a single image must not be filled up to a batch
-    return dataclasses.replace(run, pad_to=None), plain, content
+    return dataclasses.replace(run, pad_to=None), plain, content, promised
 
 
 @torch.inference_mode()

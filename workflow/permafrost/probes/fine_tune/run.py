@@ -66,7 +66,9 @@ def run_fine_tune(
         )  # fmt: skip
         seed = derive_seed(spec["dataset"], spec["backbone"], spec["probe"], spec["seed"])
         job = _Job(opened, splits, options, where, seed, memory)
-        job.problem.write(output, *job.answers(), spec=_as_probed(spec), fingerprint=made)
+        answers = job.answers()
+        opened.promised.check()
+        job.problem.write(output, *answers, spec=_as_probed(spec), fingerprint=made)
 
 
 class _Job:

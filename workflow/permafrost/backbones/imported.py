@@ -1,0 +1,164 @@
+"""Which Python files of the user's own an entry point loads: before by reading them, afterwards by asking Python.
+
+A module is the user's own (local) unless it lies in ``site-packages``, in Python's library or in this one.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+from ..core.errors import PermafrostError
+
+_LIBRARY = Path(__file__).resolve().parents[1]
+_INSTALLED = {"site-packages", "dist-packages"}
+_PYTHON = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+
+
+def local_modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, Path]:
+    """Name to file of all local modules that an entry point can import, found without running any.
+
+    Followed are import statements wherever they stand, and calls of ``import_module`` and ``__import__`` with a
+    constant name.
+
+    Parameters
+    ----------
+    place : ``path/to/file.py``, which is not among what is returned, or ``package.module``, which is.
+    root : the folder that the entry point is loaded from.
+    located : from a path as the entry writes it to where the file lies.
+    """
+    if place.endswith(".py"):
+        entry = located(place)
+        pending = _named(entry, "")
+        search = [os.path.abspath(entry.parent), os.path.abspath(root)]
+    else:
+        pending, search = [place], [os.path.abspath(root)]
+    found: dict[str, Path] = {}
+    seen: set[str] = set()
+    search += [folder for folder in sys.path if folder and folder not in search]
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for module, spec in _chain(name, search):
+            if not spec.has_location or module in found:
+                continue
+            path = Path(os.path.abspath(spec.origin))
+            if not is_local(path):
+                break
+            found[module] = path
+            if path.suffix == ".py":
+                inside = module if path.name == "__init__.py" else module.rpartition(".")[0]
+                pending += _named(path, inside)
+    return dict(sorted(found.items()))
+
+
+def loaded_modules(before: set[str], folders) -> dict[str, Path]:
+    """Name to file of the local modules below `folders` that were imported since `before`."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name in before or not isinstance(file, str):
+            continue
+        path = Path(os.path.abspath(file))
+        if is_local(path) and any(path.is_relative_to(os.path.abspath(f)) for f in folders):
+            found[name] = path
+    return found
+
+
+def installed_package(module: str, root: Path) -> dict[str, str]:
+    """Name and version of the distribution that `module` belongs to; none for one that lies under `root`."""
+    top = module.partition(".")[0]
+    if not top or PathFinder.find_spec(top, [os.path.abspath(root)]) is not None:
+        return {}
+    from importlib.metadata import packages_distributions, version
+
+    names = sorted(set(packages_distributions().get(top, ())))
+    return {name: version(name) for name in names}
+
+
+def is_local(path: Path) -> bool:
+    """Whether a module's file belongs to no installed package, not to Python and not to this library."""
+    real = path.resolve()
+    if _INSTALLED.intersection(path.parts) or _INSTALLED.intersection(real.parts):
+        return False
+    return not any(real.is_relative_to(place) for place in (_LIBRARY, *_PYTHON))
+
+
+def _chain(name: str, search: list[str]) -> Iterator[tuple[str, ModuleSpec]]:
+    """The modules that importing `name` runs: a, a.b and a.b.c, as far as they exist."""
+    places: list[str] | None = search
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        module = ".".join(parts[:depth])
+        spec = _spec(parts[depth - 1], places, top=depth == 1)
+        if spec is None:
+            return
+        yield module, spec
+        if spec.submodule_search_locations is None:
+            return
+        places = list(spec.submodule_search_locations)
+
+
+def _spec(name: str, places: list[str] | None, *, top: bool) -> ModuleSpec | None:
+    """Where a module lies. Its name without those of its packages, or Python would look for these in memory."""
+    try:
+        spec = PathFinder.find_spec(name, places)
+        # packages that are installed in place may be known to a finder of their own
+        if spec is None and top and name not in sys.builtin_module_names:
+            spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return spec
+
+
+def _named(path: Path, package: str) -> list[str]:
+    """Names of all modules that a Python file may import; `package` is the one that it lies in."""
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except OSError:
+        # what is missing is said where its digest is made
+        return []
+    except (SyntaxError, ValueError) as error:
+        raise PermafrostError(
+            f"the Python file cannot be parsed ({error})", where=path, remedy="correct the file"
+        ) from error
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node.module or "", node.level, package)
+            if base:
+                names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call):
+            names += _imported_by_call(node, package)
+    return names
+
+
+def _imported_by_call(node: ast.Call, package: str) -> list[str]:
+    """The constant name in ``import_module("…")`` and ``__import__("…")``."""
+    called = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    )
+    if called not in ("import_module", "__import__") or not node.args:
+        return []
+    name = getattr(node.args[0], "value", None)
+    if not isinstance(name, str):
+        return []
+    level = len(name) - len(name.lstrip("."))
+    return [full] if (full := _absolute(name[level:], level, package)) else []
+
+
+def _absolute(name: str, level: int, package: str) -> str:
+    if not level:
+        return name
+    base = package.split(".")[: len(package.split(".")) - level + 1]
+    return ".".join([*filter(None, base), *([name] if name else [])])

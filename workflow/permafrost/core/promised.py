@@ -1,0 +1,63 @@
+"""Files whose content was promised by the plan, checked before and after they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from .errors import PermafrostError, first_line
+
+
+class Promised:
+    """Content with the digest that the plan was made from.
+
+    The first check compares the digest. Later ones compare the state of the files (size, inode, times of change),
+    and the digest again only if the state is another.
+
+    Parameters
+    ----------
+    what : how errors name it, e.g. ``the weights file net.pt``.
+    expected : the digest that was planned.
+    digest : makes the digest; may raise `PermafrostError` or `OSError`.
+    state : anything that differs when a file was changed.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        expected: str,
+        digest: Callable[[], str],
+        state: Callable[[], object],
+        *,
+        where: str,
+    ) -> None:
+        self._what, self._expected, self._where = what, expected, where
+        self._digest, self._state = digest, state
+        self._checked: object = None
+
+    def check(self) -> None:
+        """Raise `PermafrostError` unless the content is what was planned."""
+        try:
+            state = self._state()
+            if state == self._checked:
+                return
+            found = self._digest()
+        except (OSError, PermafrostError) as error:
+            raise PermafrostError(
+                f"{self._what} cannot be read as it was planned ({first_line(error)})",
+                where=self._where,
+                remedy="bring it back, or start snakemake again",
+            ) from error
+        if found != self._expected:
+            raise PermafrostError(
+                f"{self._what} changed since this run was planned",
+                where=self._where,
+                remedy="start snakemake again",
+            )
+        self._checked = state
+
+
+def file_state(path) -> list[int]:
+    """[size, inode, time of change of the content, and of the inode]."""
+    status = os.stat(path)
+    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]

@@ -1,0 +1,100 @@
+"""The files of a backbone as the plan promised them, checked while the backbone is in use."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ..backbones.backbone import Backbone
+from ..backbones.imported import loaded_modules
+from ..core.errors import PermafrostError
+from ..core.identity import file_digest
+from ..core.promised import Promised, file_state
+
+
+class PromisedBackbone:
+    """What identifies a backbone: its files, the modules of its own that it loads, its package.
+
+    Make it before the backbone is built. Call `check` before, once it is built, and before a result is sealed.
+
+    Parameters
+    ----------
+    spec : ``entry``, and optionally ``files`` (path to SHA-256) and ``package`` (name to version); without both,
+        as in a job that was written by hand, nothing was promised and nothing is checked.
+    where : how errors name the backbone.
+    """
+
+    def __init__(self, spec: dict, where: str) -> None:
+        self._where = where
+        self._files: dict[str, str] = spec.get("files") or {}
+        self._package: dict[str, str] = spec.get("package") or {}
+        self._entrypoint = str(spec["entry"].get("entrypoint") or "").rpartition(":")[0]
+        self._before = set(sys.modules)
+        self._promised = [
+            Promised(
+                f"the file {path}",
+                digest,
+                partial(file_digest, path),
+                partial(file_state, path),
+                where=where,
+            )
+            for path, digest in self._files.items()
+        ]
+
+    def check(self, backbone: Backbone | None = None) -> None:
+        """Compare files, modules, package and, where given, the weights that `backbone` was made of.
+
+        Raises
+        ------
+        PermafrostError : something changed since the plan was made, or was never known to it.
+        """
+        for promised in self._promised:
+            promised.check()
+        self._check_package()
+        if self._entrypoint and (self._files or self._package):
+            self._check_modules()
+        loaded = backbone.weights_sha256 if backbone is not None else None
+        if self._files and loaded is not None and loaded not in self._files.values():
+            raise PermafrostError(
+                "the weights file changed since this run was planned",
+                where=self._where,
+                remedy="start snakemake again",
+            )
+
+    def _check_package(self) -> None:
+        for name, planned in self._package.items():
+            try:
+                found = version(name)
+            except PackageNotFoundError:
+                found = "not installed"
+            if found != planned:
+                raise PermafrostError(
+                    f"the package {name} was planned as {planned}, and is {found} here",
+                    where=self._where,
+                    remedy="install the planned version, or start snakemake again",
+                )
+
+    def _check_modules(self) -> None:
+        folders = [Path.cwd()]
+        if self._entrypoint.endswith(".py"):
+            folders.append(Path(self._entrypoint).parent)
+        else:
+            package = sys.modules.get(self._entrypoint.partition(".")[0])
+            folders += map(Path, getattr(package, "__path__", ()))
+        known = {Path(path).resolve() for path in self._files}
+        loaded = loaded_modules(self._before, folders)
+        strangers = sorted({path for path in loaded.values() if path.resolve() not in known})
+        if strangers:
+            shown = [_shown(path) for path in strangers]
+            raise PermafrostError(
+                f"the entry point loads {', '.join(shown)}, which the plan did not find in its import statements",
+                where=self._where,
+                remedy=f"list it in the entry: `files: [{', '.join(shown)}]`",
+            )
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
