@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow as pa
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table
+from permafrost.data import card as data_card
 
 SCORE_SCHEMA = pa.schema(
     [
@@ -124,8 +124,7 @@ def make_card(dataset: str = "eurosat", *, classes: int = 10, task: str = "class
 
 
 def write_card(path: Path, card: dict) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(card))
+    data_card.write_card(path, {"detection": None, **card})
     return path
 
 

@@ -33,7 +33,9 @@ def images(tmp_path):
 
 def test_stores_and_card_have_the_agreed_form(out, images):
     card = out.run(folder_entry(images, title="Fields", gsd_m=10))
-    assert card == json.loads(out.card_path.read_text()) == out.card
+    text = json.loads(out.card_path.read_text())
+    assert len(text.pop("sha256")) == 64
+    assert card == text == out.card
     assert set(card) == KEYS
     assert card["title"] == "Fields" and card["task"] == "classification"
     assert card["classes"] == ["field", "town"] and card["selected"] == ["red", "green", "blue"]
@@ -131,6 +133,17 @@ def test_a_store_or_card_of_another_plan_is_refused(out, images):
     out.card_path.write_text(out.card_path.read_text()[:50])
     with pytest.raises(PermafrostError, match="not a readable card"):
         read_card(out.card_path)
+
+
+@pytest.mark.parametrize("edit", [('"field"', '"meadow"'), ('"mean": ', '"mean": 1')])
+def test_a_card_that_was_edited_is_refused(out, images, edit):
+    out.run(folder_entry(images))
+    text = out.card_path.read_text()
+    assert edit[0] in text
+    out.card_path.write_text(text.replace(*edit))
+    with pytest.raises(PermafrostError, match="not what was written") as caught:
+        read_card(out.card_path)
+    assert caught.value.where == str(out.card_path)
 
 
 def test_the_selection_of_the_entry_is_recorded_and_all_bands_are_stored(out, images):

@@ -7,8 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from _plans import CONFIG, fill_root, make_plan
+from image_cases import card_of, rgb_bands
+from permafrost.core.splits import SPLITS
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table
+from permafrost.data.card import write_card
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import read_plan
 from permafrost.plan.stale import delete, find_stale
@@ -37,7 +40,7 @@ def write(path, fingerprint: str) -> None:
             writer.array("images", (2, 3), "uint8", rows_per_chunk=1)[:] = 1
             writer.samples(ids)
     else:
-        path.write_text(json.dumps({"fingerprint": fingerprint}))
+        write_card(path, card_of(rgb_bands(), fingerprint=fingerprint))
 
 
 def test_nothing_is_stale_when_all_that_is_there_belongs_to_the_plan(recorded):
@@ -66,6 +69,29 @@ def test_a_damaged_output_is_found(recorded, name, content):
     results, plan = recorded
     (results / name).write_bytes(content)
     assert [path for path, _ in find_stale(plan, results)] == [results / name]
+
+
+def test_stores_that_were_swapped_and_cards_that_were_edited_are_found(recorded):
+    results, plan = recorded
+    folder = results / "images" / "world"
+    for split in SPLITS:
+        shutil.rmtree(folder / f"{split}.zarr")
+        with write_store(
+            folder / f"{split}.zarr", fingerprint=read_plan(plan)["outputs"][0]["fingerprint"]
+        ) as writer:
+            writer.array("images", (2, 3), "uint8", rows_per_chunk=1)[:] = 1
+            writer.samples(pa.table({"sample_id": ["a", "b"]}))
+            writer.attributes["split"] = split
+    write(folder / "card.json", read_plan(plan)["outputs"][0]["fingerprint"])
+    assert find_stale(plan, results) == []
+    (folder / "train.zarr").rename(folder / "kept")
+    (folder / "test.zarr").rename(folder / "train.zarr")
+    (folder / "kept").rename(folder / "test.zarr")
+    card = folder / "card.json"
+    card.write_text(card.read_text().replace("red", "green"))
+    found = {path.name: reason for path, reason in find_stale(plan, results)}
+    assert found.keys() == {"train.zarr", "test.zarr", "card.json"}
+    assert "holds the split 'test'" in found["train.zarr"]
 
 
 def test_a_damaged_store_is_found(recorded):

@@ -310,3 +310,30 @@ def test_a_full_disk_is_named_and_leaves_nothing(small_disk):
     write(disk / "train.zarr", numbers[:8])
     assert os.listdir(disk) == ["train.zarr"], "a chunk was written after the writing had failed"
     np.testing.assert_array_equal(Store(disk / "train.zarr").read("numbers"), numbers[:8])
+
+
+# --- what was sealed ----------------------------------------------------------------------------------
+
+
+def test_a_store_of_another_split_is_refused(tmp_path):
+    for split in ("train", "test"):
+        with write_store(tmp_path / f"{split}.zarr", fingerprint="plan-a") as writer:
+            writer.array("numbers", (10, 3), "float32", rows_per_chunk=4)[:] = NUMBERS
+            writer.samples(ids(10))
+            writer.attributes["split"] = split
+    (tmp_path / "train.zarr").rename(tmp_path / "kept.zarr")
+    (tmp_path / "test.zarr").rename(tmp_path / "train.zarr")
+    with pytest.raises(PermafrostError, match="holds the split 'test', where 'train'") as caught:
+        Store(tmp_path / "train.zarr", expect="plan-a", split="train")
+    assert caught.value.where == str(tmp_path / "train.zarr")
+    assert len(Store(tmp_path / "kept.zarr", expect="plan-a", split="train")) == 10
+
+
+@pytest.mark.parametrize("key", ["classes", "split", "fingerprint", "count"])
+def test_attributes_that_were_edited_are_refused(store, key):
+    path = store / "zarr.json"
+    group = json.loads(path.read_text())
+    group["attributes"][key] = {"fingerprint": "plan-b", "count": 9}.get(key, "edited")
+    path.write_text(json.dumps(group))
+    with pytest.raises(PermafrostError, match="attributes are not what was written"):
+        Store(store)

@@ -8,12 +8,15 @@ Layout of a store directory::
     samples.parquet    one row per sample, in the order of the arrays' first axis
 
 The seal is written last: ``complete``, ``fingerprint`` of the plan, number of samples, the shape and
-type of every array and the SHA-256 of ``samples.parquet``. A store without a seal is not a store.
+type of every array, the SHA-256 of ``samples.parquet`` and that of all attributes. A store without a seal is
+not a store. The attribute ``split``, where a writer records it, is checked by readers that expect one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +32,7 @@ from .tables import check_fingerprint
 
 SAMPLES = "samples.parquet"
 _SEAL = frozenset({"fingerprint", "count", "arrays", "samples_sha256", "complete"})
+_DIGEST = "attributes_sha256"
 # what a shard's index says of a chunk that was never written
 _NOWHERE = np.uint64(2**64 - 1)
 _REMEDY = "delete the store and run snakemake again"
@@ -109,16 +113,15 @@ class StoreWriter:
                 raise ValueError(f"array {name} has {shape[0]} rows, samples.parquet {count}")
             if _stored_chunks(self.folder / name, self._arrays[name]) != self._arrays[name].nchunks:
                 raise ValueError(f"array {name} has rows that were never written")
-        self.group.attrs.update(
-            {
-                **self.attributes,
-                "fingerprint": fingerprint,
-                "count": count,
-                "arrays": arrays,
-                "samples_sha256": file_digest(self.folder / SAMPLES),
-                "complete": True,
-            }
-        )
+        sealed = {
+            **self.attributes,
+            "fingerprint": fingerprint,
+            "count": count,
+            "arrays": arrays,
+            "samples_sha256": file_digest(self.folder / SAMPLES),
+            "complete": True,
+        }
+        self.group.attrs.update({**sealed, _DIGEST: _attributes_digest(sealed)})
 
 
 @contextlib.contextmanager
@@ -141,13 +144,14 @@ class Store:
     ----------
     path : the store's directory.
     expect : fingerprint of the plan that the reader works from; another one is refused.
+    split : name of the split that the reader expects; a store of another one is refused.
 
     Raises
     ------
-    PermafrostError : missing, unsealed, damaged, or made from another plan; names the store.
+    PermafrostError : missing, unsealed, damaged, altered, of another plan or split; names the store.
     """
 
-    def __init__(self, path, *, expect: str | None = None) -> None:
+    def __init__(self, path, *, expect: str | None = None, split: str | None = None) -> None:
         self.path = Path(path)
         self._group, self.attributes = self._open()
         if not self.attributes.keys() >= _SEAL:
@@ -155,6 +159,12 @@ class Store:
         self.fingerprint: str = self.attributes["fingerprint"]
         if expect is not None:
             check_fingerprint(self.path, self.fingerprint, expect)
+        if self.attributes.get(_DIGEST) != _attributes_digest(self.attributes):
+            raise self._refuse("its attributes are not what was written")
+        if split is not None and self.attributes.get("split", split) != split:
+            raise self._refuse(
+                f"it holds the split {self.attributes['split']!r}, where {split!r} is expected"
+            )
         self._check()
 
     def __len__(self) -> int:
@@ -227,6 +237,12 @@ class Store:
 
     def _refuse(self, problem: str) -> PermafrostError:
         return PermafrostError(problem, where=self.path, remedy=_REMEDY)
+
+
+def _attributes_digest(attributes: dict) -> str:
+    """SHA-256 of all attributes but this one."""
+    sealed = {key: value for key, value in attributes.items() if key != _DIGEST}
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
 
 def _stored_chunks(folder: Path, array) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.core.tables import check_fingerprint
 
+# key of the SHA-256 of all the others
+DIGEST = "sha256"
 KEYS = frozenset(
     [
         "dataset",
@@ -39,17 +42,19 @@ TASK_KEYS = {task: frozenset(["target"]) for task in ("regression", "pixel_regre
 
 
 def write_card(path, card: dict) -> None:
-    """Write the card whole; refuses a card with missing or unknown keys (a programming error)."""
+    """Write the card whole, with its digest; refuses one with missing or unknown keys (a programming error)."""
     wrong = set(card) ^ _keys(card)
     if wrong:
         raise TypeError(f"card keys: {sorted(wrong)}")
     with whole_file(path) as partial:
-        text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(
+            {**card, DIGEST: _digest(card)}, indent=2, ensure_ascii=False, allow_nan=False
+        )
         partial.write_text(text + "\n", encoding="utf-8")
 
 
 def read_card(path, *, expect: str | None = None) -> dict:
-    """The card; one that is missing, damaged or of another plan is refused by name."""
+    """The card; one that is missing, damaged, edited or of another plan is refused by name."""
     path = Path(path)
     remedy = "delete the folder and run snakemake again"
     try:
@@ -62,11 +67,18 @@ def read_card(path, *, expect: str | None = None) -> dict:
         raise PermafrostError(
             f"not a readable card ({error})", where=path, remedy=remedy
         ) from error
-    if not isinstance(card, dict) or set(card) != _keys(card):
+    if not isinstance(card, dict) or set(card) != _keys(card) | {DIGEST}:
         raise PermafrostError("not a complete card", where=path, remedy=remedy)
+    if card.pop(DIGEST) != _digest(card):
+        raise PermafrostError("it is not what was written", where=path, remedy=remedy)
     if expect is not None:
         check_fingerprint(path, card["fingerprint"], expect)
     return card
+
+
+def _digest(card: dict) -> str:
+    """SHA-256 of what the card holds beside its digest."""
+    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
 
 
 def _keys(card: dict) -> frozenset[str]:

@@ -62,11 +62,11 @@ class ImageStore:
     Parameters
     ----------
     path : the store, e.g. ``results/images/demo-landcover/train.zarr``.
-    expect : fingerprint of the plan; a store of another plan is refused.
+    expect, split : fingerprint of the plan, and name of the split; a store of another one is refused.
     """
 
-    def __init__(self, path, *, expect: str | None = None) -> None:
-        self.store = Store(path, expect=expect)
+    def __init__(self, path, *, expect: str | None = None, split: str | None = None) -> None:
+        self.store = Store(path, expect=expect, split=split)
         self.samples: pa.Table = self.store.samples()
 
     def __len__(self) -> int:

@@ -126,7 +126,7 @@ def open_backbone(
     expect = spec["inputs"]["images"]
     entry = {key: value for key, value in spec["entry"].items() if value is not None}
     card_content = read_card(card, expect=expect)
-    stores = {split: ImageStore(path, expect=expect) for split, path in images.items()}
+    stores = {split: ImageStore(path, expect=expect, split=split) for split, path in images.items()}
     promised = PromisedBackbone(spec, where)
     promised.check()
     plan = plan_input(entry, extraction, card_content, where=where)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
+from permafrost.data.card import read_card
 
 from .probes import DETECTIONS
 from .recorded import read_plan
@@ -32,7 +33,7 @@ def find_stale(plan: Path, results: Path) -> list[tuple[Path, str]]:
     for row in recorded["outputs"]:
         path = Path(results) / Path(row["path"]).relative_to(recorded["results"])
         look = _reason_of_detections if row["stage"] == DETECTIONS else _reason
-        if path.exists() and (reason := look(path, row["fingerprint"])):
+        if path.exists() and (reason := look(path, row)):
             found.append((path, reason))
     return found
 
@@ -43,17 +44,18 @@ def delete(paths) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _reason(path: Path, expected: str) -> str | None:
+def _reason(path: Path, row: dict) -> str | None:
+    expected = row["fingerprint"]
     try:
         if path.is_dir() and (path / SAMPLES).exists() and not (path / "zarr.json").exists():
             if pq.read_metadata(path / SAMPLES).metadata[b"fingerprint"] != expected.encode():
                 return "made from another plan"
         elif path.is_dir():
-            Store(path, expect=expected)
+            Store(path, expect=expected, split=row.get("split"))
         elif path.suffix == ".parquet":
             read_metadata(path, expect=expected)
-        elif json.loads(path.read_text())["fingerprint"] != expected:
-            return "made from another plan"
+        else:
+            read_card(path, expect=expected)
     except PermafrostError as error:
         return error.problem
     except (ValueError, KeyError, TypeError, OSError):
@@ -61,7 +63,7 @@ def _reason(path: Path, expected: str) -> str | None:
     return None
 
 
-def _reason_of_detections(path: Path, expected: str) -> str | None:
+def _reason_of_detections(path: Path, row: dict) -> str | None:
     lacking = [name for name in (TRUTH, FOUND) if not (path / name).is_file()]
     if lacking:
         return f"it lacks {lacking[0]}"
@@ -69,4 +71,4 @@ def _reason_of_detections(path: Path, expected: str) -> str | None:
         made = json.loads((path / TRUTH).read_text())["info"]["fingerprint"]
     except (ValueError, KeyError, TypeError, OSError):
         return "not a file of this pipeline"
-    return None if made == expected else "made from another plan"
+    return None if made == row["fingerprint"] else "made from another plan"

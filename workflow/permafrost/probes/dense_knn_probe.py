@@ -12,6 +12,6 @@ from .segmentation.dense_knn import run_dense_knn as run_dense_classes
 
 def run_dense_knn(stores: dict[str, Path], output: Path, *, spec: dict, **how) -> None:
     """Parameters and errors as `run_dense_classes`, which it calls unless targets are numbers."""
-    train = MapSplit(stores["train"], expect=spec["inputs"]["features"])
+    train = MapSplit(stores["train"], expect=spec["inputs"]["features"], split="train")
     run = run_dense_numbers if train.attributes["task"] == TASK else run_dense_classes
     run(stores, output, spec=spec, **how)

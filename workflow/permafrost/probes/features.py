@@ -40,7 +40,7 @@ class Features:
 
 def read_features(paths: dict[str, Path], *, expect: str | None = None) -> dict[str, Features]:
     """Read the feature stores of all splits; refuses damaged stores and those of another plan."""
-    return {split: _read(path, expect) for split, path in paths.items()}
+    return {split: _read(path, expect, split) for split, path in paths.items()}
 
 
 def check_splits(splits: dict[str, Features], *, where: str) -> None:
@@ -62,8 +62,8 @@ def check_splits(splits: dict[str, Features], *, where: str) -> None:
             )
 
 
-def _read(path: Path, expect: str | None) -> Features:
-    store = Store(path, expect=expect)
+def _read(path: Path, expect: str | None, split: str) -> Features:
+    store = Store(path, expect=expect, split=split)
     embeddings = store.read("embeddings").astype(np.float32, copy=False)
     if not np.isfinite(embeddings).all():
         rows = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table
+from permafrost.data.card import read_card
 from permafrost.metrics.calibration.confidence import BINS
 
 from .material import Material
@@ -93,7 +93,7 @@ def _materials(
     for name in distinct(rows, "dataset"):
         yield Material(
             name,
-            {**_read_card(cards, name), **_described(plan["datasets"].get(name, {}))},
+            {**_read_card(cards, name, expect), **_described(plan["datasets"].get(name, {}))},
             [row for row in rows if row["dataset"] == name],
             _of_dataset(predictions, name),
             _of_dataset(images, name),
@@ -116,19 +116,12 @@ def _described(entry: dict) -> dict:
     return {key: entry[key] for key in ("title", "licence", "citation") if entry.get(key)}
 
 
-def _read_card(cards: Mapping[str, Path], dataset: str) -> dict:
+def _read_card(cards: Mapping[str, Path], dataset: str, expect: Mapping[str, str]) -> dict:
     if dataset not in cards:
         raise PermafrostError(
             f"no card is given for the dataset {dataset!r}", remedy="run snakemake again"
         )
-    try:
-        return json.loads(Path(cards[dataset]).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise PermafrostError(
-            f"the card of dataset {dataset!r} cannot be read ({error})",
-            where=cards[dataset],
-            remedy="delete the file and run snakemake again",
-        ) from error
+    return read_card(cards[dataset], expect=expect.get(str(cards[dataset])))
 
 
 def render_page(values: dict) -> str:

@@ -22,7 +22,7 @@ def read_truth(material: Material) -> dict[str, Objects]:
     for split in material.card["splits"]:
         path = material.stores.get(split)
         if path is not None and path.exists():
-            found[split] = _of_store(Store(path, expect=material.expected(path)))
+            found[split] = _of_store(Store(path, expect=material.expected(path), split=split))
     return found
 
 

@@ -50,7 +50,7 @@ def measure_features(
     rows = read_rows(store, options, dataset=dataset, expect=inputs["features"])
     made = [(rows, inputs["features"], measure_rows(rows, options["names"]))]
     if views is not None:
-        seen = read_views(views, expect=inputs["views"])
+        seen = read_views(views, expect=inputs["views"], split=options["split"])
         made.append((seen, inputs["views"], _measure_views(seen, options)))
     found, lines = {}, []
     for about, source, values in made:

@@ -57,7 +57,7 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
     PermafrostError : a store that is damaged or of another plan, a split without samples, NaN or
         infinity (the sample is named).
     """
-    store = Store(path, expect=expect)
+    store = Store(path, expect=expect, split=options["split"])
     if not len(store):
         raise PermafrostError(
             "the split has no samples to measure",

@@ -39,14 +39,14 @@ class ViewRows:
         return {**drawn, "augmentations": self.attributes["augmentations"]}
 
 
-def read_views(path: Path, *, expect: str | None = None) -> ViewRows:
+def read_views(path: Path, *, expect: str | None = None, split: str | None = None) -> ViewRows:
     """The views in the store at `path`.
 
     Raises
     ------
-    PermafrostError : a store that is damaged or of another plan, NaN or infinity (the sample is named).
+    PermafrostError : a store that is damaged, or of another plan or split, NaN or infinity (the sample is named).
     """
-    store = Store(path, expect=expect)
+    store = Store(path, expect=expect, split=split)
     samples = store.samples(["sample_id", "group_id"])
     ids, groups = (samples[name].to_pylist() for name in ("sample_id", "group_id"))
     features = store.read("views")

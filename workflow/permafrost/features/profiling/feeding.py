@@ -56,7 +56,7 @@ class TrainImages:
         """(C, H, W) float32, on the CPU."""
         if self._fed is None:
             path = self._stores()["train"]
-            store = ImageStore(path, expect=self._expect)
+            store = ImageStore(path, expect=self._expect, split="train")
             if len(store) != self._count:
                 raise PermafrostError(
                     f"the store has {len(store)} images, the card says {self._count}",

@@ -35,7 +35,7 @@ class MapSplit:
     Parameters
     ----------
     path : the feature store.
-    expect : fingerprint of the plan; a store of another plan is refused.
+    expect, split : fingerprint of the plan, and name of the split; a store of another one is refused.
     """
 
     # said where the store is not of the kind that a probe needs
@@ -44,8 +44,8 @@ class MapSplit:
         "this probe needs a dataset with maps; extract it again",
     )
 
-    def __init__(self, path: Path, *, expect: str | None = None) -> None:
-        self.store = Store(path, expect=expect)
+    def __init__(self, path: Path, *, expect: str | None = None, split: str | None = None) -> None:
+        self.store = Store(path, expect=expect, split=split)
         self.attributes: dict = self.store.attributes
         self.samples: pa.Table = self.store.samples()
         if not self.fits():
@@ -103,4 +103,4 @@ def open_splits[Split: MapSplit](
     kind: type[Split], stores: dict[str, Path], *, expect: str | None = None
 ) -> dict[str, Split]:
     """All splits of a run; refuses damaged stores and those of another plan."""
-    return {name: kind(path, expect=expect) for name, path in stores.items()}
+    return {name: kind(path, expect=expect, split=name) for name, path in stores.items()}

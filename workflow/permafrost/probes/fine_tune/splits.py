@@ -24,7 +24,7 @@ class ImageSplit(MaskSplit):
     needs = ("the store holds no images", "prepare the dataset again")
 
     def __init__(self, path: Path, about: dict, *, expect: str | None = None) -> None:
-        super().__init__(path, expect=expect)
+        super().__init__(path, expect=expect, split=about.get("split"))
         self.attributes = {**self.attributes, **about}
         self.labels = None if self.masked else self.store.read("labels")
 

@@ -101,7 +101,7 @@ def _rates(material: Material, folder: Path) -> list[Drawn]:
 
 
 def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:
-    store = Store(material.images, expect=material.expected(material.images))
+    store = Store(material.images, expect=material.expected(material.images), split="test")
     places = pictures.places_of(store)
     correct = truth["target"] == truth["prediction"]
     correct = correct.all(axis=1) if correct.ndim == 2 else correct

@@ -37,7 +37,7 @@ def _examples(material: Material, found: DensePredictions) -> tuple[dict, str]:
 
     Truth has the size of the prediction: that at which it was scored.
     """
-    store = Store(material.images, expect=material.expected(material.images))
+    store = Store(material.images, expect=material.expected(material.images), split="test")
     places = pictures.places_of(store)
     bands, how = pictures.picture_bands(material.card)
     sizes = {found.sample_ids[row]: mask.shape for row, mask in found.masks.items()}

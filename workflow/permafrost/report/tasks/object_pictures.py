@@ -47,7 +47,7 @@ def draw_objects(
 
 def _examples(material: Material, found: ObjectPredictions) -> tuple[dict[str, Example], str]:
     """The test images to show by their ids, and how they were made pictures of."""
-    store = Store(material.images, expect=material.expected(material.images))
+    store = Store(material.images, expect=material.expected(material.images), split="test")
     bands, how = pictures.picture_bands(material.card)
     names = [name for kind in SHOWN for name in found.shown[kind]]
     wholes = pictures.read_wholes(store, names, bands, detections.LONGEST)

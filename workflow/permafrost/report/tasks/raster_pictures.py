@@ -38,7 +38,7 @@ def _examples(material: Material, found: RasterPredictions) -> tuple[dict, str]:
 
     Truth has the size of the prediction: that at which it was scored, thinned out as it is.
     """
-    store = Store(material.images, expect=material.expected(material.images))
+    store = Store(material.images, expect=material.expected(material.images), split="test")
     places = pictures.places_of(store)
     bands, how = pictures.picture_bands(material.card)
     at = {found.sample_ids[row]: places[found.sample_ids[row]] for row in found.rasters}
