@@ -10,25 +10,17 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, file_digest
 
+from .sources import kind_of
+
 #: how the name of a file begins that lies inside the directory or archive of ``path``
 INSIDE = "<path>/"
-#: kind of source -> its options that say where files or folders lie: each a place, or places by split
-PLACES = {
-    "coco": ("path", "annotations"),
-    "deepforest": ("path", "table"),
-    "folder": ("path",),
-    "points": ("path",),
-    "table": ("table", "images"),
-    "voc": ("path",),
-    "yolo": ("path",),
-}
 
 
 def source_paths(entry: dict) -> list[Path]:
     """Files and folders outside the project that the entry's images and labels come from."""
     source = entry["source"]
-    if source["kind"] in PLACES:
-        return [Path(place) for key in PLACES[source["kind"]] for place in _places(source, key)]
+    if places := kind_of(entry).places:
+        return [Path(place) for key in places for place in _places(source, key)]
     if source["kind"] == "torchgeo":
         arguments = source.get("arguments", {})
         # what torchgeo downloads it checks itself, and downloading must not change the identity
@@ -62,7 +54,6 @@ def source_digest(entry: dict, digest_of: Callable[[Path], str] = content_digest
     ------
     PermafrostError : a path does not exist (the root of a torchgeo download may).
     """
-    source = entry["source"]
     parts = []
     for path in source_paths(entry):
         if path.is_file():
@@ -73,12 +64,12 @@ def source_digest(entry: dict, digest_of: Callable[[Path], str] = content_digest
             raise PermafrostError(
                 f"{path} does not exist", remedy="correct the path, or get the data first"
             )
-    return hashlib.sha256(canonical_json([_without_places(source), parts]).encode()).hexdigest()
+    return hashlib.sha256(canonical_json([_without_places(entry), parts]).encode()).hexdigest()
 
 
-def _without_places(source: dict) -> dict:
-    """The options of a source that say what is read, without those that say where it lies."""
-    places = PLACES.get(source["kind"], ())
+def _without_places(entry: dict) -> dict:
+    """The options of an entry's source that say what is read, without those that say where it lies."""
+    source, places = entry["source"], kind_of(entry).places
     options = {key: value for key, value in source.items() if key not in places}
     for key in places:
         if isinstance(source[key], dict):
