@@ -20,6 +20,7 @@ rule report:
             caption="../report/figures.rst",
             category="Figures",
         ),
+        stamp=REPORTED,
     log:
         f"{RESULTS}/logs/report.log",
     resources:
@@ -30,4 +31,4 @@ rule report:
         code=PLAN.code("report"),
     shell:
         "permafrost report --spec {params.spec:q} --code {params.code} "
-        "--plan {PLAN_FILE:q} --output {REPORT:q} 2>&1 | tee {log:q}"
+        "--plan {PLAN_FILE:q} --output {REPORT:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"

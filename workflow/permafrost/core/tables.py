@@ -174,7 +174,7 @@ def check_fingerprint(path, found: str, expected: str) -> None:
     """Refuse an input that was made from another plan than the one being carried out."""
     if found != expected:
         raise PermafrostError(
-            f"made from another plan (fingerprint {found[:12]}, this plan needs {expected[:12]})",
+            f"made from another plan (fingerprint {str(found)[:12]}, this plan needs {expected[:12]})",
             where=path,
             remedy="run `permafrost stale --delete` to remove what does not belong to this plan,"
             " then snakemake again",
