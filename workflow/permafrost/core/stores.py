@@ -14,6 +14,7 @@ type of every array and the SHA-256 of ``samples.parquet``. A store without a se
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ import pyarrow.parquet as pq
 
 from .errors import PermafrostError, first_line
 from .identity import file_digest
-from .outputs import whole_directory
+from .outputs import Group, whole_directory
 from .tables import check_fingerprint
 
 SAMPLES = "samples.parquet"
@@ -102,6 +103,9 @@ class StoreWriter:
 
     def seal(self, fingerprint: str) -> None:
         """Record what must be found on opening. Called by `write_store`."""
+        if not (self.folder / "zarr.json").exists():
+            # zarr makes folders that somebody removed again, without what was in them
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
         count = pq.read_metadata(self.folder / SAMPLES).num_rows
         arrays = {name: [list(a.shape), str(a.dtype)] for name, a in sorted(self._arrays.items())}
         for name, (shape, _) in arrays.items():
@@ -122,9 +126,12 @@ class StoreWriter:
 
 
 @contextlib.contextmanager
-def write_store(path, *, fingerprint: str) -> Iterator[StoreWriter]:
-    """Write a store whole: on an error, or a kill, nothing stands at `path`."""
-    with whole_directory(path) as folder:
+def write_store(path, *, fingerprint: str, group: Group | None = None) -> Iterator[StoreWriter]:
+    """Write a store whole: on an error, or a kill, nothing stands at `path`.
+
+    With a `group` of `outputs.together`, it appears with the others of the group.
+    """
+    with whole_directory(path, group=group) as folder:
         writer = StoreWriter(folder)
         try:
             yield writer
