@@ -45,6 +45,7 @@ def _prepare(
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)  # the whole folder may have been deleted
     with open(path, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
