@@ -90,8 +90,8 @@ def create_outputs(project: Path) -> None:
     recorded = json.loads(plan.read_text())
     paths = [row["path"] for row in recorded["outputs"]]
     (gathered,) = (row for row in recorded["outputs"] if row["stage"] == "aggregate")
-    stamp = f"results/plans/{gathered['fingerprint']}.done"
-    paths += ["results/leaderboard.csv", "results/summary.csv", stamp, "results/report/index.html"]
+    paths += [f"results/plans/{made}.done" for made in (gathered["fingerprint"], recorded["plan"])]
+    paths += ["results/leaderboard.csv", "results/summary.csv", "results/report/index.html"]
     for path in [*paths, "results/report/figures/x.png"]:
         target = project / path
         if target.suffix == ".zarr":

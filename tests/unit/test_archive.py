@@ -21,6 +21,7 @@ from permafrost.report.restore import restore_archive
 
 PLAN = {
     "plan": "0123456789abcdef",
+    "results": "results",
     "config": {"seeds": [0]},
     "backbones": {"rcf": {"kind": "rcf"}},
     "datasets": {"demo": {"task": "classification", "licence": "CC0-1.0", "citation": "us"}},
@@ -83,7 +84,7 @@ def rewrite(archive: Path, target: Path, change) -> Path:
 def test_a_round_trip_gives_back_contents_and_time_stamps_to_the_nanosecond(root, tmp_path):
     restored = restore_archive(archive_of(root), tmp_path / "new")
     for path in ("results/leaderboard.parquet", "results/report/figures/dot plot é.png",
-                 "results/report/.snakemake_timestamp", "Snakefile",
+                 "results/report/.snakemake_timestamp",
                  str(record_path("results/leaderboard.parquet"))):  # fmt: skip
         assert (tmp_path / "new" / path).read_bytes() == (root / path).read_bytes()
         assert (tmp_path / "new" / path).stat().st_mtime_ns == (root / path).stat().st_mtime_ns
@@ -206,7 +207,7 @@ def test_a_flipped_byte_is_found_and_nothing_is_written(root, tmp_path):
     archive.write_bytes(raw)
     with pytest.raises(PermafrostError, match=r"leaderboard\.parquet"):
         restore_archive(archive, tmp_path / "new")
-    assert list((tmp_path / "new").iterdir()) == []
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_changed_file_with_a_valid_zip_checksum_is_found(root, tmp_path):

@@ -9,6 +9,8 @@ from image_sets import class_files, write_folder, write_zip
 from permafrost.core.errors import PermafrostError
 from permafrost.core.paths import merged
 from permafrost.data.digest import source_digest, source_files, without_places
+from permafrost.data.sources import KINDS
+from permafrost.plan.validation import load_schema
 
 
 def folder(path, **options):
@@ -125,6 +127,38 @@ def test_downloading_does_not_change_the_identity(tmp_path):
 def test_a_missing_path_is_an_error(tmp_path):
     with pytest.raises(PermafrostError, match="does not exist"):
         source_digest(folder(tmp_path / "nothing.zip"))
+
+
+def test_every_kind_of_source_in_the_schema_declares_its_places():
+    """Generated and downloaded data have none; a kind that reads the user's files has."""
+    options = {
+        case["if"]["properties"]["kind"]["const"]: load_schema("dataset")["$defs"][
+            case["then"]["$ref"].rpartition("/")[2]
+        ]["properties"]
+        for case in load_schema("dataset")["properties"]["source"]["allOf"]
+    }
+    assert set(KINDS) == set(options)
+    assert {kind for kind in KINDS if not KINDS[kind].places} == {"demo", "torchgeo"}
+    for kind, (_, places) in KINDS.items():
+        assert set(places) <= set(options[kind]), kind
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].places])
+def test_the_content_of_every_place_counts(tmp_path, kind):
+    places = {place: tmp_path / place for place in KINDS[kind].places}
+    for path in places.values():
+        path.write_bytes(b"one")
+    entry = {"source": {"kind": kind, **{place: str(path) for place, path in places.items()}}}
+    digests = [source_digest(entry)]
+    for path in places.values():
+        path.write_bytes(b"two")
+        digests.append(source_digest(entry))
+    assert len(set(digests)) == len(digests)
+
+
+def test_an_unknown_kind_of_source_is_refused():
+    with pytest.raises(PermafrostError, match="unknown kind of source 'folders'"):
+        source_digest({"source": {"kind": "folders", "path": "data"}})
 
 
 def test_it_is_light_to_import():

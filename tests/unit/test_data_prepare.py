@@ -1,6 +1,8 @@
 """`prepare` writes stores and card in the agreed form, and the reader gives back what was put in."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
@@ -220,3 +222,37 @@ def test_a_failure_after_an_earlier_success_keeps_what_was_there(out, images, tm
         out.run(folder_entry(broken))
     assert out.card_path.read_bytes() == before
     assert len(out.store("train")) == 20
+
+
+def test_a_failure_at_any_step_of_taking_their_places_keeps_all_three_stores_and_the_card(
+    out, images, tmp_path, monkeypatch
+):
+    """Of two preparations, the second fails at one renaming after the other: the first must stay whole."""
+    from permafrost.core import outputs
+
+    def content() -> dict[str, bytes]:
+        return {str(p): p.read_bytes() for p in out.card_path.parent.rglob("*") if p.is_file()}
+
+    out.run(folder_entry(images))
+    before = content()
+    more = folder_entry(write_zip(tmp_path / "more.zip", class_files(count=24)))
+    rename, steps = os.rename, 0
+    while True:
+        taken = iter(range(100))
+
+        def fail_once(source, place, steps=steps, taken=taken):
+            if next(taken) == steps:
+                raise OSError(errno.EIO, "Input/output error")
+            rename(source, place)
+
+        monkeypatch.setattr(outputs.os, "rename", fail_once)
+        try:
+            out.run(more)
+            break
+        except OSError:
+            assert content() == before
+        steps += 1
+    monkeypatch.undo()
+    assert steps == 8, "four leave their places, four take them"
+    assert len(out.store("train")) == 24
+    assert read_card(out.card_path)["splits"]["train"]["count"] == 24

@@ -9,7 +9,8 @@ import pytest
 from _plans import CONFIG, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.record import record_plan
-from permafrost.plan.recorded import current_plan, planned, read_plan
+from permafrost.plan.recorded import current_plan, encode_plan, planned, read_plan
+from permafrost.plan.stale import find_stale
 
 
 @pytest.fixture
@@ -75,14 +76,43 @@ def test_without_a_record_the_remedy_is_named(results):
     assert "snakemake -n" in caught.value.remedy
 
 
-@pytest.mark.parametrize("content", ["", "{"])
-def test_a_damaged_record_is_named_and_made_again(root, results, content):
+def broken(whole: bytes, how: str) -> bytes:
+    if how == "edited":
+        return whole.replace(b'"seed": 0', b'"seed": 1', 1)
+    cut = {"empty": 0, "one character": 1, "half": len(whole) // 2, "the last byte": len(whole) - 1}
+    return b"\xff\xfe" + whole if how == "not text" else whole[: cut[how]]
+
+
+@pytest.mark.parametrize(
+    "how", ["empty", "one character", "half", "the last byte", "edited", "not text"]
+)
+def test_a_damaged_record_is_named_and_made_again(root, results, how):
     plan = make_plan(root)
     path = record_plan(plan, "results")
-    whole = read_plan(path)
-    with open(path, "w") as stream:
-        stream.write(content)
-    with pytest.raises(PermafrostError, match="cannot be read"):
+    whole = (root / path).read_bytes()
+    (root / path).write_bytes(broken(whole, how))
+    assert (root / path).read_bytes() != whole
+    with pytest.raises(PermafrostError, match="cannot be read|was altered") as caught:
         read_plan(path)
+    assert "snakemake -n" in caught.value.remedy
     record_plan(plan, "results")
-    assert read_plan(path) == whole
+    assert (root / path).read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", [b"", b"0123", b"\xff", b"two\nlines\n"])
+def test_a_damaged_name_of_the_current_plan_is_written_again(root, results, content):
+    path = record_plan(make_plan(root), "results")
+    (results / "plans/current").write_bytes(content)
+    record_plan(make_plan(root), "results")
+    assert current_plan(results) == root / path
+
+
+@pytest.mark.parametrize("place", ["results/../own.py", "own.py", "results//etc/passwd"])
+def test_what_a_plan_names_outside_of_its_results_is_not_looked_at(root, results, place):
+    """An archive of somebody else may bring a plan, and `permafrost stale --delete` deletes what it names."""
+    path = root / record_plan(make_plan(root), "results")
+    recorded = read_plan(path)
+    recorded["outputs"][0]["path"] = place
+    path.write_bytes(encode_plan(recorded["about"], recorded))
+    with pytest.raises(PermafrostError, match="outside of its results"):
+        find_stale(path, results)

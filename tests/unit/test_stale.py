@@ -8,13 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 from _plans import CONFIG, fill_root, make_plan
 from image_cases import card_of, rgb_bands
+from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
+from permafrost.core.stamps import write_stamp
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table
 from permafrost.data.card import write_card
 from permafrost.plan.record import record_plan
-from permafrost.plan.recorded import read_plan
-from permafrost.plan.stale import delete, find_stale
+from permafrost.plan.recorded import read_plan, stamped
+from permafrost.plan.stale import delete, find_stale, refuse_stale
 
 FIRST = "scores/world/net/seed0/knn.parquet"
 
@@ -121,6 +123,82 @@ def test_deleting_removes_files_and_stores_and_nothing_else(recorded):
     assert not (results / "images/world/train.zarr").exists()
     assert (results / "images/world/val.zarr").exists()
     assert find_stale(plan, results) == []
+
+
+@pytest.fixture
+def finished(recorded):
+    """The same with the leaderboard and the report, as their stamps say."""
+    results, plan = recorded
+    gathered, reported = stamped(read_plan(plan))
+    write(results / "leaderboard.parquet", gathered)
+    for name in ("leaderboard.csv", "summary.csv", "report/index.html", "report/figures/a.png"):
+        (results / name).parent.mkdir(parents=True, exist_ok=True)
+        (results / name).write_text(name)
+    tables = [results / f"leaderboard.{kind}" for kind in ("parquet", "csv")]
+    plans = results / "plans"
+    write_stamp(plans / f"{gathered}.done", gathered, [*tables, results / "summary.csv"])
+    pages = [results / "report/index.html", results / "report/figures/a.png"]
+    write_stamp(plans / f"{reported}.done", reported, pages)
+    assert find_stale(plan, results) == []
+    return results, plan
+
+
+@pytest.mark.parametrize(
+    ("name", "removed"),
+    [("leaderboard.csv", "leaderboard.csv"), ("summary.csv", "summary.csv"),
+     ("report/index.html", "report"), ("report/figures/a.png", "report")],
+)  # fmt: skip
+def test_a_file_that_was_altered_by_hand_is_found_and_deleting_lets_it_be_made_again(
+    finished, name, removed
+):
+    results, plan = finished
+    (results / name).write_text("my own numbers")
+    [(path, reason)] = find_stale(plan, results)
+    assert path == results / removed and "altered since it was written" in reason
+    with pytest.raises(PermafrostError, match="altered since") as caught:
+        refuse_stale(plan, results, stores=False)
+    assert "stale --delete" in caught.value.remedy
+    delete([path])
+    assert find_stale(plan, results) == []
+
+
+def test_an_edited_leaderboard_is_found_once(finished):
+    results, plan = finished
+    table = pq.read_table(results / "leaderboard.parquet").slice(1)
+    pq.write_table(table, results / "leaderboard.parquet")
+    assert [path.name for path, _ in find_stale(plan, results)] == ["leaderboard.parquet"]
+
+
+def test_a_figure_that_lacks_makes_the_report_stale(finished):
+    results, plan = finished
+    (results / "report/figures/a.png").unlink()
+    assert find_stale(plan, results) == [(results / "report", "figures/a.png is missing")]
+    shutil.rmtree(results / "report")
+    (results / "leaderboard.csv").unlink()
+    assert find_stale(plan, results) == [], "snakemake makes again what is missing as a whole"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"fingerprint": 3, "files": {}}', '{"fingerprint": "F", "files": {"../x": "0"}}',
+     '{"fingerprint": "F", "files": {"/etc/passwd": "0"}}', '{"fingerprint": "0", "files": {}}',
+     '{"fingerprint": "F", "files": []}'],
+)  # fmt: skip
+def test_a_stamp_that_is_damaged_or_speaks_of_other_files_is_itself_what_is_stale(
+    finished, content
+):
+    results, plan = finished
+    gathered, _ = stamped(read_plan(plan))
+    stamp = results / "plans" / f"{gathered}.done"
+    stamp.write_text(content.replace("F", gathered))
+    assert [path for path, _ in find_stale(plan, results)] == [stamp]
+
+
+def test_stores_are_left_out_where_they_do_not_matter(recorded):
+    results, plan = recorded
+    shutil.rmtree(results / "images/world/val.zarr/images")
+    assert find_stale(plan, results, stores=False) == []
+    refuse_stale(plan, results, stores=False)
 
 
 @pytest.mark.parametrize("form", ["zarr", "geotiff"])

@@ -337,3 +337,85 @@ def test_attributes_that_were_edited_are_refused(store, key):
     path.write_text(json.dumps(group))
     with pytest.raises(PermafrostError, match="attributes are not what was written"):
         Store(store)
+
+
+READS = {
+    "rows": lambda opened: opened.read("numbers"),
+    "chunk rows": lambda opened: opened.chunk_rows("numbers"),
+    "shard rows": lambda opened: opened.shard_rows("numbers"),
+    "samples": lambda opened: opened.samples(),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_store_that_is_removed_while_it_is_open_is_an_error_that_names_it(store, read):
+    """A second run removes what it is about to make again."""
+    opened = Store(store)
+    opened._arrays.clear()
+    shutil.rmtree(store)
+    with pytest.raises(PermafrostError, match="removed while it was read") as caught:
+        read(opened)
+    assert caught.value.where == str(store)
+
+
+@pytest.mark.parametrize("name", ["rows", "chunk rows", "shard rows"])
+def test_an_array_that_is_removed_while_the_store_is_open_is_named(store, name):
+    opened = Store(store)
+    opened._arrays.clear()
+    shutil.rmtree(store / "numbers")
+    with pytest.raises(PermafrostError, match="'numbers' (is missing or|are) damaged") as caught:
+        READS[name](opened)
+    assert caught.value.where == str(store)
+
+
+def test_a_chunk_that_is_removed_while_the_store_is_open_is_not_read_as_zeros(store):
+    opened = Store(store)
+    opened.read("numbers", 0, 1)
+    shutil.rmtree(store / "numbers" / "c")
+    with pytest.raises(PermafrostError, match=r"rows 0 to \d+ of 'numbers' are damaged"):
+        opened.read("numbers")
+
+
+@pytest.mark.parametrize("stage", ["group", "array", "samples", "count"])
+def test_a_store_that_is_removed_while_it_is_being_opened_is_named(store, stage, monkeypatch):
+    """Whatever the step of the opening at which the store goes."""
+    from permafrost.core import stores as module
+
+    def removing(function):
+        def call(*arguments, **options):
+            shutil.rmtree(store, ignore_errors=True)
+            return function(*arguments, **options)
+
+        return call
+
+    place, name = {
+        "group": (Store, "_open"), "array": (Store, "_array"), "samples": (module, "file_digest"),
+        "count": (module, "_stored_chunks"),
+    }[stage]  # fmt: skip
+    monkeypatch.setattr(place, name, removing(getattr(place, name)))
+    with pytest.raises(PermafrostError) as caught:
+        Store(store)
+    assert caught.value.where == str(store)
+
+
+def test_a_store_that_is_replaced_by_one_of_another_plan_while_it_is_open_is_refused(tmp_path):
+    path = write(tmp_path / "one.zarr")
+    opened, first = Store(path), Store(path)
+    before = first.read("numbers")
+    write(path)  # made again by another run: the same content
+    assert (opened.read("numbers") == before).all()
+    write(path, fingerprint="other")
+    for read in (lambda: opened.read("numbers"), opened.samples):
+        with pytest.raises(PermafrostError, match="replaced by one of another plan"):
+            read()
+
+
+def test_a_store_whose_files_another_run_cleared_away_while_it_was_written_is_named(tmp_path):
+    refused = pytest.raises(PermafrostError, match="another process writes the same output")
+    with refused, write_store(tmp_path / "s.zarr", fingerprint="plan-a") as writer:
+        writer.array("a", (4, 2), "float32", rows_per_chunk=2)[:2] = 1
+        shutil.rmtree(writer.folder)
+        writer._arrays["a"][2:] = 1
+        writer.folder.mkdir(exist_ok=True)
+        writer.samples(pa.table({"sample_id": ["a", "b", "c", "d"]}))
+    assert os.listdir(tmp_path) == []

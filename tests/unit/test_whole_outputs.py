@@ -11,7 +11,7 @@ import sys
 import pytest
 from permafrost.core import outputs
 from permafrost.core.errors import PermafrostError
-from permafrost.core.outputs import whole_directory, whole_file
+from permafrost.core.outputs import together, whole_directory, whole_file
 
 
 def fill(place, text: str) -> None:
@@ -181,3 +181,127 @@ def test_a_folder_that_cannot_be_made_is_named(whole, tmp_path):
     ):
         pass
     assert caught.value.where == str(tmp_path / "file")
+
+
+def test_everything_written_is_on_the_disk_before_it_takes_its_place(whole, tmp_path, monkeypatch):
+    synced, target = [], tmp_path / "target"
+
+    def record(descriptor):
+        synced.append((os.readlink(f"/proc/self/fd/{descriptor}"), target.exists()))
+
+    monkeypatch.setattr(outputs.os, "fsync", record)
+    with whole(target) as partial:
+        fill(partial, "done")
+        written = {str(partial)}
+        if partial.is_dir():
+            (partial / "below").mkdir()
+            (partial / "below" / "chunk").write_text("x")
+            written |= {str(path) for path in partial.rglob("*")}
+    assert {path for path, exists in synced if not exists} == written
+    assert synced[-1] == (str(tmp_path), True), "the name, too, must reach the disk"
+
+
+def test_a_writer_whose_work_another_one_removed_is_told_so(whole, tmp_path):
+    """A second run clears up what it takes for the leftovers of a killed one."""
+    target = tmp_path / "target"
+    refused = pytest.raises(PermafrostError, match="another process writes")
+    with refused as caught, whole(target) as one:
+        fill(one, "one")
+        with whole(target) as other:
+            fill(other, "other")
+        (one / "more" if whole is whole_directory else one).open("r").close()
+    assert caught.value.where == str(target)
+    assert content(target) == "other"
+    assert os.listdir(tmp_path) == ["target"]
+
+
+NAMES = ("one", "two", "last")
+
+
+def write_together(folder, text: str) -> None:
+    with together() as group:
+        for name in NAMES:
+            with (whole_file if name == "last" else whole_directory)(
+                folder / name, group=group
+            ) as partial:
+                fill(partial, text)
+
+
+def found(folder) -> dict[str, str]:
+    return {name: content(folder / name) for name in NAMES if (folder / name).exists()}
+
+
+def test_a_group_appears_when_all_of_it_is_written(tmp_path):
+    with together() as group:
+        with whole_directory(tmp_path / "one", group=group) as partial:
+            fill(partial, "done")
+        assert not (tmp_path / "one").exists()
+    assert os.listdir(tmp_path) == ["one"]
+    for text in ("old", "new"):
+        write_together(tmp_path, text)
+        assert found(tmp_path) == dict.fromkeys(NAMES, text)
+        assert sorted(os.listdir(tmp_path)) == sorted(NAMES)
+
+
+def test_an_error_after_the_first_of_a_group_keeps_the_old_ones(tmp_path):
+    write_together(tmp_path, "old")
+    with pytest.raises(ZeroDivisionError), together() as group:
+        with whole_directory(tmp_path / "one", group=group) as partial:
+            fill(partial, "new")
+        raise ZeroDivisionError
+    assert found(tmp_path) == dict.fromkeys(NAMES, "old")
+    assert sorted(os.listdir(tmp_path)) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["old ones there", "nothing there"])
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_a_failure_at_any_renaming_of_a_group_leaves_everything_as_it_was(
+    tmp_path, monkeypatch, before, error
+):
+    rename, count = os.rename, 2 * len(NAMES) if before else len(NAMES)
+    for step in range(count):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        if before:
+            write_together(folder, "old")
+        steps = iter(range(100))
+
+        def fail_once(source, place, step=step, steps=steps):
+            if next(steps) == step:
+                raise error
+            rename(source, place)
+
+        monkeypatch.setattr(outputs.os, "rename", fail_once)
+        with pytest.raises(type(error)):
+            write_together(folder, "new")
+        monkeypatch.undo()
+        assert found(folder) == (dict.fromkeys(NAMES, "old") if before else {})
+        assert sorted(os.listdir(folder)) == (sorted(NAMES) if before else [])
+
+
+@pytest.mark.parametrize("step", range(2 * len(NAMES) + 1))
+def test_a_kill_at_any_renaming_never_leaves_the_last_output_beside_others_than_its_own(
+    tmp_path, step
+):
+    write_together(tmp_path, "old")
+    program = f"""
+import os, signal, sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from permafrost.core import outputs
+from test_whole_outputs import write_together
+from pathlib import Path
+rename, steps = os.rename, iter(range(100))
+def kill(source, place):
+    if next(steps) == {step}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, place)
+outputs.os.rename = kill
+write_together(Path({str(tmp_path)!r}), "new")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -signal.SIGKILL
+    left = found(tmp_path)
+    assert "last" not in left or left == dict.fromkeys(NAMES, left["last"])
+    write_together(tmp_path, "again")
+    assert found(tmp_path) == dict.fromkeys(NAMES, "again")
+    assert sorted(os.listdir(tmp_path)) == sorted(NAMES)

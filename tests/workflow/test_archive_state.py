@@ -35,7 +35,7 @@ rule aggregate:
     shell: "cat {input} > {output}"
 """
 PLAN = {
-    "plan": "abc", "config": {}, "backbones": {}, "datasets": {},
+    "plan": "abc", "results": "results", "config": {}, "backbones": {}, "datasets": {},
     "outputs": [{"stage": path.partition("/")[0], "path": f"results/{path}"} for path in
                 ("features/a.zarr", "features/b.zarr", "scores/a.parquet", "scores/b.parquet",
                  "leaderboard.csv")],

@@ -3,9 +3,7 @@
 
 rule archive:
     input:
-        leaderboard=f"{RESULTS}/leaderboard.parquet",
-        stamp=AGGREGATED,
-        page=f"{RESULTS}/report/index.html",
+        finished(),
     output:
         f"{RESULTS}/archive/{PLAN.hash[:12]}.zip",
     log:

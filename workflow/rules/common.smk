@@ -41,6 +41,7 @@ RUNTIME = config["runtime"]
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
 VIEWED = bool(PLAN.viewed())
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
+REPORTED = f"{RESULTS}/plans/{PLAN.report().fingerprint}.done"
 
 
 def one_of(names):
@@ -150,6 +151,37 @@ def predictions_compared(wildcards):
 
 def every_comparison():
     return [f"{RESULTS}/comparisons/{d}/{p}.parquet" for d, p in PLAN.compared()]
+
+
+def every_detection_folder():
+    return [
+        f"{RESULTS}/{DETECTIONS}/{dataset}/{backbone}/seed{seed}/{probe}"
+        for dataset, backbone, probe, seed in PLAN.evaluations()
+        if leaves(PLAN.probes[probe]) == DETECTIONS
+    ]
+
+
+def finished():
+    """What a finished run has left: all but the stores and predicted masks, which may be deleted.
+
+    Snakemake makes again what is missing here; a file that is only an input of another, it does not miss.
+    """
+    return [
+        f"{RESULTS}/leaderboard.parquet",
+        f"{RESULTS}/leaderboard.csv",
+        f"{RESULTS}/summary.csv",
+        f"{RESULTS}/report/index.html",
+        f"{RESULTS}/report/figures",
+        AGGREGATED,
+        REPORTED,
+        *every_evaluation("predictions"),
+        *every_detection_folder(),
+        *every_evaluation("scores"),
+        *every_comparison(),
+        *every_measure(),
+        *every_similarity(),
+        *every_profile(),
+    ]
 
 
 def batch_size(wildcards):

@@ -20,6 +20,7 @@ rule report:
             caption="../report/figures.rst",
             category="Figures",
         ),
+        stamp=REPORTED,
     log:
         f"{RESULTS}/logs/report.log",
     resources:
@@ -29,4 +30,4 @@ rule report:
         job=PLAN.report().fingerprint,
     shell:
         "permafrost report --job {params.job} --plan {PLAN_FILE:q} "
-        "--output {REPORT:q} 2>&1 | tee {log:q}"
+        "--output {REPORT:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"

@@ -16,16 +16,22 @@ PARTIAL = ".partial-"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
+# outputs that wait for each other: each what was written and the place it is to take
+Group = list[tuple[Path, Path]]
+
+
 @contextlib.contextmanager
-def whole_file(path, *, exclusive: bool = True) -> Iterator[Path]:
+def whole_file(path, *, exclusive: bool = True, group: Group | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it becomes `path`, on an error it vanishes.
 
     Leftovers of an earlier, killed writer of the same target are removed first. With `exclusive`
     false they are not: for a file that several processes may be writing at once, the last one wins.
+    With a `group` of `together`, the file takes its place when the whole group does.
 
     Raises
     ------
-    PermafrostError : the disk is full, or nothing can be written there; names `path`.
+    PermafrostError : the disk is full, nothing can be written there, or another process removed the
+        temporary path; names `path`.
     """
     path = Path(path)
     with _naming(path):
@@ -33,14 +39,18 @@ def whole_file(path, *, exclusive: bool = True) -> Iterator[Path]:
         try:
             yield partial
             _sync(partial)
-            os.replace(partial, path)
+            if group is not None:
+                group.append((partial, path))
+            else:
+                os.replace(partial, path)
+                _sync(path.parent)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
 
 
 @contextlib.contextmanager
-def whole_directory(path) -> Iterator[Path]:
+def whole_directory(path, *, group: Group | None = None) -> Iterator[Path]:
     """Like `whole_file` for a directory: yields a fresh directory that becomes `path`."""
     path = Path(path)
     with _naming(path):
@@ -48,10 +58,32 @@ def whole_directory(path) -> Iterator[Path]:
         try:
             partial.mkdir()
             yield partial
-            _take_place(partial, path)
+            _sync_tree(partial)
+            if group is not None:
+                group.append((partial, path))
+            else:
+                _take_places([(partial, path)])
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+
+
+@contextlib.contextmanager
+def together() -> Iterator[Group]:
+    """Yield a group for `whole_file` and `whole_directory`, whose outputs take their places all or not at all.
+
+    They do so when the block ends well. On an error, also while they take their places, everything
+    stands as before. A kill at that moment leaves at most that the output written last is missing, and
+    others with it; it takes its place last and leaves it first, so it vouches for the others.
+    """
+    group: Group = []
+    try:
+        yield group
+        _take_places(group)
+    except BaseException:
+        for partial, _ in group:
+            _remove(partial)
+        raise
 
 
 def _begin(path: Path, *, clean: bool) -> Path:
@@ -65,10 +97,7 @@ def _begin(path: Path, *, clean: bool) -> Path:
         ) from error
     if clean:
         for leftover in path.parent.glob(f".{_escape(path.name)}{PARTIAL}*"):
-            if leftover.is_dir() and not leftover.is_symlink():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
+            _remove(leftover)
     return _beside(path)
 
 
@@ -76,29 +105,53 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}{PARTIAL}{uuid.uuid4().hex[:12]}")
 
 
-def _take_place(partial: Path, path: Path) -> None:
-    """Rename `partial` to `path`; what stood there goes, unless the renaming fails."""
-    if not os.path.lexists(path):
-        os.rename(partial, path)
-        return
-    retired = _beside(path)
-    os.rename(path, retired)
+def _take_places(group: Group) -> None:
+    """Rename everything to its place; what stood there goes, unless a renaming fails."""
+    retired: Group = []
+    placed: Group = []
     try:
-        os.rename(partial, path)
+        for _, path in reversed(group):
+            with _naming(path):
+                if os.path.lexists(path):
+                    away = _beside(path)
+                    os.rename(path, away)
+                    retired.append((away, path))
+        for partial, path in group:
+            with _naming(path):
+                os.rename(partial, path)
+                placed.append((partial, path))
     except BaseException:
-        os.rename(retired, path)
+        for partial, path in reversed(placed):
+            os.rename(path, partial)
+        for away, path in reversed(retired):
+            os.rename(away, path)
         raise
-    if retired.is_dir() and not retired.is_symlink():
-        shutil.rmtree(retired, ignore_errors=True)
+    for folder in dict.fromkeys(path.parent for _, path in group):
+        _sync(folder)
+    for away, _ in retired:
+        _remove(away)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
     else:
-        retired.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Turn a full disk, or a folder closed to us, into an error that names the output."""
+    """Turn a full disk, or a folder closed to us or to another writer, into an error that names the output."""
     try:
         yield
+    except FileNotFoundError as error:
+        if PARTIAL not in str(error):
+            raise
+        raise PermafrostError(
+            "what was being written there was removed: another process writes the same output",
+            where=path,
+            remedy="let one run at a time write there (no --nolock), then run snakemake again",
+        ) from error
     except OSError as error:
         # a refused access to anything but the temporary path is not about this output
         closed = error.errno == errno.EACCES and PARTIAL in str(error.filename)
@@ -113,6 +166,14 @@ def _naming(path: Path) -> Iterator[None]:
 
 def _escape(name: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Bring every file below `folder`, and the names in every folder, to the disk."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            _sync(Path(place, name))
+        _sync(Path(place))
 
 
 def _sync(path: Path) -> None:

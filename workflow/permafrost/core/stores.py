@@ -15,6 +15,7 @@ not a store. The attribute ``split``, where a writer records it, is checked by r
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 
 from .errors import PermafrostError, first_line
 from .identity import file_digest
-from .outputs import whole_directory
+from .outputs import Group, whole_directory
 from .tables import check_fingerprint
 
 SAMPLES = "samples.parquet"
@@ -106,6 +107,9 @@ class StoreWriter:
 
     def seal(self, fingerprint: str) -> None:
         """Record what must be found on opening. Called by `write_store`."""
+        if not (self.folder / "zarr.json").exists():
+            # zarr makes folders that somebody removed again, without what was in them
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
         count = pq.read_metadata(self.folder / SAMPLES).num_rows
         arrays = {name: [list(a.shape), str(a.dtype)] for name, a in sorted(self._arrays.items())}
         for name, (shape, _) in arrays.items():
@@ -125,9 +129,12 @@ class StoreWriter:
 
 
 @contextlib.contextmanager
-def write_store(path, *, fingerprint: str) -> Iterator[StoreWriter]:
-    """Write a store whole: on an error, or a kill, nothing stands at `path`."""
-    with whole_directory(path) as folder:
+def write_store(path, *, fingerprint: str, group: Group | None = None) -> Iterator[StoreWriter]:
+    """Write a store whole: on an error, or a kill, nothing stands at `path`.
+
+    With a `group` of `outputs.together`, it appears with the others of the group.
+    """
+    with whole_directory(path, group=group) as folder:
         writer = StoreWriter(folder)
         try:
             yield writer
@@ -153,7 +160,14 @@ class Store:
 
     def __init__(self, path, *, expect: str | None = None, split: str | None = None) -> None:
         self.path = Path(path)
-        self._group, self.attributes = self._open()
+        self._arrays: dict = {}
+        if not self.path.is_dir():
+            raise PermafrostError(
+                "the store does not exist", where=self.path, remedy="run snakemake"
+            )
+        with self._reading("not a readable zarr group"):
+            self._file = self._group_file()
+            self._group, self.attributes = self._open()
         if not self.attributes.keys() >= _SEAL:
             raise self._refuse("the store was never completed")
         self.fingerprint: str = self.attributes["fingerprint"]
@@ -175,18 +189,21 @@ class Store:
 
     def samples(self, columns=None) -> pa.Table:
         """The per-sample table."""
-        return pq.read_table(self.path / SAMPLES, columns=columns, partitioning=None)
+        with self._reading(f"{SAMPLES} is missing or damaged"):
+            table = pq.read_table(self.path / SAMPLES, columns=columns, partitioning=None)
+            self._refuse_replaced()
+        return table
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self.attributes["arrays"][name][0])
 
     def chunk_rows(self, name: str) -> int:
         """Number of samples in a chunk of the array: the unit that is cheap to read."""
-        return self._group[name].chunks[0]
+        return self._array(name).chunks[0]
 
     def shard_rows(self, name: str) -> int:
         """Number of samples in a file of the array, read in one go: `chunk_rows` where it has no shards."""
-        array = self._group[name]
+        array = self._array(name)
         return (array.shards or array.chunks)[0]
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
@@ -196,40 +213,63 @@ class Store:
                 f"the store has no array {name!r} ({', '.join(self.attributes['arrays'])})"
             )
         stop = len(self) if stop is None else stop
+        with self._reading(f"rows {start} to {stop} of {name!r} are damaged"):
+            rows = np.asarray(self._array(name)[start:stop])
+            self._refuse_replaced()
+        return rows
+
+    @contextlib.contextmanager
+    def _reading(self, problem: str) -> Iterator[None]:
+        """Whatever fails while the store is read is an error that names it.
+
+        Another process may remove or replace it at any time.
+        """
         try:
-            return np.asarray(self._group[name][start:stop])
-        except MemoryError:
+            yield
+        except (PermafrostError, MemoryError):
             raise
         except Exception as error:
-            raise self._refuse(
-                f"rows {start} to {stop} of {name!r} are damaged ({first_line(error)})"
-            ) from error
+            if not (self.path / "zarr.json").exists():
+                problem = "the store was removed while it was read (by another run?)"
+            raise self._refuse(f"{problem} ({first_line(error)})") from error
 
     def _open(self):
         import zarr
 
-        if not self.path.is_dir():
-            raise PermafrostError(
-                "the store does not exist", where=self.path, remedy="run snakemake"
-            )
-        try:
-            group = zarr.open_group(self.path, mode="r", zarr_format=3)
-            return group, dict(group.attrs)
-        except Exception as error:
-            raise self._refuse(f"not a readable zarr group ({first_line(error)})") from error
+        group = zarr.open_group(self.path, mode="r", zarr_format=3)
+        return group, dict(group.attrs)
+
+    def _array(self, name: str):
+        """The zarr array; a chunk of it that is gone is an error, not zeros."""
+        if name not in self._arrays:
+            with self._reading(f"array {name!r} is missing or damaged"):
+                array = self._group[name]
+                self._arrays[name] = array.with_config({"read_missing_chunks": False})
+        return self._arrays[name]
+
+    def _group_file(self) -> tuple[int, int]:
+        status = os.stat(self.path / "zarr.json")
+        return status.st_ino, status.st_mtime_ns
+
+    def _refuse_replaced(self) -> None:
+        """Refuse what was read if the store is by now another one, of another plan."""
+        file = self._group_file()
+        if file == self._file:
+            return
+        if self._open()[1].get("fingerprint") != self.fingerprint:
+            raise self._refuse("the store was replaced by one of another plan while it was read")
+        self._file = file
 
     def _check(self) -> None:
-        samples = self.path / SAMPLES
-        if not samples.is_file() or file_digest(samples) != self.attributes["samples_sha256"]:
-            raise self._refuse(f"{SAMPLES} is missing or damaged")
+        with self._reading(f"{SAMPLES} is missing or damaged"):
+            if file_digest(self.path / SAMPLES) != self.attributes["samples_sha256"]:
+                raise self._refuse(f"{SAMPLES} is missing or damaged")
         for name, (shape, dtype) in self.attributes["arrays"].items():
-            try:
-                array = self._group[name]
+            with self._reading(f"array {name!r} is missing or damaged"):
+                array = self._array(name)
                 same = list(array.shape) == shape and str(array.dtype) == dtype
-                # counting is cheap and finds what a lost chunk would hide behind fill values
+                # counting is cheap and finds what is lost before the work begins
                 complete = _stored_chunks(self.path / name, array) == array.nchunks
-            except Exception as error:
-                raise self._refuse(f"array {name!r} is missing or damaged") from error
             if not (same and complete):
                 raise self._refuse(
                     f"array {name!r} is not what was written (shape, type or chunks)"

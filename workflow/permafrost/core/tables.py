@@ -1,9 +1,11 @@
-"""Result tables: parquet files that carry the fingerprint of the plan they were made from."""
+"""Result tables: parquet files that carry the fingerprint of their plan, and a digest of themselves."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,12 @@ from .identity import canonical_json
 from .outputs import whole_file
 
 KEY = b"permafrost"
+SEAL = b"permafrost.sha256"
+# the digest is of the file with zeros in its place: in the footer, after its key and the two bytes of Thrift
+# that announce a text of 64
+_BLANK = b"0" * 64
+_CHUNK = 1 << 20
+_ANNOUNCED = SEAL + b"\x18\x40"
 
 
 def _spare_pandas() -> None:
@@ -50,10 +58,15 @@ _spare_pandas()
 
 
 def write_table(path, table: pa.Table, metadata: dict) -> None:
-    """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema."""
+    """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema.
+
+    The SHA-256 of the file is written into its footer, so that a table that somebody edits, by whatever
+    means, is refused by `read_table`.
+    """
     if "fingerprint" not in metadata:
         raise TypeError("a result table needs the fingerprint of its plan")
-    own = {**(table.schema.metadata or {}), KEY: canonical_json(metadata).encode()}
+    described = canonical_json(metadata).encode()
+    own = {**(table.schema.metadata or {}), KEY: described, SEAL: _BLANK}
     with whole_file(path) as partial:
         # parquet holds no time stamp of its writer, so the same rows give the same bytes
         pq.write_table(
@@ -62,6 +75,36 @@ def write_table(path, table: pa.Table, metadata: dict) -> None:
             compression="zstd",
             write_page_checksum=True,
         )
+        _seal(partial)
+
+
+def _seal(path: Path) -> None:
+    """Put the digest of a table that was just written into its place."""
+    digest = _digest(path, _BLANK)
+    with open(path, "r+b") as stream:
+        start = stream.seek(-_footer_size(path), os.SEEK_END)
+        stream.seek(start + stream.read().index(_ANNOUNCED + _BLANK) + len(_ANNOUNCED))
+        stream.write(digest)
+
+
+def _digest(path, sealed: bytes) -> bytes:
+    """SHA-256, in hexadecimal, of a table's bytes with zeros in place of the digest `sealed`."""
+    remaining = os.path.getsize(path) - _footer_size(path)
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while remaining and (chunk := stream.read(min(remaining, _CHUNK))):
+            digest.update(chunk)
+            remaining -= len(chunk)
+        footer = stream.read()
+    digest.update(footer.replace(_ANNOUNCED + sealed, _ANNOUNCED + _BLANK, 1))
+    return digest.hexdigest().encode()
+
+
+def _footer_size(path) -> int:
+    """Bytes of a parquet file's metadata, with their length and the magic number, at its end."""
+    with open(path, "rb") as stream:
+        stream.seek(-8, os.SEEK_END)
+        return int.from_bytes(stream.read(4), "little") + 8
 
 
 def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Table, dict]:
@@ -69,7 +112,7 @@ def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Tab
 
     Raises
     ------
-    PermafrostError : the file is missing, damaged, not ours, or made from another plan.
+    PermafrostError : the file is missing, damaged, altered, not ours, or made from another plan.
     """
     with _opened(path) as file:
         metadata = _metadata(path, file, expect)
@@ -84,7 +127,7 @@ def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Tab
 
 
 def read_metadata(path, *, expect: str | None = None) -> dict:
-    """The metadata of a result table, without reading its rows."""
+    """The metadata of a result table that is whole and unaltered, without decoding its rows."""
     with _opened(path) as file:
         return _metadata(path, file, expect)
 
@@ -117,6 +160,13 @@ def _metadata(path, file: pq.ParquetFile, expect: str | None) -> dict:
         raise _damaged(path, error) from error
     if expect is not None:
         check_fingerprint(path, found, expect)
+    sealed = (file.metadata.metadata or {}).get(SEAL)
+    if sealed is None or _digest(path, sealed) != sealed:
+        raise PermafrostError(
+            "damaged, or altered since it was written (its bytes are not those of its digest)",
+            where=path,
+            remedy="delete the file and run snakemake again",
+        )
     return metadata
 
 
@@ -124,7 +174,7 @@ def check_fingerprint(path, found: str, expected: str) -> None:
     """Refuse an input that was made from another plan than the one being carried out."""
     if found != expected:
         raise PermafrostError(
-            f"made from another plan (fingerprint {found[:12]}, this plan needs {expected[:12]})",
+            f"made from another plan (fingerprint {str(found)[:12]}, this plan needs {expected[:12]})",
             where=path,
             remedy="run `permafrost stale --delete` to remove what does not belong to this plan,"
             " then snakemake again",

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.outputs import whole_file
+from permafrost.core.outputs import Group, whole_file
 from permafrost.core.tables import check_fingerprint
 
 # key of the SHA-256 of all the others
@@ -41,12 +41,15 @@ KEYS = frozenset(
 TASK_KEYS = {task: frozenset(["target"]) for task in ("regression", "pixel_regression")}
 
 
-def write_card(path, card: dict) -> None:
-    """Write the card whole, with its digest; refuses one with missing or unknown keys (a programming error)."""
+def write_card(path, card: dict, *, group: Group | None = None) -> None:
+    """Write the card whole, with its digest; refuses one with missing or unknown keys (a programming error).
+
+    With a `group` of `outputs.together`, it appears with the others of the group.
+    """
     wrong = set(card) ^ _keys(card)
     if wrong:
         raise TypeError(f"card keys: {sorted(wrong)}")
-    with whole_file(path) as partial:
+    with whole_file(path, group=group) as partial:
         text = json.dumps(
             {**card, DIGEST: _digest(card)}, indent=2, ensure_ascii=False, allow_nan=False
         )

@@ -12,19 +12,10 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, file_digest
 
 from .files import is_junk
+from .sources import kind_of
 
 #: how the name of a file begins that lies inside the directory or archive of ``path``
 INSIDE = "<path>/"
-#: kind of source -> its options that say where files or folders lie: each a place, or places by split
-PLACES = {
-    "coco": ("path", "annotations"),
-    "deepforest": ("path", "table"),
-    "folder": ("path",),
-    "points": ("path",),
-    "table": ("table", "images"),
-    "voc": ("path",),
-    "yolo": ("path",),
-}
 #: arguments of torchgeo that say where the data lie and how they come there
 TORCHGEO_PLACES = ("root", "download", "checksum")
 #: endings of images where the entry lists none
@@ -62,7 +53,7 @@ class Read:
 def read_of(entry: dict) -> Read:
     """Which files the source of an entry reads of its folders."""
     source = entry["source"]
-    if source["kind"] not in PLACES:
+    if not kind_of(entry).places:
         return Read()
     if source["kind"] != "folder":
         return Read(hidden=False)
@@ -82,8 +73,8 @@ def read_of(entry: dict) -> Read:
 def source_paths(entry: dict) -> list[Path]:
     """Files and folders outside the project that the entry's images and labels come from."""
     source = entry["source"]
-    if source["kind"] in PLACES:
-        return [Path(place) for key in PLACES[source["kind"]] for place in _places(source, key)]
+    if places := kind_of(entry).places:
+        return [Path(place) for key in places for place in _places(source, key)]
     if source["kind"] == "torchgeo":
         arguments = source.get("arguments", {})
         # what torchgeo downloads it checks itself, and downloading must not change the identity
@@ -140,7 +131,7 @@ def without_places(entry: dict) -> tuple[dict, dict]:
     """An entry without where its source lies, and the places that were taken out, in the entry's layout."""
     source = entry["source"]
     options, places = dict(source), {}
-    for key in PLACES.get(source["kind"], ()):
+    for key in kind_of(entry).places:
         if isinstance(source[key], dict):
             options[key] = {split: _inside(place) for split, place in source[key].items()}
             places[key] = source[key]

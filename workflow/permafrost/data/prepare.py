@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import Group, together
 from permafrost.core.progress import progress
 from permafrost.core.splits import SPLITS
 from permafrost.core.stores import StoreWriter, write_store
@@ -80,7 +81,7 @@ def prepare(
     workers: int = 2,
     check: Callable[[], None] = lambda: None,
 ) -> dict:
-    """Write the image stores of a dataset and, last, its card.
+    """Write the image stores of a dataset and its card: all four replace what was there, or none does.
 
     Parameters
     ----------
@@ -107,14 +108,15 @@ def prepare(
         while True:
             writers = {split: SplitWriter(layout, len(job.source.classes)) for split in SPLITS}
             try:
-                card = _write_stores(job, writers, outputs, fingerprint, check)
-                break
+                # the card last: where it stands, all three stores are those that it describes
+                with together() as group:
+                    card = _write_stores(job, writers, outputs, fingerprint, group, check)
+                    write_card(card_path, card, group=group)
+                return card
             except _Larger:
                 # sizes differ, and the first image was not the largest: a second pass pads to it
                 sizes = np.max([writer.largest for writer in writers.values()], axis=0).tolist()
                 layout = replace(layout, height=sizes[0], width=sizes[1])
-    write_card(card_path, card)
-    return card
 
 
 def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
@@ -176,13 +178,20 @@ def _first_layout(job: Job) -> Layout:
 
 
 def _write_stores(
-    job: Job, writers: dict, outputs: dict, fingerprint: str, check: Callable[[], None]
+    job: Job,
+    writers: dict,
+    outputs: dict,
+    fingerprint: str,
+    group: Group,
+    check: Callable[[], None],
 ) -> dict:
     """All three stores, or none; returns the card."""
     with contextlib.ExitStack() as stack:
-        # the stores close, and so appear, only after everything below has succeeded
+        # the stores close only after everything below has succeeded, and appear as one group
         stores = {
-            split: stack.enter_context(write_store(outputs[split], fingerprint=fingerprint))
+            split: stack.enter_context(
+                write_store(outputs[split], fingerprint=fingerprint, group=group)
+            )
             for split in SPLITS
         }
         _read_pixels(job, writers, stores)

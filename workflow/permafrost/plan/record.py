@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from permafrost.core.identity import fingerprint
@@ -12,7 +11,7 @@ from permafrost.core.splits import SPLITS
 from .jobs import jobs_are_recorded, jobs_file, write_jobs
 from .plan import Plan
 from .probes import leaves
-from .recorded import CURRENT
+from .recorded import CURRENT, encode_plan, says
 
 
 def outputs(plan: Plan, results: str) -> list[dict]:
@@ -83,22 +82,22 @@ def record_plan(plan: Plan, results: str) -> str:
         "probes": plan.probes,
     }
     # titles, runtime options and the data folder are recorded too, but do not change the plan's hash
-    content = {"about": fingerprint(content), **content}
-    if not _begins_with(path, f'{{"about": "{content["about"]}"'):
+    about = fingerprint(content)
+    if not says(_content(path), about):
         content["outputs"] = outputs(plan, results)
         with whole_file(path, exclusive=False) as partial:
-            partial.write_text(json.dumps(content) + "\n")
-    if not jobs_are_recorded(jobs_file(path), content["about"]):
-        write_jobs(jobs_file(path), plan.jobs(), content["about"])
-    if not _begins_with(folder / CURRENT, f"{plan.hash}\n"):
+            partial.write_bytes(encode_plan(about, content))
+    if not jobs_are_recorded(jobs_file(path), about):
+        write_jobs(jobs_file(path), plan.jobs(), about)
+    if _content(folder / CURRENT) != f"{plan.hash}\n".encode():
         with whole_file(folder / CURRENT, exclusive=False) as partial:
             partial.write_text(f"{plan.hash}\n")
     return str(path)
 
 
-def _begins_with(path: Path, text: str) -> bool:
+def _content(path: Path) -> bytes:
+    """The bytes of a file, none if it cannot be read: it is written anew then."""
     try:
-        with open(path) as stream:
-            return stream.read(len(text)) == text
+        return path.read_bytes()
     except OSError:
-        return False
+        return b""

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, first_line
 
 CURRENT = "current"
 
 
+_HEAD = re.compile(rb'\{"about": "([0-9a-f]{32})", "sha256": "([0-9a-f]{64})", ')
+
+
+def encode_plan(about: str, content: dict) -> bytes:
+    """A recorded plan: JSON that begins with what it is about and the SHA-256 of all that follows."""
+    body = f"{json.dumps(content)[1:]}\n".encode()
+    head = f'{{"about": "{about}", "sha256": "{hashlib.sha256(body).hexdigest()}", '
+    return head.encode() + body
+
+
+def says(raw: bytes, about: str) -> bool:
+    """Whether `raw` is a plan that `encode_plan` wrote about the same, to the last byte."""
+    head = _HEAD.match(raw)
+    return head is not None and head[1].decode() == about and _is_whole(raw, head)
+
+
+def _is_whole(raw: bytes, head: re.Match) -> bool:
+    return hashlib.sha256(raw[head.end() :]).hexdigest() == head[2].decode()
+
+
 def read_plan(path) -> dict:
-    """The recorded plan, as `record_plan` wrote it."""
+    """The recorded plan, as `record_plan` wrote it.
+
+    Raises
+    ------
+    PermafrostError : it cannot be read, or was altered.
+    """
     try:
-        return json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise PermafrostError(
-            f"the recorded plan cannot be read ({error})",
-            where=path,
-            remedy="run snakemake -n to record it",
-        ) from error
+        raw = Path(path).read_bytes()
+        recorded = json.loads(raw)
+    except (OSError, ValueError, RecursionError) as error:
+        raise _unreadable(f"cannot be read ({first_line(error)})", path) from error
+    head = _HEAD.match(raw)
+    if head is not None and not _is_whole(raw, head):
+        raise _unreadable("was altered since it was written", path)
+    return recorded
+
+
+def _unreadable(problem: str, path) -> PermafrostError:
+    return PermafrostError(
+        f"the recorded plan {problem}", where=path, remedy="run snakemake -n to record it"
+    )
 
 
 def planned(recorded: dict, stage: str) -> list[dict]:
@@ -38,6 +72,23 @@ def current_plan(results: Path) -> Path:
         ) from error
 
 
+def places(recorded: dict, results: Path) -> list[tuple[dict, Path]]:
+    """Each output of a recorded plan with its path in the folder `results`, wherever that lies now.
+
+    Raises
+    ------
+    PermafrostError : the plan names an output outside of its results. It may come from an archive of
+        somebody else, and what lies at these paths may be deleted.
+    """
+    found = []
+    for row in recorded["outputs"]:
+        inside = row["path"].removeprefix(f"{recorded['results']}/")
+        if inside == row["path"] or inside.startswith("/") or ".." in inside.split("/"):
+            raise _unreadable(f"names an output outside of its results ({row['path']})", results)
+        found.append((row, Path(results) / inside))
+    return found
+
+
 def by_names(recorded: dict, stage: str, *names: str) -> dict:
     """Paths of a stage's outputs by the values of `names`: a tuple of them, or one alone."""
     found = {}
@@ -52,16 +103,21 @@ def expected(recorded: dict) -> dict[str, str]:
     return {row["path"]: row["fingerprint"] for row in recorded["outputs"]}
 
 
-def archived(recorded: dict, plan: Path) -> list[Path]:
-    """What an archive of the plan holds: every output, the report, the plan itself and its stamp."""
-    results = Path(recorded["results"])
+def stamped(recorded: dict) -> list[str]:
+    """The fingerprints of what leaves a stamp: the leaderboard, and the report, which has the plan's."""
     (gathered,) = planned(recorded, "aggregate")
+    return [gathered["fingerprint"], recorded["plan"]]
+
+
+def archived(recorded: dict, plan: Path) -> list[Path]:
+    """What an archive of the plan holds: every output, the report, the plan itself and the stamps."""
+    results = Path(recorded["results"])
     fixed = [
         results / "leaderboard.csv",
         results / "summary.csv",
         results / "report",
         plan,
         plan.with_name(CURRENT),
-        plan.with_name(f"{gathered['fingerprint']}.done"),
+        *(plan.with_name(f"{made}.done") for made in stamped(recorded)),
     ]
     return [*(Path(row["path"]) for row in recorded["outputs"]), *fixed]

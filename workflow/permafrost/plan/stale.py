@@ -1,4 +1,4 @@
-"""Finding outputs that exist but were made from another plan than the recorded one."""
+"""Finding outputs that exist but were made from another plan than the recorded one, or were altered."""
 
 from __future__ import annotations
 
@@ -9,33 +9,78 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.stamps import altered_files
 from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
 from permafrost.data.card import read_card
 
-from .probes import DETECTIONS
-from .recorded import read_plan
+from .probes import DETECTIONS, MASKS
+from .recorded import places, read_plan, stamped
 
 # what a folder of detections holds; the first has the fingerprint
 TRUTH, FOUND = "truth.json", "detections.json"
+_SHOWN = 8  # results that an error names
 
 
-def find_stale(plan: Path, results: Path) -> list[tuple[Path, str]]:
-    """Outputs of the plan that exist with another fingerprint, or are damaged, with the reason.
+def find_stale(plan: Path, results: Path, *, stores: bool = True) -> list[tuple[Path, str]]:
+    """Outputs of the plan that exist with another fingerprint, or are damaged or altered, with the reason.
 
     Parameters
     ----------
     plan : the recorded plan.
     results : the folder of the outputs, wherever it lies now.
+    stores : look at stores and predicted masks as well.
     """
     recorded = read_plan(plan)
     found = []
-    for row in recorded["outputs"]:
-        path = Path(results) / Path(row["path"]).relative_to(recorded["results"])
+    for row, path in places(recorded, results):
+        if not stores and (row["stage"] == MASKS or row["path"].endswith(".zarr")):
+            continue
         look = _reason_of_detections if row["stage"] == DETECTIONS else _reason
         if path.exists() and (reason := look(path, row)):
             found.append((path, reason))
-    return found
+    known = {path for path, _ in found}
+    return found + [pair for pair in _altered(recorded, Path(results)) if pair[0] not in known]
+
+
+def refuse_stale(plan: Path, results: Path, *, stores: bool) -> None:
+    """An error that names what `find_stale` finds, if it finds anything."""
+    found = find_stale(plan, results, stores=stores)
+    if not found:
+        return
+    shown = "; ".join(f"{path}: {reason}" for path, reason in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise PermafrostError(
+        f"{len(found)} results are not those of the plan: {shown}{more}",
+        where=results,
+        remedy="run `permafrost stale --delete`, which removes them, then snakemake again",
+    )
+
+
+def _altered(recorded: dict, results: Path) -> list[tuple[Path, str]]:
+    """Files of the leaderboard and the report that are not as their stamps say.
+
+    The report is one whole: any file of it stands for its folder. What is missing beside the
+    leaderboard is made again by itself.
+    """
+    found: dict[Path, str] = {}
+    report = results / "report"
+    for fingerprint in stamped(recorded):
+        stamp = results / "plans" / f"{fingerprint}.done"
+        if not stamp.exists():
+            continue
+        try:
+            files = altered_files(stamp, expect=fingerprint)
+        except PermafrostError as error:
+            found[stamp] = error.problem
+            continue
+        for path, reason in files.items():
+            if path.is_relative_to(report):
+                if report.exists():
+                    found.setdefault(report, f"{path.relative_to(report)} is {reason}")
+            elif path.exists():
+                found[path] = reason
+    return list(found.items())
 
 
 def delete(paths) -> None:

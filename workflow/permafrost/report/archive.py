@@ -15,6 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 
 from . import provenance
+from .contents import is_result, results_refusal
 from .crate import WORKFLOW, crate_json
 from .manifest import (
     CHECKSUMS,
@@ -45,11 +46,13 @@ class ArchiveSummary:
     left_out : stores and predicted masks that were not included.
     without_record : outputs that Snakemake has no record of; restored, they count as up to date by
         their time stamps only.
+    foreign : files among the results that no rule leaves there.
     """
 
     files: int
     left_out: list[str]
     without_record: list[str]
+    foreign: list[str]
 
     def __str__(self) -> str:
         lines = [f"{self.files} files archived"]
@@ -58,11 +61,18 @@ class ArchiveSummary:
                 f"{len(self.left_out)} stores or masks left out (snakemake makes them again when needed)"
             )
         if self.without_record:
-            shown = ", ".join(self.without_record[:8]) + (
-                ", …" if len(self.without_record) > 8 else ""
+            lines.append(
+                f"Snakemake has no record of {len(self.without_record)} outputs: {_some(self.without_record)}"
             )
-            lines.append(f"Snakemake has no record of {len(self.without_record)} outputs: {shown}")
+        if self.foreign:
+            lines.append(
+                f"{len(self.foreign)} files that no rule writes left out: {_some(self.foreign)}"
+            )
         return "\n".join(lines)
+
+
+def _some(paths: list[str]) -> str:
+    return ", ".join(paths[:8]) + (", …" if len(paths) > 8 else "")
 
 
 def write_archive(
@@ -93,16 +103,23 @@ def write_archive(
 
     Raises
     ------
-    PermafrostError : a file does not exist, lies outside `root`, or changes while it is packed.
+    PermafrostError : a file does not exist, lies outside `root`, or changes while it is packed; the
+        folder of the results is one that no archive is restored into.
     """
     root, output = Path(root), Path(output)
     source = root if source is None else Path(source)
+    if reason := results_refusal(plan["results"]):
+        raise PermafrostError(
+            reason, remedy="set `results` in the configuration to a folder of its own, as results"
+        )
     large = {Path(row["path"]) for row in plan.get("outputs", []) if row["stage"] == MASKS}
     results, stores, left_out = _expand(root, [Path(p) for p in files], large, include_stores)
     if output.resolve() in {(root / path).resolve() for path in results}:
         raise PermafrostError(
             "the archive cannot hold itself", where=output, remedy="leave it out of files"
         )
+    foreign = [path for path in results if not is_result(path.as_posix(), plan["results"])]
+    results = [path for path in results if path not in set(foreign)]
     named = [row["path"] for row in plan.get("outputs", [])]
     records, lacking = find_records(root, [*named, *(path.as_posix() for path in results), *stores])
     lacking = [path for path in lacking if path in set(named)]
@@ -131,7 +148,8 @@ def write_archive(
     digests |= {path: hashlib.sha256(texts[path]).hexdigest() for path in (MANIFEST, CRATE)}
     texts[CHECKSUMS] = checksum_lines(digests)
     _pack(output, members, texts, bases, newest)
-    return ArchiveSummary(len(digests) + 1, left_out, lacking)
+    foreign = [path.as_posix() for path in foreign]
+    return ArchiveSummary(len(digests) + 1, left_out, lacking, foreign)
 
 
 def _expand(root: Path, paths: list[Path], large: set[Path], include_stores: bool):
@@ -202,6 +220,8 @@ To go on from here, in a clone of the version named in `run/code.json`:
 
     permafrost restore ARCHIVE --into .
     snakemake -n
+
+Restoring writes the results and Snakemake's records, never the code that the archive holds.
 """
 
 

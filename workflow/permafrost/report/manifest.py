@@ -14,6 +14,34 @@ CHECKSUMS = "run/SHA256SUMS"
 CRATE = "ro-crate-metadata.json"
 FORMAT = 1
 ROLES = ("result", "record", "code", "run")  # run: what describes the run, made for the archive
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_SCHEMA = {
+    "type": "object",
+    "required": ["format", "plan", "files"],
+    "properties": {
+        "format": {"type": "integer"},
+        "plan": {"type": "string", "pattern": "^[0-9a-zA-Z]{1,64}$"},
+        "left_out": _TEXTS,
+        "stores": _TEXTS,
+        "without_record": _TEXTS,
+        "records": {"type": "object", "additionalProperties": {"type": "string"}},
+        "files": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["path", "size", "sha256", "mtime_ns", "role"],
+                "additionalProperties": False,
+                "properties": {
+                    "path": {"type": "string", "minLength": 1},
+                    "size": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+                    "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+                    "mtime_ns": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+                    "role": {"enum": list(ROLES)},
+                },
+            },
+        },
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -75,26 +103,34 @@ def read_checksums(content: bytes, where) -> dict[str, str]:
 
 
 def read_manifest(content: bytes, where) -> tuple[dict, list[Member]]:
-    """The manifest's content and its members, checked for safe and unique paths."""
+    """The manifest's content and its members, checked for types and for safe and unique paths."""
     try:
         manifest = json.loads(content)
-        members = [Member(**entry) for entry in manifest["files"]]
-        version = manifest["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise damaged(f"{MANIFEST} cannot be read ({error})", where) from error
-    if version != FORMAT:
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"{MANIFEST} is not JSON ({error})", where) from error
+    version = manifest.get("format") if isinstance(manifest, dict) else None
+    if isinstance(version, int) and version != FORMAT:
         raise PermafrostError(
             f"the archive has format {version}, this version reads format {FORMAT}",
             where=where,
             remedy="use the version of permafrost that the archive names in run/code.json",
         )
+    _check_types(manifest, where)
+    members = [Member(**entry) for entry in manifest["files"]]
     for member in members:
         check_path(member.path, where)
-        if member.role not in ROLES:
-            raise damaged(f"unknown role {member.role!r} of {member.path}", where)
     if len({member.path for member in members}) < len(members):
         raise damaged("a file is listed twice", where)
     return manifest, members
+
+
+def _check_types(manifest, where) -> None:
+    from jsonschema import Draft202012Validator
+
+    for error in Draft202012Validator(_SCHEMA).iter_errors(manifest):
+        place = "".join(f"[{part!r}]" for part in error.absolute_path)
+        message = error.message if len(error.message) < 200 else f"{error.message[:200]} …"
+        raise damaged(f"{MANIFEST}{place}: {message}", where)
 
 
 def check_path(path: str, where) -> None:

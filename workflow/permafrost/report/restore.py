@@ -1,14 +1,21 @@
-"""Unpacking an archive into a clone, so that Snakemake goes on where the run ended."""
+"""Unpacking an archive into a clone, so that Snakemake goes on where the run ended.
+
+An archive may come from anybody, so it brings data and nothing else: `contents` lists what may lie
+where. Code that an archive holds is verified and compared with the clone's, and never written.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import stat
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +23,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 
+from .contents import record_refusal, refusals, results_refusal
 from .crate import WORKFLOW
 from .manifest import (
     CHECKSUMS,
@@ -29,8 +37,16 @@ from .manifest import (
 )
 
 _CHUNK = 1 << 20
+# what zipfile raises for a file that is damaged, or made to hurt
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
 _SHOWN = 8  # files that an error names
-_LARGEST_TEXT = 1 << 30
+_LARGEST_TEXT = 1 << 28
+_LARGEST_RECORD = 1 << 26
+_MOST_PACKED = 1100  # DEFLATE makes nothing smaller than by a factor of 1,032
+_PLAN = "run/plan.json"
+# with records but without this folder, Snakemake believes it meets the format of an old version
+_INCOMPLETE = ".snakemake/incomplete"
+_NOT_OURS = "do not use this archive: it was not written by permafrost"
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,7 @@ class Restored:
     other_code : workflow files of the folder that differ from the archived ones. They are left as
         they are; Snakemake will run again what depends on them.
     left_out : stores and predicted masks that the archive does not hold.
+    code : workflow files of the archive where the folder has no workflow. They are not written.
     """
 
     plan: str
@@ -51,6 +68,7 @@ class Restored:
     same: list[str]
     other_code: list[str]
     left_out: list[str]
+    code: list[str]
 
     def __str__(self) -> str:
         lines = [
@@ -66,6 +84,11 @@ class Restored:
                 f"{len(self.other_code)} workflow files here differ from the archived ones: {shown}; "
                 "what depends on them will run again"
             )
+        if self.code:
+            lines.append(
+                f"there is no {WORKFLOW} here, and restoring writes no code: clone the version of "
+                f"run/code.json, or unzip the archive's {len(self.code)} workflow files if you trust it"
+            )
         return "\n".join(lines)
 
 
@@ -73,7 +96,8 @@ def restore_archive(archive, into, *, overwrite: bool = False) -> Restored:
     """Verify an archive, then put its results and records into a folder with their time stamps.
 
     Everything is unpacked and verified beside its place first: a damaged archive changes nothing.
-    The workflow's own files are written only into a folder that has no Snakefile.
+    Only what `contents` allows is written, whatever the archive holds and whatever `overwrite` says:
+    no sources, profiles, configuration or environment.
 
     Parameters
     ----------
@@ -83,13 +107,15 @@ def restore_archive(archive, into, *, overwrite: bool = False) -> Restored:
 
     Raises
     ------
-    PermafrostError : not an archive, damaged or tampered with, unsafe member, existing files.
+    PermafrostError : not an archive, damaged or tampered with, a member that has no place in an
+        archive, existing files. Then nothing was written.
     """
     archive, into = Path(archive), Path(into)
     with _open(archive) as packed:
         manifest, members = _read(packed, archive)
-        chosen, other_code = _choose(members, into)
+        chosen = [member for member in members if member.role in ("result", "record")]
         fresh, same = _compare(chosen, into, overwrite)
+        new = not into.exists()
         into.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=".restore.partial-", dir=into))
         try:
@@ -97,16 +123,20 @@ def restore_archive(archive, into, *, overwrite: bool = False) -> Restored:
             _place(staging, fresh, into)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+            if new and not any(into.iterdir()):
+                into.rmdir()
     for member in same:
         _stamp(into / member.path, member)
-    # with records but without this folder, Snakemake believes it meets the format of an old version
-    (into / ".snakemake" / "incomplete").mkdir(parents=True, exist_ok=True)
+    (into / _INCOMPLETE).mkdir(parents=True, exist_ok=True)
+    code = [member for member in members if member.role == "code"]
+    cloned = (into / WORKFLOW).exists()
     return Restored(
         manifest["plan"],
-        [member.path for member in fresh],
-        [member.path for member in same],
-        other_code,
-        manifest.get("left_out", []),
+        written=[member.path for member in fresh],
+        same=[member.path for member in same],
+        other_code=[m.path for m in code if cloned and not _has_content(into / m.path, m)],
+        left_out=manifest.get("left_out", []),
+        code=[] if cloned else [member.path for member in code],
     )
 
 
@@ -118,7 +148,7 @@ def _open(archive: Path) -> Iterator[zipfile.ZipFile]:
         raise PermafrostError(
             "the archive does not exist", where=archive, remedy="check the path"
         ) from error
-    except (zipfile.BadZipFile, OSError) as error:
+    except (*_UNREADABLE, OSError) as error:
         raise damaged(f"not a readable zip file ({error})", archive) from error
     with packed:
         yield packed
@@ -127,15 +157,7 @@ def _open(archive: Path) -> Iterator[zipfile.ZipFile]:
 def _read(packed: zipfile.ZipFile, archive: Path) -> tuple[dict, list[Member]]:
     """The manifest, after checking that names, entries and lists agree with each other."""
     names = packed.namelist()
-    for entry in packed.infolist():
-        check_path(entry.filename, archive)
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG) or entry.is_dir() or entry.flag_bits & 1:
-            raise PermafrostError(
-                f"{entry.filename!r} is a link, a folder entry, a device or encrypted",
-                where=archive,
-                remedy="do not use this archive: it was not written by permafrost",
-            )
+    _check_entries(packed, archive)
     if len(set(names)) < len(names):
         raise damaged("a name occurs twice", archive)
     for needed in (MANIFEST, CHECKSUMS, CRATE):
@@ -154,7 +176,70 @@ def _read(packed: zipfile.ZipFile, archive: Path) -> tuple[dict, list[Member]]:
     listed |= {path: sums[path] for path in (MANIFEST, CRATE)}
     if listed != sums or set(names) != {*listed, CHECKSUMS}:
         raise damaged("its members, manifest and checksums do not agree", archive)
+    for member in members:
+        if packed.getinfo(member.path).file_size != member.size:
+            raise damaged(f"{member.path} has not the size that the manifest gives", archive)
+    _check_contents(packed, members, archive)
     return manifest, members
+
+
+def _check_entries(packed: zipfile.ZipFile, archive: Path) -> None:
+    """Refuse entries that are no plain files, or that declare more than the archive can hold."""
+    held = 0
+    for entry in packed.infolist():
+        check_path(entry.filename, archive)
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if (
+            kind not in (0, stat.S_IFREG)
+            or entry.is_dir()
+            or entry.flag_bits & 1
+            or entry.filename != entry.orig_filename
+            or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        ):
+            raise PermafrostError(
+                f"{entry.filename!r} is a link, a folder entry, a device, encrypted or packed in"
+                " another way than ours",
+                where=archive,
+                remedy=_NOT_OURS,
+            )
+        if entry.file_size > _MOST_PACKED * (entry.compress_size + 1):
+            raise damaged(f"{entry.filename} declares more bytes than it can hold", archive)
+        held += entry.compress_size
+    if held > archive.stat().st_size:
+        raise damaged("its members overlap", archive)
+
+
+def _check_contents(packed: zipfile.ZipFile, members: list[Member], archive: Path) -> None:
+    """Refuse an archive with a member that has no place in one, by name, and records that are none."""
+    results = _results_folder(packed, members, archive)
+    if reason := results_refusal(results):
+        raise PermafrostError(reason, where=archive, remedy=_NOT_OURS)
+    refused = refusals(members, results)
+    for member in members:
+        if member.role == "record" and member.path not in refused:
+            if member.size > _LARGEST_RECORD:
+                refused[member.path] = "too large for a record of Snakemake"
+            elif reason := record_refusal(_text(packed, member.path, archive)):
+                refused[member.path] = reason
+    if refused:
+        shown = "; ".join(f"{path} ({reason})" for path, reason in sorted(refused.items())[:_SHOWN])
+        more = f" and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
+        raise PermafrostError(
+            f"the archive holds what may not be restored: {shown}{more}; nothing was written",
+            where=archive,
+            remedy=_NOT_OURS,
+        )
+
+
+def _results_folder(packed: zipfile.ZipFile, members: list[Member], archive: Path) -> object:
+    """The folder of the results, as the archived plan names it."""
+    if _PLAN not in {member.path for member in members}:
+        raise damaged(f"it lacks {_PLAN}", archive)
+    try:
+        plan = json.loads(_text(packed, _PLAN, archive))
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"{_PLAN} is not JSON ({error})", archive) from error
+    return plan.get("results") if isinstance(plan, dict) else None
 
 
 def _text(packed: zipfile.ZipFile, path: str, archive: Path) -> bytes:
@@ -162,17 +247,8 @@ def _text(packed: zipfile.ZipFile, path: str, archive: Path) -> bytes:
         raise damaged(f"{path} is too large to be true", archive)
     try:
         return packed.read(path)
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (*_UNREADABLE, OSError) as error:
         raise damaged(f"{path} cannot be read ({error})", archive) from error
-
-
-def _choose(members: list[Member], into: Path) -> tuple[list[Member], list[str]]:
-    """Members to put into place, and the folder's workflow files that differ from the archive's."""
-    chosen = [member for member in members if member.role in ("result", "record")]
-    code = [member for member in members if member.role == "code"]
-    if not (into / WORKFLOW).exists():
-        return chosen + code, []
-    return chosen, [member.path for member in code if not _has_content(into / member.path, member)]
 
 
 def _compare(
@@ -180,6 +256,7 @@ def _compare(
 ) -> tuple[list[Member], list[Member]]:
     """Split members into those to write and those that are there; conflicts are one error."""
     fresh, same, conflicts = [], [], []
+    _refuse_links(into, _INCOMPLETE)
     for member in members:
         target = into / member.path
         _refuse_links(into, member.path)
@@ -239,7 +316,7 @@ def _unpack(
             target = Path(os.devnull)
         try:
             size, digest = _copy(packed, member, target)
-        except (zipfile.BadZipFile, EOFError, zipfile.zlib.error) as error:
+        except _UNREADABLE as error:
             raise damaged(f"{member.path} cannot be read ({error})", archive) from error
         if (size, digest) != (member.size, member.sha256):
             raise damaged(f"{member.path} is not what its checksum says", archive)

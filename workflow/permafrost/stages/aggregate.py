@@ -10,7 +10,7 @@ _OUTPUTS = {
     "--parquet": "leaderboard to write",
     "--csv": "leaderboard to write, as text",
     "--summary": "aggregates over datasets to write, as text",
-    "--stamp": "written last: these scores were gathered",
+    "--stamp": "written last: fingerprint, and digests of the three",
 }
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.outputs import whole_file
+    from permafrost.core.stamps import write_stamp
     from permafrost.plan.recorded import planned, read_plan
     from permafrost.report.leaderboard import read_scores, write_leaderboard
     from permafrost.report.summary import write_summary
@@ -39,6 +39,5 @@ def run(arguments) -> None:
         tables, arguments.parquet, arguments.csv, {"fingerprint": fingerprint, "stage": "aggregate"}
     )
     write_summary(table, arguments.summary, **spec["options"])
-    with whole_file(arguments.stamp) as partial:
-        partial.write_text(f"{fingerprint}\n")
+    write_stamp(arguments.stamp, fingerprint, (arguments.parquet, arguments.csv, arguments.summary))
     print(format_leaderboard(table))

@@ -15,9 +15,11 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.plan.recorded import archived, read_plan
+    from permafrost.plan.stale import refuse_stale
     from permafrost.report.archive import write_archive
 
     plan = read_plan(arguments.plan)
+    refuse_stale(arguments.plan, Path(plan["results"]), stores=arguments.include_stores)
     print(
         write_archive(
             plan=plan,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import select
 import sys
 
 from permafrost.core.errors import PermafrostError, near_names
@@ -44,8 +46,38 @@ COMMANDS = {
 }
 
 
+_CLOSED_PIPE = 141  # as a shell reports a program that SIGPIPE ended
+
+
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; the exit status is 0, or 1 after an error that the user can put right."""
+    """Run one command; the exit status is 0, or 1 after an error that the user can put right.
+
+    Where the reader of the output is gone (``permafrost show | head``), it ends in silence with 141.
+    """
+    try:
+        try:
+            return _main(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        closed = [descriptor for descriptor in (1, 2) if _is_closed_pipe(descriptor)]
+        if not closed:
+            raise
+        # what is still buffered must go somewhere when the interpreter ends
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in closed:
+            os.dup2(nowhere, descriptor)
+        return _CLOSED_PIPE
+
+
+def _is_closed_pipe(descriptor: int) -> bool:
+    """Whether nobody reads what is written there any more."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def _main(argv: list[str] | None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     if not argv or argv[0] in ("-h", "--help"):
         print(_usage())

@@ -47,6 +47,7 @@ def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, wor
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)  # the whole folder may have been deleted
     with open(path, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:

@@ -10,14 +10,21 @@ from .arguments import add_job, read_job
 def add_arguments(parser) -> None:
     add_job(parser, plan="recorded plan, names every input")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
+    parser.add_argument(
+        "--stamp",
+        type=Path,
+        required=True,
+        help="written last: fingerprint, and digests of all files",
+    )
 
 
 def run(arguments) -> None:
+    from permafrost.core.stamps import write_stamp
     from permafrost.plan.recorded import by_names, expected, read_plan
     from permafrost.report.page import build_report
     from permafrost.report.provenance import describe_machine
 
-    spec, _ = read_job(arguments)
+    spec, fingerprint = read_job(arguments)
     plan = read_plan(arguments.plan)
     build_report(
         plan=plan,
@@ -34,3 +41,5 @@ def run(arguments) -> None:
         picture_seed=spec["options"]["seed"],
         hardware=describe_machine(),
     )
+    files = [path for path in arguments.output.rglob("*") if path.is_file()]
+    write_stamp(arguments.stamp, fingerprint, files)

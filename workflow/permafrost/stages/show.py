@@ -13,6 +13,15 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.tables import read_table
+    from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.report.outdated import describe_outdated
     from permafrost.report.terminal import format_leaderboard
 
-    print(format_leaderboard(read_table(arguments.leaderboard)[0]))
+    table, metadata = read_table(arguments.leaderboard)
+    results = arguments.leaderboard.parent
+    # a leaderboard that was copied out of its results belongs to no plan here
+    if (results / "plans").is_dir():
+        notice = describe_outdated(table, metadata, read_plan(current_plan(results)))
+        if notice:
+            print(notice, end="\n\n")
+    print(format_leaderboard(table))

@@ -1,0 +1,76 @@
+"""Stamps: small files, written last, that say what a job wrote and with which content.
+
+For outputs that cannot carry a fingerprint themselves, such as CSV, pages and pictures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from .errors import PermafrostError
+from .identity import file_digest
+from .outputs import whole_file
+from .tables import check_fingerprint
+
+_REMEDY = "delete the stamp and run snakemake again"
+
+
+def write_stamp(path, fingerprint: str, files: Iterable[Path]) -> None:
+    """Write a stamp: the plan's `fingerprint`, and the SHA-256 of `files`.
+
+    They are named from the folder of the results, in which the stamp lies in a folder of its own.
+    """
+    folder = Path(path).parent.parent
+    digests = {Path(os.path.relpath(file, folder)).as_posix(): file_digest(file) for file in files}
+    content = {"fingerprint": fingerprint, "files": dict(sorted(digests.items()))}
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def altered_files(path, *, expect: str) -> dict[Path, str]:
+    """What became of the files of a stamp: path -> ``missing`` or ``altered since it was written``.
+
+    Raises
+    ------
+    PermafrostError : the stamp does not exist, is damaged, or of another plan than `expect`.
+    """
+    path = Path(path)
+    found = {}
+    for name, digest in _read(path, expect).items():
+        file = path.parent.parent / name
+        try:
+            same = file_digest(file) == digest
+        except FileNotFoundError:
+            found[file] = "missing"
+        except OSError as error:
+            found[file] = f"it cannot be read ({error.strerror})"
+        else:
+            if not same:
+                found[file] = "altered since it was written"
+    return found
+
+
+def _read(path: Path, expect: str) -> dict[str, str]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        made, files = content["fingerprint"], content["files"]
+        # a stamp may come from an archive: it speaks of the results and of nothing else
+        whole = all(
+            isinstance(digest, str)
+            and not Path(name).is_absolute()
+            and ".." not in Path(name).parts
+            for name, digest in files.items()
+        )
+    except FileNotFoundError as error:
+        raise PermafrostError(
+            "the stamp does not exist", where=path, remedy="run snakemake"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PermafrostError("the stamp is damaged", where=path, remedy=_REMEDY) from error
+    if not whole:
+        raise PermafrostError("the stamp is damaged", where=path, remedy=_REMEDY)
+    check_fingerprint(path, made, expect)
+    return files
