@@ -52,6 +52,17 @@ def expected(recorded: dict) -> dict[str, str]:
     return {row["path"]: row["fingerprint"] for row in recorded["outputs"]}
 
 
+def stamp_of(results: Path, fingerprint: str) -> Path:
+    """The file that says that the scores of this fingerprint were gathered."""
+    return Path(results) / "plans" / f"{fingerprint}.done"
+
+
+def forget_gathered(results: Path) -> None:
+    """Let every plan gather its scores again: what lies in the leaderboard's place is of none of them."""
+    for stamp in (Path(results) / "plans").glob("*.done"):
+        stamp.unlink(missing_ok=True)
+
+
 def archived(recorded: dict, plan: Path) -> list[Path]:
     """What an archive of the plan holds: every output, the report, the plan itself and its stamp."""
     results = Path(recorded["results"])
@@ -62,6 +73,6 @@ def archived(recorded: dict, plan: Path) -> list[Path]:
         results / "report",
         plan,
         plan.with_name(CURRENT),
-        plan.with_name(f"{gathered['fingerprint']}.done"),
+        stamp_of(results, gathered["fingerprint"]),
     ]
     return [*(Path(row["path"]) for row in recorded["outputs"]), *fixed]

@@ -13,6 +13,9 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.tables import read_table
+    from permafrost.report.incomplete import headline, read_incomplete
     from permafrost.report.terminal import format_leaderboard
 
     print(format_leaderboard(read_table(arguments.leaderboard)[0]))
+    if about := read_incomplete(arguments.leaderboard):
+        print(headline(about))
