@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -109,7 +108,7 @@ def end_failed_run(
     if not failures:
         return
     record = record_failures(plan, plan_file, results, failures)
-    command = [sys.executable, "-m", "permafrost.stages.cli", "incomplete", "--failures", record]
+    command = ["permafrost", "incomplete", "--failures", record]
     asked = {job.rule.name for job in workflow.dag.jobs}
     if scheduler.running or "aggregate" not in asked:
         command.append("--list")

@@ -43,10 +43,12 @@ def read_incomplete(leaderboard) -> dict | None:
 def headline(about: Mapping) -> str:
     """``Incomplete: 9 of 10 backbones have all their results; 3 results lack.``"""
     complete, planned, count = about["complete"], about["backbones"], len(about["lacking"])
-    of_all = f"{complete} of {planned} backbone{'' if planned == 1 else 's'}"
-    verb = "has all its" if complete == 1 else "have all their"
-    lack = f"; {count} result{' lacks' if count == 1 else 's lack'}" if count else ""
-    return f"Incomplete: {of_all} {verb} results{lack}."
+    if not count:
+        return "Incomplete: all scores are there, but comparisons of backbones lack."
+    backbones = f"{complete} of {planned} backbone{'' if planned == 1 else 's'}"
+    have = "has all its" if complete == 1 else "have all their"
+    lack = "1 result lacks" if count == 1 else f"{count} results lack"
+    return f"Incomplete: {backbones} {have} results; {lack}."
 
 
 def mark_incomplete(table: pa.Table, lacking: Iterable[Mapping]) -> pa.Table:

@@ -28,8 +28,10 @@ def run(arguments) -> int:
         print(f"permafrost: project {root}", file=sys.stderr)
     passed = _from_root(arguments.passed, root)
     profile = ["--profile", arguments.profile] if arguments.profile else []
-    # targets stand first: an option that takes several values would swallow them
-    command = [sys.executable, "-m", "snakemake", *passed, *profile]
+    # --profile takes several names, so it would swallow targets behind it
+    place = passed.index("--") if "--" in passed else len(passed)
+    options = [*passed[:place], *profile, *passed[place:]]
+    command = [sys.executable, "-m", "snakemake", *options]
     status = _wait(subprocess.Popen(command, cwd=root))
     if status == 0 and not set(_DRY) & set(passed):
         os.chdir(root)
