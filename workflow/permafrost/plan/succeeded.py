@@ -33,14 +33,15 @@ def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[di
         for row in planned(plan, stage):
             try:
                 tables.append(read_table(row["path"], expect=row["fingerprint"])[0])
-            except PermafrostError:
+            except PermafrostError as error:
+                refused = error.problem if Path(row["path"]).exists() else None
                 lacking.append(
                     {
                         "dataset": row["dataset"],
                         "backbone": row["backbone"],
                         "probe": name or row["probe"],
                         "seed": row.get("seed", 0),
-                        "reason": next((f.error for f in failures if f.stops(stage, row)), None),
+                        "reason": next((f.error for f in failures if f.stops(stage, row)), refused),
                     }
                 )
     return tables, lacking
