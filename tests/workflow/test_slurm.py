@@ -148,15 +148,14 @@ def test_a_killed_job_and_one_out_of_memory_cost_only_their_own_backbones(slurm,
     resources = {"extract": {"mem_mb": 2000, "slurm_partition": "cpu", "gpu": 0}}
     set_profile(project, retries=0, **SOONER, **{"set-resources": resources})
     done = project.snakemake(profile="slurm", check=False)
-    output = done.stdout + done.stderr
     assert done.returncode == 1
-    table = output[output.index("2 jobs failed:") :]
+    table = done.stdout[done.stdout.index("2 jobs failed:") :]
     for name in sources:
         (line,) = [n for n in table.splitlines() if n.lstrip().startswith(f"{name} ")]
         assert "extract" in line and "killed, or out of memory or time" in line
         assert table.count(f"log: results/logs/extract/tiny-landcover/{name}.log") == 1
     assert "memory" in next(n for n in table.splitlines() if "greedy " in n).partition("(")[2]
-    assert "Incomplete: 2 of 4 backbones" in output
+    assert "Incomplete: 2 of 4 backbones" in table
     assert {row["backbone"] for row in project.leaderboard()} == {"imagestats", "tiny-network"}
     metadata = pq.read_schema(project.path("results/leaderboard.parquet")).metadata
     assert len(json.loads(metadata[b"permafrost"])["incomplete"]["lacking"]) == 2
