@@ -47,6 +47,14 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/archive.smk"
 
 
+onstart:
+    check_executor(workflow)
+
+
+onerror:
+    end_failed_run(workflow, PLAN, PLAN_FILE, RESULTS, MESSAGES, since=STARTED)
+
+
 localrules:
     all,
     features,

@@ -42,6 +42,7 @@ STAGES = (
 )
 # commands that make no result: nothing is identified by their sources
 COMMANDS = (
+    "incomplete",
     "archive",
     "restore",
     "stale",

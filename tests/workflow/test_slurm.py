@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -124,3 +126,37 @@ def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(sl
     assert name == "group_evaluate_bootstrap_knn"
     assert (name, 2 * memory, 2 * minutes) in jobs.values()
     assert not {"knn", "bootstrap"} & set(project.pending())
+
+
+def test_a_killed_job_and_one_out_of_memory_cost_only_their_own_backbones(slurm, fresh_project):
+    project = fresh_project
+    sources = {
+        "killed": "import os, signal\n\n\ndef build(inputs, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n",
+        "greedy": "import time\n\n\ndef build(inputs, **options):\n"
+        "    taken = b'1' * (3 << 30)\n    time.sleep(600)\n",
+    }
+    for name, source in sources.items():
+        project.path(f"{name}.py").write_text(source)
+        project.config["extra_backbones"][name] = {
+            "kind": "entrypoint",
+            "entrypoint": f"{name}.py:build",
+            "input": {"bands": "rgb", "size": 16, "normalization": "dataset"},
+        }
+    probes = {"knn": {"kind": "knn", "k": 3}, "linear": None}
+    project.configure(backbones=["imagestats", "tiny-network", *sources], probes=probes)
+    resources = {"extract": {"mem_mb": 2000, "slurm_partition": "cpu", "gpu": 0}}
+    set_profile(project, retries=0, **SOONER, **{"set-resources": resources})
+    done = project.snakemake(profile="slurm", check=False)
+    assert done.returncode == 1
+    table = done.stdout[done.stdout.index("2 jobs failed:") :]
+    for name in sources:
+        (line,) = [n for n in table.splitlines() if n.lstrip().startswith(f"{name} ")]
+        assert "extract" in line and "killed, or out of memory or time" in line
+        assert table.count(f"log: results/logs/extract/tiny-landcover/{name}.log") == 1
+    assert "memory" in next(n for n in table.splitlines() if "greedy " in n).partition("(")[2]
+    assert "Incomplete: 2 of 4 backbones" in table
+    assert {row["backbone"] for row in project.leaderboard()} == {"imagestats", "tiny-network"}
+    metadata = pq.read_schema(project.path("results/leaderboard.parquet")).metadata
+    assert len(json.loads(metadata[b"permafrost"])["incomplete"]["lacking"]) == 2
+    assert "Incomplete: 2 of 4" in project.path("results/report/index.html").read_text()

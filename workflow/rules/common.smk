@@ -7,6 +7,7 @@
 
 import shlex
 import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -16,12 +17,18 @@ sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
 from permafrost.plan.catalogue import read_yaml
+from permafrost.plan.console import shorten_console
 from permafrost.plan.environment import expose_commands
+from permafrost.plan.failures import check_executor, end_failed_run
 from permafrost.plan.plan import Plan
 from permafrost.plan.probes import DETECTIONS, MASKS, leaves
 from permafrost.plan.record import record_plan
 
 expose_commands(WORKFLOW)
+STARTED = time.time()
+MESSAGES = {}
+if workflow.is_main_process:
+    MESSAGES = shorten_console(workflow.output_settings, since=STARTED)
 
 try:
     for configfile in workflow.configfiles:

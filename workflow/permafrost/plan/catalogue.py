@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,9 +65,8 @@ def read_yaml(path: Path) -> dict:
         with open(path, encoding="utf-8") as stream:
             content = yaml.load(stream, Loader=StrictLoader)
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        message = " ".join(str(error).split())
         raise PermafrostError(
-            f"cannot be read as YAML ({message})", where=path, remedy="correct the file"
+            f"cannot be read as YAML ({_words(error)})", where=path, remedy="correct the file"
         ) from error
     if content is None:
         return {}
@@ -76,6 +77,41 @@ def read_yaml(path: Path) -> dict:
             remedy="correct the file",
         )
     return content
+
+
+def _words(error: Exception) -> str:
+    """What is wrong with a YAML file, and in which line where that is known."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    problem = ", ".join(" ".join(part.split()) for part in (error.context, error.problem) if part)
+    return f"{problem}: line {mark.line + 1}, column {mark.column + 1}"
+
+
+def check_configuration_files(arguments: list[str]) -> None:
+    """End the program with a sentence where a configuration file of this command is no YAML.
+
+    Snakemake reads these files before the Snakefile, and names neither file nor line.
+
+    Parameters
+    ----------
+    arguments : of snakemake; ``config/config.yaml`` is read by every run.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--configfile", "--configfiles", nargs="+", type=Path, default=[])
+    given = parser.parse_known_args(arguments)[0].configfile
+    own = Path("config/config.yaml")
+    try:
+        for path in [*([own] if own.exists() else []), *given]:
+            if path in given and not path.exists():
+                raise PermafrostError(
+                    "there is no such configuration file",
+                    where=path,
+                    remedy="correct the path; targets stand before --configfile, or after --",
+                )
+            read_yaml(path)
+    except PermafrostError as error:
+        sys.exit(f"permafrost: error: {error}")
 
 
 class Catalogue:

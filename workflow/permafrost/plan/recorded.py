@@ -103,6 +103,17 @@ def expected(recorded: dict) -> dict[str, str]:
     return {row["path"]: row["fingerprint"] for row in recorded["outputs"]}
 
 
+def stamp_of(results: Path, fingerprint: str) -> Path:
+    """The file that says what was written under this fingerprint, with digests."""
+    return Path(results) / "plans" / f"{fingerprint}.done"
+
+
+def forget_gathered(results: Path) -> None:
+    """Let every plan make leaderboard and report again: what lies in their place is of none of them."""
+    for stamp in (Path(results) / "plans").glob("*.done"):
+        stamp.unlink(missing_ok=True)
+
+
 def stamped(recorded: dict) -> list[str]:
     """The fingerprints of what leaves a stamp: the leaderboard, and the report, which has the plan's."""
     (gathered,) = planned(recorded, "aggregate")
@@ -118,6 +129,6 @@ def archived(recorded: dict, plan: Path) -> list[Path]:
         results / "report",
         plan,
         plan.with_name(CURRENT),
-        *(plan.with_name(f"{made}.done") for made in stamped(recorded)),
+        *(stamp_of(results, made) for made in stamped(recorded)),
     ]
     return [*(Path(row["path"]) for row in recorded["outputs"]), *fixed]

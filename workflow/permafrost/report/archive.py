@@ -84,6 +84,7 @@ def write_archive(
     include_stores: bool = False,
     source: Path | None = None,
     agent: str | None = None,
+    incomplete: str | None = None,
 ) -> ArchiveSummary:
     """Write one zip, whole: results, Snakemake's records of them, code, and a description of the run.
 
@@ -100,6 +101,7 @@ def write_archive(
     output : the zip.
     source : folder with the Snakefile; default `root`.
     agent : who ran it; default git's user name, where there is one.
+    incomplete : of a run of which jobs failed, what lacks, in a sentence.
 
     Raises
     ------
@@ -122,13 +124,17 @@ def write_archive(
     results = [path for path in results if path not in set(foreign)]
     named = [row["path"] for row in plan.get("outputs", [])]
     records, lacking = find_records(root, [*named, *(path.as_posix() for path in results), *stores])
-    lacking = [path for path in lacking if path in set(named)]
+    lacking = [
+        path
+        for path in lacking
+        if path in set(named) and (incomplete is None or (root / path).exists())
+    ]
     members = [describe_file(root, path, "result") for path in results]
     members += [describe_file(root, path, "record") for path in sorted(set(records.values()))]
     members += [describe_file(source, path, "code") for path in _code(source)]
     bases = {member.path: source if member.role == "code" else root for member in members}
     newest = max(member.mtime_ns for member in members)
-    texts = _run_texts(plan, source)
+    texts = _run_texts(plan, source, incomplete)
     members += [describe_text(path, content, newest) for path, content in texts.items()]
     members.sort(key=lambda member: member.path)
     texts[MANIFEST] = manifest_json(
@@ -142,7 +148,7 @@ def write_archive(
     texts[CRATE] = crate_json(
         members, root=root, plan=plan, stores=stores, code=json.loads(texts["run/code.json"]),
         versions=json.loads(texts["run/packages.json"]), times=_times(root, records, members),
-        agent=agent or provenance.git_user(source),
+        agent=agent or provenance.git_user(source), incomplete=incomplete,
     )  # fmt: skip
     digests = {member.path: member.sha256 for member in members}
     digests |= {path: hashlib.sha256(texts[path]).hexdigest() for path in (MANIFEST, CRATE)}
@@ -189,7 +195,7 @@ def _code(source: Path) -> list[Path]:
     return files
 
 
-def _run_texts(plan: dict, source: Path) -> dict[str, bytes]:
+def _run_texts(plan: dict, source: Path, incomplete: str | None) -> dict[str, bytes]:
     """What describes the run, as files of the archive's own."""
     content = {
         "run/plan.json": plan,
@@ -201,14 +207,15 @@ def _run_texts(plan: dict, source: Path) -> dict[str, bytes]:
         path: (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
         for path, value in content.items()
     }
-    texts["run/README.md"] = _readme(plan).encode()
+    texts["run/README.md"] = _readme(plan, incomplete).encode()
     return texts
 
 
-def _readme(plan: dict) -> str:
+def _readme(plan: dict, incomplete: str | None) -> str:
+    warning = f"{incomplete} `results/report/failures.csv` says why.\n\n" if incomplete else ""
     return f"""# Permafrost run {plan["plan"]}
 
-- `results/`: leaderboard, report, scores, comparisons and per-sample predictions
+{warning}- `results/`: leaderboard, report, scores, comparisons and per-sample predictions
 - `run/plan.json`: the resolved configuration; `run/code.json`, `run/packages.json`, `run/machine.json`:
   what it was run with
 - `run/manifest.json`: every file with size, SHA-256 and time stamp; `run/SHA256SUMS`: the same for

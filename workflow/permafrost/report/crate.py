@@ -40,6 +40,7 @@ def crate_json(
     versions: dict[str, str],
     times: tuple[float, float],
     agent: str | None,
+    incomplete: str | None = None,
 ) -> bytes:
     """``ro-crate-metadata.json`` of an archive.
 
@@ -50,6 +51,7 @@ def crate_json(
     stores : paths of included stores (directories).
     times : seconds since 1970 when the run began and ended.
     agent : name of the person who ran it, where known.
+    incomplete : of a run of which jobs failed, what lacks, in a sentence.
     """
     from rocrate.rocrate import ROCrate
 
@@ -80,12 +82,15 @@ def crate_json(
             "description": "snakemake with the configuration in run/plan.json",
             "startTime": began,
             "endTime": ended,
-            "actionStatus": {"@id": "http://schema.org/CompletedActionStatus"},
+            "actionStatus": {
+                "@id": f"http://schema.org/{'Failed' if incomplete else 'Completed'}ActionStatus"
+            },
+            **({"error": incomplete} if incomplete else {}),
         },
     )
     if agent:
         action["agent"] = _named(crate, "#agent", "Person", agent)
-    _root(crate, plan, ended, action)
+    _root(crate, plan, ended, action, incomplete)
     return (
         json.dumps(crate.metadata.generate(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     ).encode()
@@ -140,12 +145,13 @@ def _datasets(crate, plan: dict) -> list:
     return found
 
 
-def _root(crate, plan: dict, ended: str, action) -> None:
+def _root(crate, plan: dict, ended: str, action, incomplete: str | None) -> None:
     root = crate.root_dataset
     root["name"] = f"Permafrost results, plan {plan['plan']}"
     root["description"] = (
         f"Leaderboard, scores and per-sample predictions of {len(plan['backbones'])} frozen backbones "
         f"on {len(plan['datasets'])} datasets, with what is needed to check and to continue the run."
+        + (f" {incomplete}" if incomplete else "")
     )
     root["datePublished"] = ended
     licences = "; ".join(

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 # gate -> (short name for a table, what it means and what to do)
 WORDS = {
+    "incomplete_run": (
+        "ranked among fewer",
+        "Jobs of other backbones failed, so this rank is among fewer backbones than were planned. Run again; only "
+        "what lacks is made.",
+    ),
     "best_c_on_edge": (
         "C on the grid's edge",
         "The regularisation strength that was best on validation is the smallest or largest one tried, "

@@ -14,6 +14,7 @@ from permafrost.metrics.calibration.confidence import BINS
 from .material import Material
 from .rows import distinct
 from .sections.dataset import dataset_section
+from .sections.incomplete import incomplete_section
 from .sections.run import run_section
 from .sections.scores import scores_section
 
@@ -35,6 +36,7 @@ def build_report(
     examples: int = 12,
     picture_seed: int = 0,
     hardware: Mapping[str, object] | None = None,
+    incomplete: Mapping | None = None,
 ) -> None:
     """Write ``output_dir/index.html`` and ``output_dir/figures/*.{png,svg}``, whole or not at all.
 
@@ -51,6 +53,7 @@ def build_report(
     expect : path (as text) -> fingerprint that the file must carry.
     examples : test images shown per dataset; picture_seed : chooses them.
     hardware : what was run on, name -> value (`provenance.describe_machine`).
+    incomplete : of a run of which jobs failed, what lacks and why (`incomplete.describe`).
 
     Raises
     ------
@@ -82,6 +85,7 @@ def build_report(
                 for material in materials
             ],
             **run_section(plan, metadata, hardware),
+            "incomplete": incomplete_section(incomplete),
         }
         (folder / "index.html").write_text(render_page(values), encoding="utf-8")
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "compare": "paired differences between backbones",
     "aggregate": "gather all scores into the leaderboard",
     "report": "draw the figures and write the page",
+    "incomplete": "name what failed of a run, and make leaderboard and page of what succeeded",
     "archive": "pack results, plan, code version and checksums into one file",
     "restore": "unpack an archive beside a clone of the same version",
     "stale": "list, or delete, results that do not belong to the current plan",
@@ -94,16 +95,34 @@ def _main(argv: list[str] | None) -> int:
         )
         return 2
     stage = importlib.import_module(f".{command.replace('-', '_')}", __package__)
-    parser = argparse.ArgumentParser(f"permafrost {command}", description=COMMANDS[command])
+    passes_on = getattr(stage, "PASSES_ON", False)
+    parser = argparse.ArgumentParser(
+        f"permafrost {command}", description=COMMANDS[command], allow_abbrev=not passes_on
+    )
     stage.add_arguments(parser)
     try:
-        arguments = parser.parse_args(argv)
+        if passes_on:
+            arguments = _parse_and_pass_on(parser, argv)
+        else:
+            arguments = parser.parse_args(argv)
         if "job" in arguments:
             _check_sources(command, arguments)
         return stage.run(arguments) or 0
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
+
+
+def _parse_and_pass_on(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Our options, and under ``passed`` all others in their order."""
+    place = argv.index("--") if "--" in argv else len(argv)
+    arguments, passed = parser.parse_known_args(argv[:place])
+    after = argv[place:]
+    # `permafrost run -- -n` means the same as without the dashes
+    if after[1:] and after[1].startswith("-"):
+        del after[0]
+    arguments.passed = passed + after
+    return arguments
 
 
 def _check_sources(stage: str, arguments) -> None:

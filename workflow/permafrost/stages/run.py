@@ -1,33 +1,122 @@
-"""``permafrost run``: ``snakemake --profile local``, then the leaderboard and where the report is."""
+"""``permafrost run``: Snakemake in the project's folder, then the leaderboard and where the report is."""
 
 from __future__ import annotations
 
-import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+PASSES_ON = True  # options that are not ours are Snakemake's
+_DRY = ("-n", "--dry-run", "--dryrun")
+
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--profile", default="local", help="profile for snakemake (default: local)")
-    parser.add_argument(
-        "--results", type=Path, default=Path("results"), help="folder of the outputs"
+    parser.usage = "permafrost run [--profile NAME] [TARGET ...] [any option of snakemake]"
+    parser.epilog = (
+        "Everything else goes to snakemake as it is: -n, --cores 4, --configfile FILE, names of targets. "
+        "It runs in the project's folder, which paths refer to."
     )
     parser.add_argument(
-        "snakemake", nargs=argparse.REMAINDER, help="further arguments for snakemake, after --"
+        "--profile", help="local, slurm or one of your own (default: all cores of this machine)"
     )
 
 
 def run(arguments) -> int:
+    root = find_root(Path.cwd())
+    if root != Path.cwd():
+        print(f"permafrost: project {root}", file=sys.stderr)
+    passed = _from_root(arguments.passed, root)
+    profile = ["--profile", arguments.profile] if arguments.profile else []
+    # --profile takes several names, so it would swallow targets behind it
+    place = passed.index("--") if "--" in passed else len(passed)
+    options = [*passed[:place], *profile, *passed[place:]]
+    command = [sys.executable, "-m", "snakemake", *options]
+    status = _wait(subprocess.Popen(command, cwd=root))
+    if status == 0 and not set(_DRY) & set(passed):
+        os.chdir(root)
+        print_end(_results(passed))
+    return status
+
+
+def find_root(start: Path) -> Path:
+    """The project's folder: the nearest one from `start` upward, else the one of this library.
+
+    Raises
+    ------
+    PermafrostError : there is none.
+    """
+    from permafrost.core.errors import PermafrostError
+
+    own = Path(__file__).resolve().parents[3]
+    for folder in (start, *start.parents, own):
+        if (folder / "Snakefile").is_file() and (folder / "workflow" / "permafrost").is_dir():
+            return folder
+    raise PermafrostError(
+        "no project was found: no folder from here upward holds a Snakefile and workflow/permafrost",
+        where=start,
+        remedy="go to your clone of the project",
+    )
+
+
+def print_end(results: Path) -> None:
+    """The last lines of a run that ended well: the answer, the page, and what to do next."""
+    from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
+    from permafrost.plan.recorded import current_plan, planned, read_plan
     from permafrost.report.terminal import format_leaderboard
 
-    extra = [argument for argument in arguments.snakemake if argument != "--"]
-    command = [sys.executable, "-m", "snakemake", "--profile", arguments.profile, *extra]
-    status = subprocess.run(command).returncode
-    if status:
-        return status
-    print(format_leaderboard(read_table(arguments.results / "leaderboard.parquet")[0]))
-    print(f"\nLeaderboard: {arguments.results / 'leaderboard.csv'}")
-    print(f"Report:      {arguments.results / 'report' / 'index.html'}")
-    return 0
+    (row,) = planned(read_plan(current_plan(results)), "aggregate")
+    try:
+        table, _ = read_table(row["path"], expect=row["fingerprint"])
+    except PermafrostError:
+        return  # only some targets were asked for
+    print(format_leaderboard(table))
+    print(f"\nLeaderboard: {results / 'leaderboard.csv'}")
+    print(f"Report:      {results / 'report' / 'index.html'}")
+
+
+def _wait(process: subprocess.Popen) -> int:
+    """The exit status; an interrupt goes to snakemake as well, which ends by itself."""
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
+
+
+def _from_root(passed: list[str], root: Path) -> list[str]:
+    """The arguments with configuration files that lie where the user is, not in the project, in full."""
+    files = set(_values(passed, "--configfile", "--configfiles"))
+    return [
+        str(Path(text).resolve())
+        if text in files and Path(text).is_file() and not (root / text).exists()
+        else text
+        for text in passed
+    ]
+
+
+def _results(passed: list[str]) -> Path:
+    """The folder of the outputs, as the configuration of this run names it."""
+    from permafrost.plan.catalogue import read_yaml
+
+    results = "results"
+    for file in ["config/config.yaml", *_values(passed, "--configfile", "--configfiles")]:
+        results = read_yaml(Path(file)).get("results", results)
+    for text in _values(passed, "--config", "-C"):
+        name, _, value = text.partition("=")
+        results = value if name == "results" else results
+    return Path(results)
+
+
+def _values(passed: list[str], *options: str) -> list[str]:
+    """What follows an option, up to the next one."""
+    found, inside = [], False
+    for text in passed:
+        name, equals, value = text.partition("=")
+        if text.startswith("-"):
+            inside = name in options
+            found += [value] if inside and equals else []
+        elif inside:
+            found.append(text)
+    return found

@@ -14,14 +14,20 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.report.incomplete import KEY, headline
     from permafrost.report.outdated import describe_outdated
     from permafrost.report.terminal import format_leaderboard
 
     table, metadata = read_table(arguments.leaderboard)
     results = arguments.leaderboard.parent
+    incomplete = metadata.get(KEY)
     # a leaderboard that was copied out of its results belongs to no plan here
     if (results / "plans").is_dir():
-        notice = describe_outdated(table, metadata, read_plan(current_plan(results)))
+        plan = read_plan(current_plan(results))
+        ours = incomplete is not None and incomplete["plan"] == plan["plan"]
+        notice = None if ours else describe_outdated(table, metadata, plan)
         if notice:
             print(notice, end="\n\n")
     print(format_leaderboard(table))
+    if incomplete:
+        print(headline(incomplete))

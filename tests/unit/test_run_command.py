@@ -1,0 +1,107 @@
+"""``permafrost run``: from any folder, with every option of snakemake."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.stages import cli, run
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A folder that looks like a project; the current folder is one inside it."""
+    (tmp_path / "workflow" / "permafrost").mkdir(parents=True)
+    (tmp_path / "Snakefile").touch()
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("results: made\n")
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    return tmp_path
+
+
+@pytest.fixture
+def started(monkeypatch) -> list:
+    """The commands that were started, with their folders; none is run."""
+    commands = []
+
+    class Process:
+        def __init__(self, command, cwd):
+            commands.append((command[3:], Path(cwd)))
+
+        def wait(self):
+            return 0
+
+    monkeypatch.setattr(run.subprocess, "Popen", Process)
+    monkeypatch.setattr(run, "print_end", lambda results: commands.append(results))
+    return commands
+
+
+def parse(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    run.add_arguments(parser)
+    return cli._parse_and_pass_on(parser, list(argv))
+
+
+@pytest.mark.parametrize(
+    ("argv", "passed"),
+    [
+        ([], []),
+        (["-n"], ["-n"]),
+        (["features", "--cores", "1"], ["features", "--cores", "1"]),
+        (["--", "-n"], ["-n"]),
+        (
+            ["--configfile", "a.yaml", "--", "features"],
+            ["--configfile", "a.yaml", "--", "features"],
+        ),
+        (["--config", "results=r", "--profile", "slurm"], ["--config", "results=r"]),
+        (["--prof", "x"], ["--prof", "x"]),
+    ],
+)
+def test_what_is_not_ours_is_passed_on_in_its_order(argv, passed):
+    assert parse(*argv).passed == passed
+
+
+def test_snakemake_runs_in_the_projects_folder_which_is_named(project, started, capsys):
+    assert cli.main(["run", "features", "--cores", "1"]) == 0
+    command, folder = started[0]
+    assert (command, folder) == (["features", "--cores", "1"], project)
+    assert str(project) in capsys.readouterr().err
+    assert started[1] == Path("made")
+
+
+def test_a_profile_is_named_to_snakemake_only_where_one_was_asked_for(project, started):
+    cli.main(["run", "--profile", "slurm", "--", "features"])
+    assert started[0][0] == ["--profile", "slurm", "--", "features"]
+    cli.main(["run", "--profile", "slurm", "features"])
+    assert started[2][0] == ["features", "--profile", "slurm"]
+
+
+def test_a_dry_run_ends_without_a_leaderboard(project, started):
+    assert cli.main(["run", "-n"]) == 0
+    assert len(started) == 1
+
+
+def test_a_configuration_file_beside_the_user_is_found(project, started):
+    (project / "inside" / "mine.yaml").write_text("results: elsewhere\n")
+    cli.main(["run", "--configfile", "mine.yaml"])
+    assert started[0][0] == ["--configfile", str(project / "inside" / "mine.yaml")]
+    assert started[1] == Path("elsewhere")
+
+
+def test_outside_of_a_project_that_of_the_library_is_taken(tmp_path):
+    assert run.find_root(tmp_path) == Path(run.__file__).resolve().parents[3]
+
+
+def test_without_any_project_the_remedy_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "__file__", str(tmp_path / "a/b/c/run.py"))
+    with pytest.raises(PermafrostError, match="no project was found"):
+        run.find_root(tmp_path)
+
+
+def test_other_commands_refuse_options_they_do_not_know(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["show", "--cores", "1"])
+    assert "unrecognized arguments" in capsys.readouterr().err

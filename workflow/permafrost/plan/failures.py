@@ -1,0 +1,198 @@
+"""The jobs of a run that failed: taken from Snakemake when the run ends, with what their logs say."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_file
+
+NAMES = ("dataset", "backbone", "probe", "seed")
+_ERROR = re.compile(r"^permafrost [\w-]+: error: (.+)$", re.MULTILINE)
+_TAIL = 1 << 16  # bytes; an error stands at the end of a log
+# clocks of nodes and file servers differ
+_CLOCKS_DIFFER = 60.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One job that failed.
+
+    Attributes
+    ----------
+    stage : name of its rule; dataset, backbone, probe, seed : what it worked on, where it names them.
+    error : why, in one line; log : the file to read.
+    """
+
+    stage: str
+    error: str
+    log: str
+    dataset: str | None = None
+    backbone: str | None = None
+    probe: str | None = None
+    seed: int | None = None
+
+    def stops(self, stage: str, names: Mapping[str, object]) -> bool:
+        """Whether the result of `stage` for `names` needs what this job did not make."""
+        if stage not in _ENDS.get(self.stage, (stage,)):
+            return False
+        own = {name: getattr(self, name) for name in NAMES}
+        return all(names.get(name) == value for name, value in own.items() if value is not None)
+
+
+# the tables of a leaderboard that a job outside of the chain from images to scores leads to
+_ENDS = {
+    "views": ("measure",),
+    "measure": ("measure",),
+    "profile": ("profile",),
+    **dict.fromkeys(("compare", "similarity", "aggregate", "report", "archive"), ()),
+}
+
+
+def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) -> list[Failure]:
+    """What Snakemake's failed jobs worked on and why they failed.
+
+    Parameters
+    ----------
+    jobs : Snakemake's jobs or groups of them. Of a group, only jobs whose input was there count:
+        the others waited for those.
+    messages : job number -> what the executor said about it (Slurm's state, say).
+    since : seconds since 1970 when the run began; a log from before is of an earlier run.
+    """
+    found = []
+    for job in _members(jobs):
+        if not all(Path(path).exists() for path in job.input):
+            continue
+        wildcards = dict(job.wildcards.items())
+        if "seed" in wildcards:
+            wildcards["seed"] = int(wildcards["seed"])
+        log = str(next(iter(job.log), ""))
+        error = error_in(Path(log), since=since, message=messages.get(job.jobid)).text
+        names = {name: wildcards[name] for name in NAMES if name in wildcards}
+        found.append(Failure(stage=job.rule.name, error=error, log=log, **names))
+    return sorted(found, key=lambda f: tuple(str(getattr(f, n) or "") for n in (*NAMES, "stage")))
+
+
+def _members(jobs: Iterable) -> list:
+    """The jobs, groups taken apart, without those of a group that were done."""
+    members = []
+    for job in jobs:
+        if job.is_group():
+            members += [j for j in job.jobs if not all(Path(p).exists() for p in j.output)]
+        else:
+            members.append(job)
+    return members
+
+
+def end_failed_run(
+    workflow, plan, plan_file: str, results: str, messages: Mapping[int, str], *, since: float
+) -> None:
+    """Name each job that failed, and make leaderboard and page of what succeeded.
+
+    A run that was interrupted makes no page, and what it interrupted is no failure: Snakemake keeps
+    such jobs among the running ones.
+
+    Parameters
+    ----------
+    workflow : Snakemake's workflow, when its jobs have ended.
+    messages, since : as in `failures_of`.
+    """
+    scheduler = workflow.scheduler
+    failures = failures_of(scheduler.failed, messages, since=since)
+    if not failures:
+        return
+    record = record_failures(plan, plan_file, results, failures)
+    command = ["permafrost", "incomplete", "--failures", record]
+    asked = {job.rule.name for job in workflow.dag.jobs}
+    if scheduler.running or "aggregate" not in asked:
+        command.append("--list")
+    subprocess.run(command, check=False)
+
+
+def check_executor(workflow) -> None:
+    """Refuse Slurm where its commands are missing: its plugin would ask for them for ever."""
+    if workflow.executor_plugin.name != "slurm":
+        return
+    lacking = [command for command in ("sbatch", "squeue") if shutil.which(command) is None]
+    if lacking:
+        raise PermafrostError(
+            f"this machine has no Slurm: there is no {' and no '.join(lacking)} on the PATH",
+            remedy="start it on a login node of the cluster, or run `snakemake --profile local` here",
+        )
+
+
+def record_failures(plan, plan_file: str, results: str, failures: list[Failure]) -> Path:
+    """Write down what failed, with all that `permafrost incomplete` needs to go on without a `Plan`."""
+    content = {
+        "plan": plan_file,
+        "failures": [asdict(failure) for failure in failures],
+        "aggregate": plan.aggregate().spec,
+        "report": plan.report().spec,
+        "compare": [plan.compare(*names).spec for names in plan.compared()],
+    }
+    path = Path(results) / "logs" / "failures.json"
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(content) + "\n")
+    return path
+
+
+def read_failures(path: Path) -> dict:
+    """What `record_failures` wrote; ``failures`` as objects, specs as mappings."""
+    try:
+        content = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise PermafrostError(
+            f"the record of a run that failed cannot be read ({error})",
+            where=path,
+            remedy="run snakemake; it is written when jobs fail",
+        ) from error
+    return {
+        "plan": Path(content["plan"]),
+        "failures": [Failure(**failure) for failure in content["failures"]],
+        "aggregate": json.loads(content["aggregate"]),
+        "report": json.loads(content["report"]),
+        "compare": [json.loads(spec) for spec in content["compare"]],
+    }
+
+
+@dataclass(frozen=True)
+class LoggedError:
+    """Why a job failed, in one line, and whether the job printed this line itself."""
+
+    text: str
+    printed: bool = False
+
+
+def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedError:
+    """What a job that failed wrote last or, if it wrote no error, what the executor says of it."""
+    text = _end_of(log, since)
+    said = " ".join((message or "").split())
+    if text is None:
+        return LoggedError(said or "it did not start; the messages above say why")
+    if errors := _ERROR.findall(text):
+        return LoggedError(errors[-1], printed=True)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if "Traceback (most recent call last)" in text:
+        return LoggedError(f"unexpected error: {lines[-1]}")
+    cause = f" ({said})" if said else ""
+    return LoggedError(
+        f"it ended without an error message: killed, or out of memory or time{cause}"
+    )
+
+
+def _end_of(log: Path, since: float) -> str | None:
+    """The end of a log, or None where this run has not written it."""
+    try:
+        if log.stat().st_mtime < since - _CLOCKS_DIFFER:
+            return None
+        with open(log, "rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _TAIL))
+            return stream.read().decode(errors="replace")
+    except OSError:
+        return None

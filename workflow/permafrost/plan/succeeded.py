@@ -1,0 +1,163 @@
+"""What succeeded of a run whose jobs failed in part: its leaderboard, summary and page."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import fingerprint
+from permafrost.core.outputs import whole_directory
+from permafrost.core.tables import read_metadata, read_table, write_table
+from permafrost.report.incomplete import KEY, failures_table, mark_incomplete
+from permafrost.report.leaderboard import build_leaderboard, write_csv
+from permafrost.report.summary import write_summary
+
+from .failures import Failure
+from .recorded import by_names, expected, forget_gathered, planned
+
+# stages whose tables a leaderboard gathers, with the name that they have there for a probe
+_GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}
+
+
+def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[dict]]:
+    """The score tables of a recorded plan that exist, and what lacks.
+
+    Returns
+    -------
+    (tables, lacking) : each of `lacking` has ``dataset``, ``backbone``, ``probe``, ``seed`` and
+    ``reason``, the error of the job that failed, or None where none did.
+    """
+    tables, lacking = [], []
+    for stage, name in _GATHERED.items():
+        for row in planned(plan, stage):
+            try:
+                tables.append(read_table(row["path"], expect=row["fingerprint"])[0])
+            except PermafrostError as error:
+                refused = error.problem if Path(row["path"]).exists() else None
+                lacking.append(
+                    {
+                        "dataset": row["dataset"],
+                        "backbone": row["backbone"],
+                        "probe": name or row["probe"],
+                        "seed": row.get("seed", 0),
+                        "reason": next((f.error for f in failures if f.stops(stage, row)), refused),
+                    }
+                )
+    return tables, lacking
+
+
+def are_made(plan: dict, stage: str) -> bool:
+    """Whether all tables of a stage exist and are of this plan."""
+    return all(_is_made(row) for row in planned(plan, stage))
+
+
+def write_made_tables(plan: dict, tables: list, about: dict, options: dict) -> None:
+    """Write leaderboard and summary where those of a complete run lie, marked as incomplete.
+
+    Parameters
+    ----------
+    tables : score tables; about : what the leaderboard says of itself (`incomplete.describe`).
+    options : of the aggregates over datasets.
+    """
+    results = Path(plan["results"])
+    table = mark_incomplete(build_leaderboard(tables), about["lacking"])
+    # the files below are no plan's any more: without its stamp each plan gathers its scores again
+    forget_gathered(results)
+    metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
+    write_csv(results / "leaderboard.csv", table)
+    write_table(results / "leaderboard.parquet", table, metadata)
+    write_summary(table, results / "summary.csv", **options)
+
+
+def write_made_page(
+    plan: dict, leaderboard: Path, about: dict, comparisons: list[dict], options: dict
+) -> None:
+    """Write ``report/``: the page, its figures, what failed, and comparisons of what can be compared.
+
+    Parameters
+    ----------
+    comparisons : specs of the plan's comparisons; options : of the report.
+    """
+    from permafrost.report.page import build_report
+    from permafrost.report.provenance import describe_machine
+
+    predictions = {
+        (row["dataset"], row["backbone"], row["seed"], row["probe"]): Path(row["path"])
+        for row in planned(plan, "probe")
+        if _is_made(row)
+    }
+    expect = expected(plan)
+    if read_metadata(leaderboard).get(KEY):
+        del expect[str(leaderboard)]
+    with (
+        whole_directory(Path(plan["results"]) / "report") as folder,
+        tempfile.TemporaryDirectory(dir=folder) as page,
+    ):
+        made = Path(page) / "report"
+        build_report(
+            plan=plan,
+            leaderboard_path=leaderboard,
+            cards=by_names(plan, "card", "dataset"),
+            predictions=predictions,
+            images=by_names(plan, "prepare", "dataset", "split"),
+            comparisons=_compare(plan, comparisons, predictions, folder / "comparisons"),
+            similarities={
+                row["dataset"]: Path(row["path"])
+                for row in planned(plan, "similarity")
+                if _is_made(row)
+            },
+            output_dir=made,
+            expect=expect,
+            title=options["title"],
+            examples=options["examples"],
+            picture_seed=options["seed"],
+            hardware=describe_machine(),
+            incomplete=about,
+        )
+        for file in made.iterdir():
+            file.rename(folder / file.name)
+        write_csv(folder / "failures.csv", failures_table(about["failures"]))
+
+
+def _is_made(row: dict) -> bool:
+    """Whether the table of a row of the plan exists and is of this plan."""
+    try:
+        read_metadata(row["path"], expect=row["fingerprint"])
+    except PermafrostError:
+        return False
+    return True
+
+
+def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> dict:
+    """(dataset, probe) -> comparisons: the plan's where made, else of the backbones that are there."""
+    from permafrost.statistics.comparison_table import compare_predictions
+
+    paths = {
+        (row["dataset"], row["probe"]): Path(row["path"])
+        for row in planned(plan, "compare")
+        if _is_made(row)
+    }
+    for spec in specs:
+        dataset, probe = names = spec["dataset"], spec["probe"]
+        there = {
+            name: made
+            for name, made in spec["inputs"]["predictions"].items()
+            if (dataset, *_backbone_and_seed(name), probe) in predictions
+        }
+        if names in paths or len({_backbone_and_seed(name)[0] for name in there}) < 2:
+            continue
+        own = {**spec, "inputs": {"predictions": there}}
+        paths[names] = folder / dataset / f"{probe}.parquet"
+        compare_predictions(
+            Path(plan["results"]) / "predictions",
+            paths[names],
+            spec=own,
+            fingerprint=fingerprint(KEY, own),
+        )
+    return paths
+
+
+def _backbone_and_seed(name: str) -> tuple[str, int]:
+    backbone, seed = name.rsplit("/seed", 1)
+    return backbone, int(seed)

@@ -1,0 +1,106 @@
+"""A run of which some jobs failed: what its leaderboard lacks and why, in words and tables."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from permafrost.core.tables import read_metadata
+
+KEY = "incomplete"  # in the metadata of a leaderboard of what succeeded
+GATE = "incomplete_run"
+_COLUMNS = ("backbone", "dataset", "stage", "error")
+_NOT_RUN = "not run: the run ended before"
+
+
+def describe(plan: dict, failures: list[dict], lacking: list[dict]) -> dict:
+    """What a leaderboard of what succeeded says about itself in its metadata.
+
+    Parameters
+    ----------
+    plan : the recorded plan.
+    failures : jobs that failed (``stage``, ``error``, ``log`` and the names it worked on).
+    lacking : results that lack: ``dataset``, ``backbone``, ``probe`` (or measures, profile), ``seed``
+        and ``reason``, the error of the job that failed, or None.
+    """
+    without = {row["backbone"] for row in lacking}
+    return {
+        "plan": plan["plan"],
+        "backbones": len(plan["backbones"]),
+        "complete": sum(name not in without for name in plan["backbones"]),
+        "failures": failures,
+        "lacking": [{**row, "reason": row["reason"] or _NOT_RUN} for row in lacking],
+    }
+
+
+def read_incomplete(leaderboard) -> dict | None:
+    """What the leaderboard at a path says of the run it is of (`describe`); None of a complete one."""
+    return read_metadata(leaderboard).get(KEY)
+
+
+def headline(about: Mapping) -> str:
+    """``Incomplete: 9 of 10 backbones have all their results; 3 results lack.``"""
+    complete, planned, count = about["complete"], about["backbones"], len(about["lacking"])
+    if not count:
+        return "Incomplete: all scores are there, but comparisons of backbones lack."
+    backbones = f"{complete} of {planned} backbone{'' if planned == 1 else 's'}"
+    have = "has all its" if complete == 1 else "have all their"
+    lack = "1 result lacks" if count == 1 else f"{count} results lack"
+    return f"Incomplete: {backbones} {have} results; {lack}."
+
+
+def mark_incomplete(table: pa.Table, lacking: Iterable[Mapping]) -> pa.Table:
+    """The leaderboard with a gate in every row that is ranked among fewer than were planned."""
+    columns = {(row["dataset"], row["probe"]) for row in lacking}
+    rows = zip(*(table[name].to_pylist() for name in ("gates", "dataset", "probe")), strict=True)
+    gates = [
+        ";".join(filter(None, (gate, GATE if (dataset, probe) in columns else "")))
+        for gate, dataset, probe in rows
+    ]
+    place = table.column_names.index("gates")
+    return table.set_column(place, table.schema.field("gates"), pa.array(gates, pa.string()))
+
+
+def format_failures(failures: list[dict], *, width: int | None = None) -> str:
+    """A table as text: each job that failed, once, with its error and the file to read.
+
+    Parameters
+    ----------
+    width : of the terminal, to wrap long errors; None for a file.
+    """
+    rows = [
+        (row["backbone"] or "all", row["dataset"] or "all", _stage(row), row["error"], row["log"])
+        for row in failures
+    ]
+    widths = [max(len(row[place]) for row in [_COLUMNS, *rows]) for place in range(3)]
+    indent = 2 + sum(widths) + 6
+    lines = [f"{len(rows)} job{'' if len(rows) == 1 else 's'} failed:"]
+    for *names, error, log in [(*_COLUMNS, ""), *rows]:
+        head = "  " + "  ".join(f"{n:<{w}}" for n, w in zip(names, widths, strict=True)) + "  "
+        texts = [error, f"log: {log}"] if log else [error]
+        wrapped = [part for text in texts for part in _wrapped(text, width and width - indent)]
+        lines += [head + wrapped[0], *(" " * indent + part for part in wrapped[1:])]
+    return "\n".join(lines)
+
+
+def _stage(failure: Mapping) -> str:
+    probe, seed = failure.get("probe"), failure.get("seed")
+    of_probe = f" of {probe}" if probe and probe != failure["stage"] else ""
+    return f"{failure['stage']}{of_probe}{f' seed {seed}' if seed else ''}"
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    # a narrow terminal breaks lines by itself
+    return textwrap.wrap(text, width, break_on_hyphens=False) if width and width > 20 else [text]
+
+
+def failures_table(failures: list[dict]) -> pa.Table:
+    """The failures as a table of text, for ``failures.csv``."""
+    names = ("backbone", "dataset", "stage", "probe", "seed", "error", "log")
+    return pa.table({n: pa.array([_text(f.get(n)) for f in failures], pa.string()) for n in names})
+
+
+def _text(value) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,31 @@
+"""The page's banner over a run of which some jobs failed: what lacks, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..incomplete import headline
+
+
+def incomplete_section(about: Mapping | None) -> dict | None:
+    """What the template asks of an incomplete run; None for a complete one.
+
+    Parameters
+    ----------
+    about : the leaderboard's ``incomplete`` metadata (`report.incomplete.describe`).
+    """
+    if about is None:
+        return None
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for row in about["lacking"]:
+        seed = f", seed {row['seed']}" if row["seed"] else ""
+        what = f"{row['dataset']}, {row['probe']}{seed}"
+        lacking.setdefault((row["backbone"], row["reason"]), []).append(what)
+    return {
+        "headline": headline(about),
+        "failures": about["failures"],
+        "lacking": [
+            {"backbone": backbone, "reason": reason, "what": "; ".join(what)}
+            for (backbone, reason), what in lacking.items()
+        ],
+    }

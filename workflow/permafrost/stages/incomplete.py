@@ -1,0 +1,61 @@
+"""``permafrost incomplete``: what succeeded of a run that failed in, its leaderboard and page out."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "--failures",
+        type=Path,
+        default=Path("results/logs/failures.json"),
+        help="record of the jobs that failed (default: results/logs/failures.json)",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="only name what failed, make nothing of the rest"
+    )
+
+
+def run(arguments) -> None:
+    from permafrost.plan.failures import read_failures
+    from permafrost.plan.recorded import read_plan
+    from permafrost.report.incomplete import describe, format_failures, headline
+
+    failed = read_failures(arguments.failures)
+    failures = [asdict(failure) for failure in failed["failures"]]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(f"\n{format_failures(failures, width=width)}", flush=True)
+    if arguments.list:
+        return
+    from permafrost.plan.succeeded import (
+        are_made,
+        read_made_scores,
+        write_made_page,
+        write_made_tables,
+    )
+
+    plan = read_plan(failed["plan"])
+    results = Path(plan["results"])
+    tables, lacking = read_made_scores(plan, failed["failures"])
+    about = describe(plan, failures, lacking)
+    if not lacking and are_made(plan, "compare") and are_made(plan, "similarity"):
+        return
+    print(f"\n{headline(about)}", flush=True)
+    if not tables:
+        print("No result of this plan exists yet, so there is no leaderboard.")
+        return
+    leaderboard = results / "leaderboard.parquet"
+    if lacking:
+        write_made_tables(plan, tables, about, failed["aggregate"]["options"])
+    elif not are_made(plan, "aggregate"):
+        return
+    write_made_page(plan, leaderboard, about, failed["compare"], failed["report"]["options"])
+    print(
+        "Leaderboard and report hold what succeeded and are marked incomplete:\n"
+        f"  {results / 'leaderboard.csv'}\n  {results / 'report' / 'index.html'}\n"
+        "The same command again makes only what lacks."
+    )
