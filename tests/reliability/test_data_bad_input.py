@@ -23,6 +23,8 @@ from image_sets import (
     write_zip,
 )
 from permafrost.core.errors import PermafrostError
+from permafrost.data.files import ZipMembers
+from permafrost.data.sources import reading
 
 
 @pytest.fixture
@@ -138,6 +140,49 @@ def test_a_device_in_a_tar_is_refused(out, tmp_path):
         info.type = tarfile.FIFOTYPE
         archive.addfile(info)
     refused(out, path, "no regular file")
+
+
+def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(out, tmp_path):
+    place = write_folder(tmp_path / "set", class_files(count=8))
+    os.mkfifo(place / "field" / "pipe.png")
+    refused(out, place, "field/pipe.png is no regular file")
+
+
+@pytest.mark.parametrize("kind", ["folder", "tar"])
+def test_a_name_that_is_not_utf8_is_shown_as_its_bytes(out, tmp_path, kind):
+    files = class_files(count=8)
+    files[os.fsdecode(b"field/caf\xe9.png")] = encode(photo(0))
+    if kind == "tar":
+        path = tmp_path / "a.tar"
+        with tarfile.open(path, "w", errors="surrogateescape", format=tarfile.GNU_FORMAT) as tar:
+            for name, data in files.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    else:
+        path = write_folder(tmp_path / "set", files)
+    refused(out, path, r"not UTF-8: b'field/caf\\xe9.png'")
+
+
+@pytest.mark.parametrize("write", [write_zip, write_tar, write_folder])
+def test_a_member_too_large_to_be_read_at_once_is_named(out, tmp_path, monkeypatch, write):
+    monkeypatch.setattr(reading, "MOST_BYTES", 10_000)
+    files = class_files(count=8) | {"field/003.png": b"\x89PNG\r\n\x1a\n" + bytes(20_000)}
+    message = "1 of 16 images cannot be used: field/003.png: holds .* GB, and up to"
+    refused(out, write(tmp_path / "archive", files), message)
+
+
+def test_a_member_for_which_there_is_no_memory_is_named(out, tmp_path, monkeypatch):
+    read = ZipMembers.read
+
+    def exhausted(self, name):
+        if name == "field/003.png":
+            raise MemoryError
+        return read(self, name)
+
+    monkeypatch.setattr(ZipMembers, "read", exhausted)
+    path = write_zip(tmp_path / "a.zip", class_files(count=8))
+    refused(out, path, "1 of 16 images cannot be used: field/003.png: .*not enough memory")
 
 
 def test_a_name_twice_in_an_archive_is_refused(out, tmp_path):

@@ -246,7 +246,8 @@ def test_tables_that_cannot_be_right(out, tmp_path, text, messages):
     place = write_folder(tmp_path / "images", {"a.png": encode(photo(0, (60, 80)))})
     (tmp_path / "a.csv").write_text(text)
     source = {"kind": "deepforest", "path": str(place), "table": str(tmp_path / "a.csv")}
-    refused(out, {**RGB_ENTRY, "task": "detection", "source": source}, *messages)
+    entry = {**RGB_ENTRY, "task": "detection", "source": source, "splits": {"method": "random"}}
+    refused(out, entry, *messages)
 
 
 def test_a_point_beyond_its_image_is_never_cut(out, tmp_path):
@@ -258,7 +259,8 @@ def test_a_point_beyond_its_image_is_never_cut(out, tmp_path):
         "table": str(tmp_path / "a.csv"),
         "clip_boxes": True,
     }
-    entry = {**RGB_ENTRY, "task": "point_detection", "source": source}
+    random = {"splits": {"method": "random"}}
+    entry = {**RGB_ENTRY, "task": "point_detection", "source": source, **random}
     refused(out, entry, "a.csv: line 2: an object beyond the image of 80 x 60 pixels")
 
 

@@ -139,7 +139,7 @@ def test_every_kind_of_source_in_the_schema_declares_its_places():
     }
     assert set(KINDS) == set(options)
     assert {kind for kind in KINDS if not KINDS[kind].places} == {"demo", "torchgeo"}
-    for kind, (_, places) in KINDS.items():
+    for kind, places in ((name, known.places) for name, known in KINDS.items()):
         assert set(places) <= set(options[kind]), kind
 
 

@@ -5,6 +5,7 @@ import os
 
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.data.digest import folder_digest
 from permafrost.plan import digests
 from permafrost.plan.digests import DigestCache
 
@@ -124,6 +125,17 @@ def test_a_file_that_cannot_be_read_is_named(cache, tmp_path, kind):
     with pytest.raises(PermafrostError, match=f"{kind} cannot be read") as caught:
         cache().digest(tmp_path / kind)
     assert "`data:`" in caught.value.remedy
+
+
+def test_a_pipe_is_refused_and_not_waited_for(cache, tmp_path, folder):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PermafrostError, match=r"pipe cannot be read \(not a regular file\)"):
+        cache().digest(tmp_path / "pipe")
+    os.mkfifo(folder / "masks" / "pipe")
+    with pytest.raises(PermafrostError, match=r"masks/pipe is no regular file"):
+        cache().content(folder)
+    with pytest.raises(PermafrostError, match=r"masks/pipe is no regular file"):
+        folder_digest(folder)
 
 
 @pytest.fixture

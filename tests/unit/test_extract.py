@@ -260,6 +260,66 @@ def test_a_forward_pass_that_fails_is_told_with_the_shape_it_was_given(dataset, 
         dataset.extract(entry, out="failed", batch_size=5)
 
 
+@pytest.mark.parametrize(
+    ("expression", "made"),
+    [
+        ("images.mean(dim=(2, 3))[1:]", r"4 rows of features, in shape \(4, 3\)"),
+        ("images.mean(dim=(2, 3)).repeat(2, 1)", r"10 rows of features, in shape \(10, 3\)"),
+        (
+            "images.mean(dim=(2, 3)).mean(dim=0, keepdim=True)",
+            r"1 row of features, in shape \(1, 3\)",
+        ),
+        # tokens in the order of an older convention, (T, B, K)
+        ("images.mean(dim=2).permute(2, 0, 1)", r"32 rows of features, in shape \(32, 3\)"),
+    ],
+    ids=["one too few", "twice as many", "one for all", "tokens first"],
+)
+def test_a_batch_that_gives_other_rows_than_its_images_is_named(
+    dataset, tmp_path, expression, made
+):
+    entry = _entrypoint(tmp_path, expression)
+    place = r"backbone tried on tiny \(train\), images 1 to 5: "
+    with pytest.raises(PermafrostError, match=f"{place}a batch of 5 images gave {made}"):
+        dataset.extract(entry, out="rows", batch_size=5)
+    assert not (dataset.folder / "rows").exists() or not any((dataset.folder / "rows").iterdir())
+
+
+def test_the_batch_that_is_named_is_the_one_that_failed(dataset, tmp_path):
+    expression = "images.mean(dim=(2, 3)) if len(images) == 5 else images.mean(dim=(2, 3))[:0]"
+    with pytest.raises(PermafrostError, match=r"tiny \(test\), images 6 to 7: .* 0 rows"):
+        dataset.extract(_entrypoint(tmp_path, expression), out="rows", batch_size=5)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("images.flatten(1)[:, : 1 + len(images)]", r"\(test\), .*3 numbers.*earlier.* 6"),
+        ("images.mean(dim=(2, 3))[:, :0]", r"no numbers at all.*\(5, 0\)"),
+        ("torch.fft.fft2(images).mean(dim=(2, 3))", "complex numbers"),
+        ("images.mean(dim=(2, 3)).numpy()", "returned a ndarray, not a tensor"),
+        ("(images.mean(dim=(2, 3)),)", "returned a tuple, not a tensor"),
+        ("images.mean(dim=(1, 2, 3))", r"a tensor of shape \(5,\)"),
+        ("{'embedding': images.mean(dim=(2, 3))}", "a mapping with embedding, none of"),
+        ("self.nothing(images)", r"failed on a batch.*no attribute 'nothing'"),
+        ("{}[len(images)]", r"failed on a batch.*KeyError: 5"),
+    ],
+)
+def test_an_output_that_is_no_row_per_image_is_refused_by_what_it_is(
+    dataset, tmp_path, expression, problem
+):
+    with pytest.raises(PermafrostError, match=problem) as caught:
+        dataset.extract(_entrypoint(tmp_path, expression), out="odd", batch_size=5)
+    assert "backbone tried on tiny" in str(caught.value)
+
+
+def test_features_of_another_width_in_a_later_split_are_refused(dataset, tmp_path):
+    # a whole split at a time, so that the width is the same within each
+    assert len(dataset.images["val"]) == 5 != len(dataset.images["train"])
+    expression = "images.flatten(1)[:, : 4 if len(images) == 5 else 3]"
+    with pytest.raises(PermafrostError, match=r"tiny \(val\).*4 numbers.*earlier"):
+        dataset.extract(_entrypoint(tmp_path, expression), out="widths", batch_size=100)
+
+
 def test_images_of_another_plan_are_refused(dataset):
     from permafrost.features.extract import extract
 

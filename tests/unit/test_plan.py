@@ -381,7 +381,7 @@ def test_a_probe_set_to_null_is_switched_off(root, config):
 
 @pytest.mark.parametrize("probes", [{}, {"knn": None, "linear": None}])
 def test_a_dataset_that_no_probe_serves_is_an_error(root, config, probes):
-    config["probes"] = probes
+    config |= {"probes": probes, "datasets": ["world"]}
     with pytest.raises(PermafrostError, match="serves the task 'multilabel'") as caught:
         make_plan(root, config)
     assert caught.value.where == "config.yaml: probes"

@@ -187,3 +187,15 @@ def test_defaults_behind_a_reference_are_filled_in():
         == config["probes"]["p"]
     )
     assert config["probes"]["p"]["resolution"] == "native"
+
+
+@pytest.mark.parametrize(
+    ("schema_name", "instance"),
+    [
+        ("config", configuration(probes={"a\n": {"kind": "knn"}})),
+        ("config", configuration(runtime={"device": "cpu\n"})),
+        ("backbone", {"kind": "entrypoint", "entrypoint": "own.py:build\n"}),
+    ],
+)
+def test_a_line_break_at_the_end_of_a_name_is_refused(schema_name, instance):
+    assert "does not match" in problem(instance, schema_name)

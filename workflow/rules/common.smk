@@ -16,7 +16,7 @@ WORKFLOW = Path(workflow.basedir) / "workflow"
 sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
-from permafrost.plan.catalogue import read_yaml
+from permafrost.plan.catalogue import inherited_probes, read_yaml
 from permafrost.plan.console import shorten_console
 from permafrost.plan.environment import expose_commands
 from permafrost.plan.failures import check_executor, end_failed_run
@@ -31,13 +31,14 @@ if workflow.is_main_process:
     MESSAGES = shorten_console(workflow.output_settings, since=STARTED)
 
 try:
-    for configfile in workflow.configfiles:
-        # Snakemake keeps the last of two equal keys in silence
-        read_yaml(Path(configfile))
+    # Snakemake keeps the last of two equal keys in silence
+    FILES = [read_yaml(Path(configfile)) for configfile in workflow.configfiles]
     PLAN = Plan(
         config,
         Path.cwd(),
         where=", ".join(map(str, workflow.configfiles)) or "--config",
+        inherited=inherited_probes(FILES, config.get("datasets")),
+        checked=not workflow.is_main_process,
     )
 except PermafrostError as error:
     raise WorkflowError(str(error))

@@ -15,6 +15,13 @@ from ..core.errors import PermafrostError, near_names
 from .matching import Wish, find_band, wish, wishes
 from .scaling import NORMALIZATIONS, channel_scaling, per_channel
 
+#: kind of backbone -> fields of `InputContract` that it brings along, for kinds without published weights
+OWN_WANTS = {
+    "imagestats": {"normalization": "none"},
+    "rcf": {"normalization": "dataset"},
+    "entrypoint": {"normalization": "dataset", "unit": "unit_interval"},
+}
+
 
 @dataclass(frozen=True)
 class InputContract:
@@ -187,6 +194,39 @@ def resolve_input(contract: InputContract, card: dict, *, where: object = None) 
         contract.antialias,
         contract.normalization,
     )
+
+
+def check_channels(wanted: int | None, plan: InputPlan, weights: object, where: str) -> None:
+    """Refuse another number of channels than the weights were trained with; None fits any number."""
+    if wanted is not None and wanted != len(plan):
+        raise PermafrostError(
+            f"{weights} were trained with {wanted} channels, {len(plan)} are fed"
+            f" ({', '.join(plan.names)})",
+            where=where,
+            remedy="leave input.bands out, or name as many bands in the order of the weights",
+        )
+
+
+def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) -> list[float]:
+    """Centre wavelength of every channel; channels whose common name is in `radar` get that number instead.
+
+    Raises
+    ------
+    PermafrostError : bands whose wavelength the dataset does not say.
+    """
+    found = [
+        (radar or {}).get(channel.common_name, channel.wavelength_nm) for channel in plan.channels
+    ]
+    lacking = [channel.name for channel, nm in zip(plan.channels, found, strict=True) if nm is None]
+    if lacking:
+        raise PermafrostError(
+            f"the backbone needs the wavelength of every band, and the dataset does not tell it for"
+            f" {', '.join(lacking)}",
+            where=where,
+            remedy="give the sensor or wavelength_nm of these bands in the dataset's entry, or leave the"
+            " bands out under input.bands",
+        )
+    return [float(nm) for nm in found]
 
 
 def _offered(card: dict) -> list[tuple[int, dict]]:

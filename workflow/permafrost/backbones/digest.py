@@ -70,6 +70,15 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
     return Identified(known, places, files, package)
 
 
+def entrypoint_file(entrypoint: str, root: Path) -> str | None:
+    """The local Python file of ``path/to/file.py:build`` or ``package.module:build``; None in an installed package."""
+    place = entrypoint.rpartition(":")[0]
+    if place.endswith(".py"):
+        return place
+    found = local_modules(place, root, lambda path: root / path).get(place)
+    return None if found is None else _relative(found, root)
+
+
 def _spelled(path, root: Path) -> str:
     """One spelling of a path: relative to `root` where it lies below, no ``./``, ``//`` or ``a/..``."""
     return _relative(Path(os.path.normpath(path)), root)

@@ -16,7 +16,7 @@ from ..core.errors import PermafrostError, near_names
 from ..core.identity import file_digest
 from .backbone import Backbone, Resources
 from .checkpoint import check_finite
-from .contract import InputPlan
+from .contract import OWN_WANTS, InputPlan
 from .declared import declared_dense
 from .outputs import LAYOUTS
 from .randomness import isolated_seed
@@ -26,7 +26,7 @@ OPTIONS = frozenset({"entrypoint", "weights", "pooling", "seed", "options"})
 
 def wants(entry: dict, where: str) -> dict:
     """Z-scores of the dataset, of red, green and blue, unless the entry says otherwise."""
-    return {"normalization": "dataset", "unit": "unit_interval"}
+    return OWN_WANTS["entrypoint"]
 
 
 def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:

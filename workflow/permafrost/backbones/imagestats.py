@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .backbone import Backbone, Resources
-from .contract import InputPlan
+from .contract import OWN_WANTS, InputPlan
 from .windows import WindowStatistics, window_dense
 
 OPTIONS = frozenset()
@@ -33,7 +33,7 @@ class ImageStatistics(nn.Module):
 
 def wants(entry: dict, where: str) -> dict:
     """Stored values, of red, green and blue unless the entry says otherwise."""
-    return {"normalization": "none"}
+    return OWN_WANTS["imagestats"]
 
 
 def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:

@@ -11,6 +11,7 @@ ambiguous, which is an error and never a guess:
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ class Wish:
     known: bool = False
 
 
+@functools.lru_cache(maxsize=4096)
 def wish(name: str, sensor: str | None = None) -> Wish:
     """The band `name` of `sensor`; without a sensor, a name that several sensors use stays a bare name."""
     plain = re.sub(r"^(SR|ST|TOA)_", "", name)

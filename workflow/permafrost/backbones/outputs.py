@@ -49,7 +49,8 @@ def pool_output(
     """
     if isinstance(output, Mapping):
         output = _first_known(output, where)
-    if not hasattr(output, "ndim"):
+    # what is no tensor may well have dimensions
+    if not hasattr(output, "is_floating_point"):
         raise PermafrostError(
             f"the backbone returned a {type(output).__name__}, not a tensor or a mapping of tensors",
             where=where,

@@ -15,7 +15,7 @@ from torch import nn
 
 from ..core.errors import PermafrostError
 from .backbone import Backbone, Resources
-from .contract import InputPlan
+from .contract import OWN_WANTS, InputPlan
 from .windows import WindowMeans, window_counts, window_dense, window_sums
 
 OPTIONS = frozenset({"features", "kernel_size", "bias", "mode", "seed"})
@@ -102,7 +102,7 @@ class RandomConvolutions(nn.Module):
 
 
 def wants(entry: dict, where: str) -> dict:
-    return {"normalization": "dataset"}
+    return OWN_WANTS["rcf"]
 
 
 def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import timm
-from timm.models import get_pretrained_cfg, is_model
+from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
 from ..core.errors import PermafrostError, near_names
@@ -117,7 +117,15 @@ def _config(entry: dict, where: str):
             f"timm {timm.__version__} has no weights {name!r}, {near_names(name, known)}",
             where=f"{where}: model",
         )
-    return get_pretrained_cfg(name)
+    config = get_pretrained_cfg(name)
+    if config is None:
+        today = get_deprecated_models().get(name)
+        raise PermafrostError(
+            f"{name!r} is a former name of a model of timm",
+            where=f"{where}: model",
+            remedy=f"write {today}" if today else "choose another model",
+        )
+    return config
 
 
 def _create(entry: dict, plan: InputPlan, *, pretrained: bool, where: str) -> nn.Module:

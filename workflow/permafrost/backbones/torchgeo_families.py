@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..core.errors import PermafrostError
-from .contract import InputPlan
+from .contract import InputPlan, wavelengths_nm
 from .timm_models import pooled
 from .torchgeo_layers import croma_dense, plain_dense, swin_dense, transformer_dense
 
@@ -35,8 +35,8 @@ _CROMA_BANDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B1
 _PANOPTICON_RADAR = {"vv": -1.0, "vh": -2.0, "hh": -3.0, "hv": -4.0}
 # side in pixels of Copernicus-FM's patches for images of 10 to 30 m
 _COPERNICUSFM_PATCH = 16
-# stands for the wavelength of C-band radar in DOFA's training, in micrometres
-_DOFA_RADAR = 3.75
+# stands for the wavelength of C-band radar in DOFA's training
+_DOFA_RADAR_NM = {"vv": 3750.0, "vh": 3750.0}
 
 
 @dataclass(frozen=True)
@@ -48,28 +48,14 @@ class Family:
     arguments : (plan, options, has_weights) -> keyword arguments of torchgeo's function.
     wrap : (model, plan, entry, where) -> fields of `Backbone`, at least ``module``.
     wants : fields of `InputContract` where the weights say nothing.
+    radar : of models that need the wavelength of every band, the numbers that stand for it in bands of radar;
+        None for models that need none.
     """
 
     arguments: Callable[[InputPlan, bool], dict]
     wrap: Callable[[nn.Module, InputPlan, dict, str], dict]
     wants: dict = field(default_factory=dict)
-
-
-def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) -> list[float]:
-    """Centre wavelength of every channel; channels named in `radar` get that number instead."""
-    found = [
-        (radar or {}).get(channel.common_name, channel.wavelength_nm) for channel in plan.channels
-    ]
-    lacking = [channel.name for channel, nm in zip(plan.channels, found, strict=True) if nm is None]
-    if lacking:
-        raise PermafrostError(
-            f"the backbone needs the wavelength of every band, and the dataset does not tell it for"
-            f" {', '.join(lacking)}",
-            where=where,
-            remedy="give the sensor or wavelength_nm of these bands in the dataset's entry, or leave the"
-            " bands out under input.bands",
-        )
-    return [float(nm) for nm in found]
+    radar: dict[str, float] | None = None
 
 
 class Called(nn.Module):
@@ -128,8 +114,7 @@ def _swin_wrap(model, plan, entry, where) -> dict:
 
 
 def _dofa_wrap(model, plan, entry, where) -> dict:
-    radar = {"vv": _DOFA_RADAR * 1000, "vh": _DOFA_RADAR * 1000}
-    micrometres = [nm / 1000 for nm in wavelengths_nm(plan, where, radar=radar)]
+    micrometres = [nm / 1000 for nm in wavelengths_nm(plan, where, radar=_DOFA_RADAR_NM)]
     if _pooling(entry, (None, "mean", "cls"), where) == "cls":
         model.global_pool, model.norm = False, model.fc_norm
     return {
@@ -217,6 +202,7 @@ _DOFA = Family(
     lambda plan, _: {"num_classes": 0, **({"img_size": plan.side} if plan.side else {})},
     _dofa_wrap,
     {"bands": "all"},
+    _DOFA_RADAR_NM,
 )
 _CROMA = Family(
     lambda plan, _: {"modalities": ["optical"], **({"image_size": plan.side} if plan.side else {})},
@@ -253,8 +239,9 @@ FAMILIES = {
         lambda plan, _: {"img_size": plan.side} if plan.side else {},
         _panopticon_wrap,
         {"bands": "all"},
+        _PANOPTICON_RADAR,
     ),
-    "copernicusfm_base": Family(lambda plan, _: {}, _copernicusfm_wrap, {"bands": "all"}),
+    "copernicusfm_base": Family(lambda plan, _: {}, _copernicusfm_wrap, {"bands": "all"}, {}),
     "croma_base": _CROMA,
     "croma_large": _CROMA,
     "earthloc": Family(

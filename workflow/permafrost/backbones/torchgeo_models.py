@@ -7,7 +7,7 @@ from torch import nn
 from ..core.errors import PermafrostError, near_names
 from .backbone import Backbone, Resources
 from .checkpoint import check_finite
-from .contract import InputPlan
+from .contract import InputPlan, check_channels
 from .randomness import isolated_seed
 from .torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
 from .torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
@@ -38,7 +38,9 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
     where = resources.where
     name, weights = _parse(entry, where)
     family = _family(name, where)
-    _check_channels(weights, plan, where)
+    check_channels(
+        weights.meta.get("in_chans") if weights is not None else None, plan, weights, where
+    )
     with isolated_seed(int(entry.get("seed", 0))):
         model = _create(
             name, weights, {**family.arguments(plan, weights is not None), **_options(entry)}, where
@@ -101,17 +103,6 @@ def _family(name: str, where: str) -> Family:
 
 def _options(entry: dict) -> dict:
     return dict(entry.get("options") or {})
-
-
-def _check_channels(weights, plan: InputPlan, where: str) -> None:
-    wanted = weights.meta.get("in_chans") if weights is not None else None
-    if wanted is not None and wanted != len(plan):
-        raise PermafrostError(
-            f"{weights} were trained with {wanted} channels, {len(plan)} are fed"
-            f" ({', '.join(plan.names)})",
-            where=where,
-            remedy="leave input.bands out, or name as many bands in the order of the weights",
-        )
 
 
 def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:

@@ -6,6 +6,7 @@ and TIRS); Sentinel-1 C band is 5.6 cm = 5.6e7 nm and is left out: no optical mo
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -145,7 +146,7 @@ def _declared_band(item, sensor: str | None, where) -> Band:
     return Band(**{**given, "sensor": sensor})
 
 
-def select_bands(bands: Sequence, selection) -> list[int]:
+def select_bands(bands: Sequence, selection, *, where: object = None) -> list[int]:
     """Positions of the selected bands, in the order of the selection.
 
     Parameters
@@ -166,12 +167,14 @@ def select_bands(bands: Sequence, selection) -> list[int]:
         raise PermafrostError(
             f"bands are selected by 'all', 'rgb' or a list of names, not by {selection!r}; "
             f"{describe_bands(bands)}",
+            where=where,
             remedy="correct the selection",
         )
-    found = [_find(name, bands) for name in names]
+    found = [_find(name, bands, where=where) for name in names]
     if len(set(found)) < len(found):
         raise PermafrostError(
             f"a band is selected twice in {list(names)}; {describe_bands(bands)}",
+            where=where,
             remedy="name each band once",
         )
     return found
@@ -183,6 +186,7 @@ def describe_bands(bands: Sequence[Band]) -> str:
     return "the bands are " + (", ".join(shown) or "none")
 
 
+@functools.lru_cache(maxsize=4096)
 def normal_name(name: str) -> str:
     """Band names as people write them, made comparable: ``S2_B2``, ``b02`` -> ``b02``."""
     text = re.sub(r"^(s2|s1|sentinel2|sentinel1|l8)[_\-:]", "", str(name).strip().lower())

@@ -115,6 +115,10 @@ def source_digest(entry: dict, digest_of: Callable[[Path, Read], str] = content_
             parts.append(["file", digest_of(path, read)])
         elif path.is_dir():
             parts.append(["folder", digest_of(path, read)])
+        elif path.exists():
+            raise PermafrostError(
+                f"{path} is neither a file nor a folder", remedy="correct the path"
+            )
         else:
             raise PermafrostError(
                 f"{path} does not exist", remedy="correct the path, or get the data first"
@@ -161,14 +165,23 @@ def _inside(place: str) -> str | None:
 
 
 def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]]:
-    """(relative name, path) of all files below a folder, or of those that are `read`, sorted."""
+    """(relative name, path) of all files below a folder, or of those that are `read`, sorted.
+
+    A pipe or device is refused by name: opening a pipe would wait for ever.
+    """
     found = []
     for place, _, files in os.walk(folder):
         for name in files:
             full = os.path.join(place, name)
             relative = Path(full).relative_to(folder).as_posix()
-            if read is None or read(relative):
-                found.append((relative, full))
+            if read is not None and not read(relative):
+                continue
+            if os.path.exists(full) and not os.path.isfile(full):
+                raise PermafrostError(
+                    f"{full} is no regular file, but a pipe, socket or device",
+                    remedy="move it out of the data folder",
+                )
+            found.append((relative, full))
     return sorted(found)
 
 

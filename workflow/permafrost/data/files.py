@@ -10,6 +10,7 @@ import io
 import os
 import posixpath
 import re
+import shutil
 import stat
 import tarfile
 import tempfile
@@ -32,6 +33,10 @@ class Members(Protocol):
 
     def read(self, name: str) -> bytes: ...
 
+    def size(self, name: str) -> int:
+        """Bytes that `read` would return."""
+        ...
+
     def open(self, name: str) -> BinaryIO:
         """The file, to read a part of it."""
         ...
@@ -53,7 +58,8 @@ def open_members(path, *, where: object) -> Members:
 
     Raises
     ------
-    PermafrostError : it does not exist, is none of these, is damaged, or holds names that escape.
+    PermafrostError : it does not exist, is none of these, is damaged, holds names that escape or are no
+        UTF-8, or something that is no file.
     """
     path = Path(path)
     if not path.exists():
@@ -100,7 +106,16 @@ def _refuse(problem: str, where: object) -> PermafrostError:
 
 
 def _unique(names: list[str], place: Path, where: object) -> list[str]:
+    """The names in order; one that stands there twice, or that no table of samples can hold, is refused."""
     names = sorted(names)
+    for name in names:
+        # bytes that are no UTF-8 stand in a name as lone surrogates
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise PermafrostError(
+                f"{place} holds a file whose name is not UTF-8: {os.fsencode(name)!r}",
+                where=where,
+                remedy="rename it, e.g. with convmv -f latin1 -t utf8",
+            )
     for one, other in zip(names, names[1:], strict=False):
         if one == other:
             raise _refuse(f"{place} holds {one!r} twice", where)
@@ -108,26 +123,33 @@ def _unique(names: list[str], place: Path, where: object) -> list[str]:
 
 
 class DirectoryMembers:
-    """Regular files below a directory. Links are refused: they may lead anywhere."""
+    """Regular files below a directory. Links are refused: they may lead anywhere; so are pipes and devices."""
 
     def __init__(self, path: Path, where: object) -> None:
         self.place = path
         found: list[str] = []
         for folder, folders, files in os.walk(path):
             folders[:] = sorted(name for name in folders if not is_junk(name))
-            for name in [*folders, *files]:
+            for name in [*folders, *(name for name in files if not is_junk(name))]:
                 full = Path(folder, name)
                 if full.is_symlink():
                     raise _refuse(f"{full} is a link", where)
+                if not (full.is_file() or full.is_dir()):
+                    raise PermafrostError(
+                        f"{full} is no regular file", where=where, remedy="move it elsewhere"
+                    )
             found += [
                 Path(folder, name).relative_to(path).as_posix()
                 for name in files
                 if not is_junk(name)
             ]
-        self.names = sorted(found)
+        self.names = _unique(found, path, where)
 
     def read(self, name: str) -> bytes:
         return (self.place / name).read_bytes()
+
+    def size(self, name: str) -> int:
+        return (self.place / name).stat().st_size
 
     def open(self, name: str) -> BinaryIO:
         return open(self.place / name, "rb")
@@ -163,6 +185,9 @@ class ZipMembers:
 
     def read(self, name: str) -> bytes:
         return self._archive.read(self._infos[name])
+
+    def size(self, name: str) -> int:
+        return self._infos[name].file_size
 
     def open(self, name: str) -> BinaryIO:
         return self._archive.open(self._infos[name])
@@ -213,6 +238,9 @@ class TarMembers:
             raise OSError(f"{name} is cut off in its archive")
         return data
 
+    def size(self, name: str) -> int:
+        return self._places[name][1]
+
     def open(self, name: str) -> BinaryIO:
         return io.BytesIO(self.read(name))
 
@@ -235,6 +263,6 @@ def _is_plain(path: Path) -> bool:
 
 def _spool(archive: tarfile.TarFile, member: tarfile.TarInfo, spool) -> tuple[int, int]:
     offset = spool.tell()
-    spool.write(archive.extractfile(member).read())
+    shutil.copyfileobj(archive.extractfile(member), spool, _PIECE)
     spool.flush()
     return offset, member.size

@@ -20,8 +20,8 @@ from .card import write_card
 from .classes import check_classes, class_counts, dead_classes
 from .decode import UnreadableImage, no_truncated_images
 from .detection import check_objects, detection_card
-from .detection import check_options as check_object_options
-from .masks import check_options, declared_dead
+from .entries import entry_mistakes
+from .masks import declared_dead
 from .objects import OBJECT_TASKS
 from .raster_statistics import check_rasters, raster_card
 from .records import Record, Source, check_records
@@ -29,7 +29,6 @@ from .sources import open_source
 from .splits import SplitPlan, make_splits
 from .stream import Cleaning, Failure, Reader, locate_all, read_chunks, refuse_failures
 from .targets import PIXEL_REGRESSION, REGRESSION, check_targets, target_card
-from .targets import check_options as check_target_options
 from .tiles import placed_like, samples_of
 from .units import check_dtype, check_range
 from .writing import Layout, SplitWriter, samples_table, write_labels
@@ -122,9 +121,8 @@ def prepare(
 def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
     """Everything about a dataset that is known without reading pixels, checked."""
     where = f"dataset {name}"
-    check_options(entry, where=where)
-    check_object_options(entry, where=where)
-    check_target_options(entry, where=where)
+    for mistake in entry_mistakes(entry, where=where):
+        raise mistake
     source = open_source(entry, where=where)
     dead = declared_dead(entry, source.classes, where=where)
     selected = select_bands(source.bands, entry.get("select", "all"))

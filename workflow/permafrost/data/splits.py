@@ -45,14 +45,14 @@ def make_splits(records: Sequence[Record], options: dict, *, name: str, where: o
     PermafrostError : a split is empty, names are not mapped, groups or coordinates are missing.
     """
     method, seed = options.get("method", "given"), options.get("seed", 0)
-    _check_options(options, method, where)
+    check_split_options(options, where=where)
     rng = np.random.default_rng(derive_seed("splits", name, seed))
     if method == "given":
         indices = _given(records, options, where)
         if "val_from_train" in options:
             indices = _val_from_train(records, indices, options["val_from_train"], rng, where)
     else:
-        fractions = _fractions(options.get("fractions", [0.6, 0.2, 0.2]), where)
+        fractions = _fractions(options, where)
         everything = np.arange(len(records))
         if method == "random":
             parts = at_random(_strata(records), fractions, rng)
@@ -73,7 +73,9 @@ def make_splits(records: Sequence[Record], options: dict, *, name: str, where: o
     return SplitPlan(indices, method, seed, marked)
 
 
-def _check_options(options: dict, method: str, where) -> None:
+def check_split_options(options: dict, *, where: object) -> None:
+    """Refuse an entry's ``splits`` that no data can follow."""
+    method = options.get("method", "given")
     useful = {
         "given": {"map", "leave_out", "val_from_train", "spatially_random"},
         "random": {"fractions", "spatially_random"},
@@ -99,15 +101,17 @@ def _check_options(options: dict, method: str, where) -> None:
             where=where,
             remedy="give a side well above the distance over which places resemble each other",
         )
+    _fractions(options, where)
+    mapped = [name for names in options.get("map", {}).values() for name in names]
+    if len(set(mapped)) < len(mapped):
+        raise PermafrostError(
+            "a split of the data is mapped twice", where=where, remedy="map each name once"
+        )
 
 
 def _given(records, options: dict, where) -> dict[str, np.ndarray]:
     names = options.get("map", {split: [split] for split in SPLITS})
     target = {source: split for split, sources in names.items() for source in sources}
-    if len(target) < sum(map(len, names.values())):
-        raise PermafrostError(
-            "a split of the data is mapped twice", where=where, remedy="map each name once"
-        )
     left_out = set(options.get("leave_out", []))
     found = {record.split for record in records}
     unknown = sorted(map(str, found - set(target) - left_out))
@@ -209,7 +213,8 @@ def _amounts(records: Sequence[Record]) -> np.ndarray:
     return counts
 
 
-def _fractions(values, where) -> np.ndarray:
+def _fractions(options: dict, where) -> np.ndarray:
+    values = options.get("fractions", [0.6, 0.2, 0.2])
     fractions = np.asarray(values, dtype=float)
     if len(fractions) != 3 or (fractions <= 0).any() or abs(fractions.sum() - 1) > 1e-6:
         raise PermafrostError(

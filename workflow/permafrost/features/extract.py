@@ -175,7 +175,9 @@ def _extract_split(
         if extraction["maps"]:
             layers, dtype = run.backbone.layers, extraction["maps_dtype"]
             maps = MapWriter(writer, count, layers, shapes, dtype, names, where)
-        sink = FeatureWriter(writer, count, extraction["dtype"], names, where, maps)
+        sink = FeatureWriter(
+            writer, count, extraction["dtype"], names, where, maps, dimension=dimension
+        )
         label = f"{attributes['backbone']} on {attributes['dataset']}/{attributes['split']}"
         with progress(total=len(store), label=label, unit="image") as bar:
             try:
@@ -186,9 +188,9 @@ def _extract_split(
                     workers=workers,
                     pin=run.device.type == "cuda",
                 ):
-                    sink.put(fetch(*batch_outputs(run, batch)))
+                    sink.put(fetch(*batch_outputs(run, batch, where=where)))
                     bar.update(len(batch))
-                gates = sink.finish(dimension)
+                gates = sink.finish()
             finally:
                 sink.close()
         labels = store.labels()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +39,7 @@ class Run:
             self.device.type, dtype=self.precision or torch.bfloat16, enabled=enabled
         ):
             features, maps = self._forward(images)
+        self._check_rows(features, len(images))
         return features[:count].float(), [values[:count] for values in maps]
 
     def _forward(self, images: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -48,13 +51,34 @@ class Run:
                 where=self.backbone.where,
                 remedy="set runtime.batch_size lower, in the configuration or in the backbone's entry",
             ) from error
-        except (RuntimeError, AssertionError, ValueError, TypeError, IndexError) as error:
-            reason = " ".join(str(error).split())[:400] or type(error).__name__
+        except PermafrostError:
+            raise
+        # a backbone is anybody's code
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:400]
             raise PermafrostError(
                 f"the forward pass failed on a batch of shape {tuple(images.shape)}: {reason}",
                 where=self.backbone.where,
                 remedy="check that input.size and input.bands are what the model can take",
             ) from error
+
+    def _check_rows(self, features: torch.Tensor, count: int) -> None:
+        """Refuse features that are not one row of real numbers for each of `count` images."""
+        shape, problem = tuple(features.shape), None
+        if len(features) != count:
+            rows = "1 row" if len(features) == 1 else f"{len(features)} rows"
+            problem = f"a batch of {count} images gave {rows} of features, in shape {shape}"
+        elif not shape[1]:
+            problem = f"the features hold no numbers at all, their shape is {shape}"
+        elif features.is_complex():
+            problem = f"the features are complex numbers, in shape {shape}"
+        if problem is not None:
+            raise PermafrostError(
+                problem,
+                where=self.backbone.where,
+                remedy="let the model return one row of real numbers per image: (B, K), tokens (B, T, K)"
+                " or maps (B, C, H, W)",
+            )
 
 
 def set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_size: int) -> Run:
@@ -81,8 +105,30 @@ def set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_siz
 
 
 @torch.inference_mode()
-def batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """(n, K) float32 and the maps, on the device, in the order of the batch, whatever the images' sizes."""
+def batch_outputs(
+    run: Run, batch: Batch, *, where: str | None = None
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """(n, K) float32 and the maps, on the device, in the order of the batch, whatever the images' sizes.
+
+    `where` says in errors what the images are, by default only which backbone they are fed to.
+    """
+    with _naming(batch, where or run.backbone.where):
+        return _batch_outputs(run, batch)
+
+
+@contextlib.contextmanager
+def _naming(batch: Batch, where: str) -> Iterator[None]:
+    """Let an error say which images it is about."""
+    try:
+        yield
+    except PermafrostError as error:
+        images = f"images {batch.start + 1} to {batch.start + len(batch)}"
+        raise PermafrostError(
+            error.problem, where=f"{where}, {images}", remedy=error.remedy
+        ) from error
+
+
+def _batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
     groups, order = _prepared(run, batch)
     if len(groups) == 1:
         return run.outputs(groups[0])

@@ -152,7 +152,8 @@ def _write(
                 ):
                     # the images of one view at a time: batches as extraction makes them
                     made = ahead(lambda v, b=batch: maker.batch(b, v), range(options["views"]), 1)
-                    sink.put(_stacked([fetch(*batch_outputs(run, view)) for view in made]))
+                    outputs = [fetch(*batch_outputs(run, view, where=where)) for view in made]
+                    sink.put(_stacked(outputs))
                     bar.update(len(batch))
                 gates = sink.finish()
             finally:

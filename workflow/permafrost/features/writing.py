@@ -31,6 +31,7 @@ class FeatureWriter:
     where : how errors name the backbone.
     maps : takes the maps that come with the features; None where none come.
     name : of the array. Features of a sample may have several axes, the last of which counts features.
+    dimension : number of features, where another split came before; 0 where none did.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class FeatureWriter:
         where: str,
         maps: MapWriter | None = None,
         name: str = "embeddings",
+        dimension: int = 0,
     ) -> None:
         self._writer, self._count, self._dtype = writer, count, np.dtype(dtype)
         self._name = name
@@ -51,7 +53,7 @@ class FeatureWriter:
         self._gate = CollapseGate()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._pending: Future | None = None
-        self.dimension = 0
+        self.dimension = dimension
 
     def put(self, fetch) -> None:
         """Queue one batch; `fetch` returns it, see `fetching.Outputs`, and may wait for a device.
@@ -61,11 +63,11 @@ class FeatureWriter:
         self._wait()
         self._pending = self._pool.submit(self._take, fetch)
 
-    def finish(self, dimension: int = 0) -> list[str]:
-        """Write what is left; returns the gates. `dimension` is the width of a split without samples."""
+    def finish(self) -> list[str]:
+        """Write what is left; returns the gates."""
         self._wait()
         if self._rows is None:
-            self._begin((dimension,))
+            self._begin((self.dimension,))
         written = self._rows.finish()
         if written != self._count:
             raise RuntimeError(f"{written} of {self._count} feature rows came")
@@ -84,6 +86,7 @@ class FeatureWriter:
     def _take(self, fetch) -> None:
         outputs = fetch()
         rows, first = outputs.features, self._taken
+        self._check_width(rows.shape[-1], first, len(rows))
         self._check(rows.reshape(len(rows), -1), first)
         self._gate.update(rows.reshape(-1, rows.shape[-1]))
         if self._rows is None:
@@ -101,6 +104,15 @@ class FeatureWriter:
             self._name, (self._count, *shape), self._dtype, rows_per_chunk=rows
         )
         self._rows = Rows(array, rows)
+
+    def _check_width(self, width: int, first: int, count: int) -> None:
+        if self.dimension and width != self.dimension:
+            raise PermafrostError(
+                f"the features of an image are {width} numbers, and those of earlier images are"
+                f" {self.dimension}",
+                where=f"{self._where}, images {first + 1} to {first + count}",
+                remedy="let the model give as many features whatever the batch",
+            )
 
     def _check(self, rows: np.ndarray, first: int) -> None:
         remedy = (

@@ -114,6 +114,22 @@ def check_configuration_files(arguments: list[str]) -> None:
         sys.exit(f"permafrost: error: {error}")
 
 
+def inherited_probes(files: list[dict], datasets: object) -> frozenset[str]:
+    """Probes that stand only in files before the one that names the datasets: they were written for others.
+
+    Parameters
+    ----------
+    files : the content of the configuration files, each laid over those before it.
+    datasets : those of the whole configuration; where no file names just these, the command line did.
+    """
+    naming = [number for number, file in enumerate(files) if file.get("datasets") == datasets]
+    last = naming[-1] if naming else len(files)
+    named = [
+        set(file["probes"]) if isinstance(file.get("probes"), dict) else set() for file in files
+    ]
+    return frozenset(set().union(*named[:last]) - set().union(*named[last:]))
+
+
 class Catalogue:
     """Entries of one kind (``backbone`` or ``dataset``), each known with the file it came from.
 
@@ -146,10 +162,13 @@ class Catalogue:
             )
         self._entries[name] = (entry, f"{origin}: {name}")
 
+    def names(self, names: list[str]) -> list[str]:
+        """The names that are meant: ``[all]`` is the whole catalogue."""
+        return sorted(self._entries) if names == [EVERY] else names
+
     def choose(self, names: list[str]) -> dict[str, dict]:
         """The entries of these names, in their order; ``[all]`` takes the whole catalogue."""
-        chosen = sorted(self._entries) if names == [EVERY] else names
-        return {name: self.entry(name) for name in chosen}
+        return {name: self.entry(name) for name in self.names(names)}
 
     def entry(self, name: str) -> dict:
         """The validated entry, defaults filled in."""

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 import time
 from pathlib import Path
@@ -93,6 +94,9 @@ def content_state(path, read: Read | None = None) -> list:
 def _state_of_file(path, _: Read | None) -> list:
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        # opening a pipe would wait for ever
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return file_state(path)
 
 

@@ -18,10 +18,11 @@ from .catalogue import Catalogue, result_fields
 from .digests import DIGESTS, DigestCache
 from .extraction import extraction_of, feeding_of, views_of
 from .measuring import measuring
+from .mistakes import Mistakes
 from .probes import KINDS, is_seeded
 from .profiling import of_forward_pass, profiling
 from .sources import code_hash
-from .validation import validate
+from .validation import misfit, problems, without_faults
 
 
 @dataclass(frozen=True)
@@ -60,28 +61,69 @@ class Plan:
     config : the configuration; validated and completed with defaults in place.
     root : the directory that relative paths in the configuration refer to.
     where : the files the configuration was read from, for error messages.
+    inherited : names of probes that were written for other datasets, and may serve none of these.
+    checked : entries were judged when the run was planned: a job on a cluster plans again, and need not.
+
+    Raises
+    ------
+    PermafrostError : everything that is known to be wrong before a job runs, as one list.
     """
 
-    def __init__(self, config: dict, root: Path, *, where: str = "the configuration") -> None:
-        validate(config, "config", where=where)
+    def __init__(
+        self,
+        config: dict,
+        root: Path,
+        *,
+        where: str = "the configuration",
+        inherited: frozenset[str] = frozenset(),
+        checked: bool = False,
+    ) -> None:
+        mistakes = Mistakes()
+        faults = problems(config, "config")
+        mistakes.add(*(misfit(text, "config", where=where) for text in faults))
         self.config, self.root, self.where = config, Path(root), where
-        folders = [self.root / folder for folder in config["catalogues"]]
+        config = without_faults(config, faults) if faults else config
         self._digests = DigestCache(self.root / DIGESTS)
         self.data_root = str(config["data"])
-        self._catalogues = {
-            kind: Catalogue(kind, folders, config[f"extra_{kind}s"])
-            for kind in ("backbone", "dataset")
-        }
-        self.backbones = self._catalogues["backbone"].choose(config["backbones"])
-        self.datasets = self._catalogues["dataset"].choose(config["datasets"])
+        self._catalogues: dict[str, Catalogue] = {}
+        for kind in ("backbone", "dataset"):
+            folders = [self.root / folder for folder in config["catalogues"]]
+            with mistakes.gathered():
+                self._catalogues[kind] = Catalogue(kind, folders, config[f"extra_{kind}s"])
+        self.backbones = self._chosen("backbone", config["backbones"], mistakes)
+        self.datasets = self._chosen("dataset", config["datasets"], mistakes)
         self.probes = {name: options for name, options in config["probes"].items() if options}
-        self._identified = {n: self._identify_backbone(n) for n in self.backbones}
-        self._dataset_sources = {n: self._digest_dataset(n) for n in self.datasets}
+        self._identified, self._dataset_sources = {}, {}
+        for name in self.backbones:
+            with mistakes.gathered():
+                self._identified[name] = self._identify_backbone(name)
+        for name in self.datasets:
+            with mistakes.gathered():
+                self._dataset_sources[name] = self._digest_dataset(name)
         self._digests.save()
-        self._measures = measuring(config, where=where)
-        self._profile = profiling(config, where=where)
+        self._measures = self._profile = None
+        with mistakes.gathered():
+            self._measures = measuring(config, where=where)
+        with mistakes.gathered():
+            self._profile = profiling(config, where=where)
         self._views = self._measures and self._measures.views
-        self._check_every_dataset_is_probed()
+        if not faults:
+            self._check_probes(inherited, mistakes)
+        if not checked:
+            from .checks import check_entries
+
+            places = {kind: known.where for kind, known in self._catalogues.items()}
+            check_entries(self.backbones, self.datasets, places, config, self.root, mistakes)
+        mistakes.refuse(where)
+
+    def _chosen(self, kind: str, names: list[str], mistakes: Mistakes) -> dict[str, dict]:
+        """The entries of these names that can be used."""
+        chosen = {}
+        catalogue = self._catalogues.get(kind)
+        for name in [] if catalogue is None else catalogue.names(names):
+            with mistakes.gathered():
+                chosen[name] = catalogue.entry(name)
+        return chosen
 
     # --- what is run ---------------------------------------------------------------------------
 
@@ -390,16 +432,40 @@ class Plan:
             where = self._catalogues[kind].where(name)
             raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
 
-    def _check_every_dataset_is_probed(self) -> None:
+    def _check_probes(self, inherited: frozenset[str], mistakes: Mistakes) -> None:
+        """Every dataset needs a probe that serves its task, and every probe a dataset."""
+        unserved: dict[str, list[str]] = {}
         for name, entry in self.datasets.items():
             if not self.probes_of(name):
-                able = sorted(kind for kind, known in KINDS.items() if entry["task"] in known.tasks)
-                raise PermafrostError(
-                    f"no probe of this configuration serves the task {entry['task']!r} of dataset {name!r}",
+                unserved.setdefault(entry["task"], []).append(repr(name))
+        for task, names in unserved.items():
+            able = sorted(kind for kind, known in KINDS.items() if task in known.tasks)
+            mistakes.add(
+                PermafrostError(
+                    f"no probe of this configuration serves the task {task!r} of dataset"
+                    f"{'s' if len(names) > 1 else ''} {' and '.join(names)}",
                     where=f"{self.where}: probes",
                     remedy=f"add a probe of kind {' or '.join(able)}"
                     if able
                     else "drop the dataset",
+                )
+            )
+        known = self._catalogues.get("dataset")
+        if known is None or len(self.datasets) < len(known.names(self.config["datasets"])):
+            # a dataset that cannot be used may be the one that a probe is for
+            return
+        tasks = {entry["task"] for entry in self.datasets.values()}
+        for name, options in self.probes.items():
+            served = KINDS[options["kind"]].tasks
+            if name not in inherited and not tasks & served:
+                mistakes.add(
+                    PermafrostError(
+                        f"the probe {name!r} of kind {options['kind']} serves none of the datasets, whose"
+                        f" tasks are {', '.join(sorted(tasks))}",
+                        where=f"{self.where}: probes.{name}",
+                        remedy=f"add a dataset of the task {' or '.join(sorted(served))}, or remove"
+                        f" the probe ({name}: null, where another file names it)",
+                    )
                 )
 
 

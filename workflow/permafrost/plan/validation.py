@@ -31,14 +31,44 @@ def validate(instance, schema_name: str, *, where: str) -> None:
     PermafrostError : every problem found, each with the path of the key, e.g.
         ``config/config.yaml: extraction.sise: unknown key, did you mean 'size'?``
     """
-    validator = _validator(schema_name)
-    problems = list(dict.fromkeys(explain(error) for error in validator.iter_errors(instance)))
-    if problems:
-        raise PermafrostError(
-            "; ".join(problems),
-            where=where,
-            remedy=f"correct the entry (workflow/schemas/{schema_name}.schema.yaml describes every key)",
-        )
+    found = problems(instance, schema_name)
+    if found:
+        raise misfit("; ".join(found), schema_name, where=where)
+
+
+def misfit(problem: str, schema_name: str, *, where: str) -> PermafrostError:
+    """The error that says what does not fit a schema."""
+    return PermafrostError(
+        problem,
+        where=where,
+        remedy=f"correct the entry (workflow/schemas/{schema_name}.schema.yaml describes every key)",
+    )
+
+
+def problems(instance, schema_name: str) -> dict[str, tuple]:
+    """What is wrong with `instance`, each sentence with the path of the key; fills in defaults as `validate`."""
+    errors = _validator(schema_name).iter_errors(instance)
+    return {explain(error): tuple(error.absolute_path) for error in errors}
+
+
+def without_faults(config: dict, faults: dict[str, tuple]) -> dict:
+    """The part of a faulty configuration that can be judged further, complete with defaults.
+
+    Parameters
+    ----------
+    config : as `problems` left it.
+    faults : what that found.
+    """
+    usable = {"backbones": ["-"], "datasets": ["-"], "probes": {"-": None}}
+    problems(usable, "config")
+    usable |= {"backbones": [], "datasets": [], "probes": {}}
+    faulty = {path[0] for path in faults.values() if path}
+    usable |= {key: config[key] for key in usable if key in config and key not in faulty}
+    probes = {path[:2] for path in faults.values() if path[:1] == ("probes",)}
+    if isinstance(config.get("probes"), dict) and ("probes",) not in probes:
+        wrong = {name for _, name in probes}
+        usable["probes"] = {n: one for n, one in config["probes"].items() if n not in wrong}
+    return usable
 
 
 @functools.cache

@@ -1,8 +1,9 @@
 """Kinds of data: one file each, found by name here.
 
 A new kind is a file with a class that follows `permafrost.data.records.Source` and is built by
-``cls(entry, where=...)`` (or a function that builds one), plus one line in `KINDS` and its options in the schema of dataset entries.
-Light: the plan reads `KINDS` before any job runs.
+``cls(entry, where=...)`` (or a function that builds one), plus one line in `KINDS` and its options in the
+schema of dataset entries. A module may have a function ``check_entry(entry, where=...)`` that refuses what is
+wrong with the entry whatever the data hold. Light: the plan reads `KINDS` before any job runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from permafrost.core.errors import PermafrostError, near_names
 
 if TYPE_CHECKING:
+    from ..bands import Band
     from ..records import Source
+
+# names and not the constants of `objects` and `targets`, which stand beside arrays
+_OBJECTS = ("detection", "point_detection")
+_LABELS = ("classification", "multilabel", "segmentation", "regression", "pixel_regression")
 
 
 class Kind(NamedTuple):
@@ -22,25 +28,60 @@ class Kind(NamedTuple):
     Attributes
     ----------
     build : module of this package and class; the plan follows such names to find what a stage uses.
+    tasks : those that it can serve.
     places : its options that say where files or folders lie: each a place, or places by split. Their
         content is part of a dataset's identity. None of them for data that are generated or downloaded.
     """
 
     build: str
+    tasks: tuple[str, ...]
     places: tuple[str, ...]
 
 
 KINDS: dict[str, Kind] = {
-    "coco": Kind(".coco:open_coco", places=("path", "annotations")),
-    "deepforest": Kind(".deepforest:open_deepforest", places=("path", "table")),
-    "demo": Kind(".demo:open_demo", places=()),
-    "folder": Kind(".folder:open_folder", places=("path",)),
-    "points": Kind(".points:open_points", places=("path",)),
-    "table": Kind(".table:TableSource", places=("table", "images")),
-    "torchgeo": Kind(".torchgeo:open_torchgeo", places=()),
-    "voc": Kind(".voc:open_voc", places=("path",)),
-    "yolo": Kind(".yolo:open_yolo", places=("path",)),
+    "coco": Kind(".coco:open_coco", _OBJECTS, places=("path", "annotations")),
+    "deepforest": Kind(".deepforest:open_deepforest", _OBJECTS, places=("path", "table")),
+    "demo": Kind(".demo:open_demo", (*_LABELS, *_OBJECTS), places=()),
+    "folder": Kind(
+        ".folder:open_folder",
+        ("classification", "segmentation", "pixel_regression"),
+        places=("path",),
+    ),
+    "points": Kind(".points:open_points", ("point_detection",), places=("path",)),
+    "table": Kind(".table:TableSource", _LABELS, places=("table", "images")),
+    "torchgeo": Kind(".torchgeo:open_torchgeo", (*_LABELS, "detection"), places=()),
+    "voc": Kind(".voc:open_voc", ("detection",), places=("path",)),
+    "yolo": Kind(".yolo:open_yolo", ("detection",), places=("path",)),
 }
+
+
+def open_source(entry: dict, *, where: object) -> Source:
+    """The source that an entry describes, ready to list its records."""
+    check_source(entry, where=where)
+    module, name = _module(entry, where)
+    return getattr(module, name)(entry, where=where)
+
+
+def check_source(entry: dict, *, where: object) -> None:
+    """Refuse what is wrong with an entry's source whatever the data hold; reads none of them."""
+    from .common import require_task
+
+    module, _ = _module(entry, where)
+    require_task(entry, kind_of(entry, where=where).tasks, where=where)
+    check = getattr(module, "check_entry", None)
+    if check is not None:
+        check(entry, where=where)
+
+
+def source_bands(entry: dict, *, where: object) -> list[Band]:
+    """The bands of the images, in their order, as the entry says them."""
+    if entry["source"]["kind"] == "demo":
+        from .demo import demo_bands
+
+        return demo_bands(entry, where=where)
+    from .common import declared_bands
+
+    return declared_bands(entry, where=where)
 
 
 def kind_of(entry: dict, *, where: object = None) -> Kind:
@@ -48,14 +89,14 @@ def kind_of(entry: dict, *, where: object = None) -> Kind:
     kind = entry["source"]["kind"]
     if kind not in KINDS:
         raise PermafrostError(
-            f"unknown kind of source {kind!r}; {near_names(kind, KINDS)}",
+            f"unknown kind of source {kind!r}, {near_names(kind, KINDS)}",
             where=where,
             remedy="use a known kind",
         )
     return KINDS[kind]
 
 
-def open_source(entry: dict, *, where: object) -> Source:
-    """The source that an entry describes, ready to list its records."""
+def _module(entry: dict, where: object):
+    """The module of the kind of source, and the name in it that opens one."""
     module, _, name = kind_of(entry, where=where).build.partition(":")
-    return getattr(import_module(module, __package__), name)(entry, where=where)
+    return import_module(module, __package__), name

@@ -16,10 +16,10 @@ from permafrost.core.errors import PermafrostError
 
 from ..decode import UnreadableImage, decode_image
 from ..files import Members
-from ..objects import OBJECT_TASKS, Objects
+from ..objects import Objects
 from ..records import Decoded, Record
 from ..windows import Window, clip_boxes
-from .common import class_ids, declared_bands, decoding_of, require_task
+from .common import class_ids, declared_bands, decoding_of
 from .reading import grouped, locate_member, member_size, read_member, read_member_window
 from .web_tiles import web_tiles
 
@@ -90,7 +90,7 @@ class ObjectSource:
         problems: Sequence[str] = (),
     ) -> None:
         options = entry["source"]
-        self.task = require_task(entry, sorted(OBJECT_TASKS), where=where)
+        self.task: str = entry["task"]
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = None
         self._decoding = decoding_of(entry, self.bands)

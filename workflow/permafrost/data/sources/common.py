@@ -17,7 +17,12 @@ def declared_bands(entry: dict, *, where: object) -> list[Band]:
         raise PermafrostError(
             "the entry names no bands",
             where=where,
-            remedy="list the bands in the order of the files, e.g. bands: [red, green, blue]",
+            remedy="list the bands in the order of the files, e.g. bands: [red, green, blue]"
+            + (
+                ""
+                if "units" in entry
+                else ", and what their values mean, e.g. units: {unit: uint8}"
+            ),
         )
     bands = []
     for band in dataset_bands(entry["bands"], entry.get("sensor"), where=where):

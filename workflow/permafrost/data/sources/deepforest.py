@@ -14,7 +14,6 @@ from ..deepforest.reading import parts_of_images, read_annotations
 from ..files import open_members
 from ..geometries import BOX, POINT, POLYGON
 from .annotated import Annotated, Found, ObjectSource
-from .common import require_task
 from .places import ImageNames, annotation_bytes, annotation_files
 
 TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
@@ -33,9 +32,7 @@ def open_deepforest(entry: dict, *, where: object) -> ObjectSource:
     A row of zeros or of an empty shape says that its image holds no object. Of a polygon with holes,
     the area is exact, and the outline is the outer one.
     """
-    require_task(entry, sorted(set(TASKS.values())), where=where)
     options = entry["source"]
-    _check_options(options, where)
     members = open_members(options["path"], where=where)
     places = annotation_files(options["table"])
     names = ImageNames(members, options, splits=places[0][0] is not None, where=where)
@@ -48,7 +45,9 @@ def open_deepforest(entry: dict, *, where: object) -> ObjectSource:
     return ObjectSource(entry, members, images, where=where)
 
 
-def _check_options(options: dict, where: object) -> None:
+def check_entry(entry: dict, *, where: object) -> None:
+    """Refuse two options that say the same."""
+    options = entry["source"]
     for one, other in (("group", "group_column"), ("split", "table")):
         both = other in options if one == "group" else isinstance(options["table"], dict)
         if one in options and both:

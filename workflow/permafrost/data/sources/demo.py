@@ -14,6 +14,7 @@ from ..targets import PIXEL_REGRESSION, REGRESSION
 from ..units import resolve_unit
 from ..world import cuts, spectra
 from ..world import scene as scenes
+from .demo_aerial import aerial_bands
 from .demo_chips import DemoChips, chosen
 from .demo_crowns import CrownSource
 from .demo_heights import HeightSource
@@ -50,7 +51,7 @@ class DemoSource(DemoChips):
         self._cover = scenes.CLASSES.index(options.get("cover", "forest"))
         self.ignore_index = scenes.CLOUD if self.task == "segmentation" else None
         self.presence = options.get("presence", 0.05)
-        self.bands = _bands(options.get("bands", DEFAULT_BANDS), where)
+        self.bands = demo_bands(entry, where=where)
         names = [band.name for band in self.bands]
         self._render = Recent(lambda spec: scenes.render(spec, names), keep=4)
         self._mask = Recent(scenes.mask, keep=4)
@@ -82,8 +83,12 @@ class DemoSource(DemoChips):
         return tuple(int(part >= self.presence) for part in share)
 
 
-def _bands(names, where) -> list[Band]:
+def demo_bands(entry: dict, *, where: object) -> list[Band]:
+    """The bands that the chips of an entry have."""
+    if entry["task"] == PIXEL_REGRESSION or entry["task"] in OBJECT_TASKS:
+        return aerial_bands(entry, where=where)
+    names = entry["source"].get("bands", DEFAULT_BANDS)
     sensor = "sentinel2-l2a" if "B10" not in names and names != "all" else "sentinel2-l1c"
     unit = resolve_unit({"unit": "digital_number", "scale": 1e-4}, where=where)
     known = [known_band(sensor, name) for name in spectra.BANDS if name in SENSORS[sensor]]
-    return chosen(known, unit, names)
+    return chosen(known, unit, names, where=f"{where}: source.bands")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
 
-from ..bands import known_band
+from ..bands import Band, known_band
 from ..recent import Recent
 from ..units import resolve_unit
 from ..world import aerial, cuts
@@ -17,6 +17,14 @@ DEFAULTS = {
     "scenes": {"train": 25, "val": 10, "test": 25},
     "chips": {"train": 100, "val": 30, "test": 50},
 }
+
+
+def aerial_bands(entry: dict, *, where: object) -> list[Band]:
+    """The bands that the chips of an entry have."""
+    known = [known_band("aerial", name) for name in photographs.BANDS]
+    unit = resolve_unit({"unit": "uint8"}, where=where)
+    names = entry["source"].get("bands", "all")
+    return chosen(known, unit, names, where=f"{where}: source.bands")
 
 
 class AerialSource(DemoChips):
@@ -36,9 +44,7 @@ class AerialSource(DemoChips):
                 where=where,
                 remedy="choose a smaller multiple of 8, and more scenes",
             )
-        known = [known_band("aerial", name) for name in photographs.BANDS]
-        unit = resolve_unit({"unit": "uint8"}, where=where)
-        self.bands = chosen(known, unit, entry["source"].get("bands", "all"))
+        self.bands = aerial_bands(entry, where=where)
         self._of_scene: dict[aerial.ViewSpec, list[cuts.Chip]] = {}
         for _, chip in self._chips:
             self._of_scene.setdefault(chip.scene, []).append(chip)

@@ -75,7 +75,7 @@ class DemoChips:
             )
 
 
-def chosen(known: Sequence[Band], unit: dict, names) -> list[Band]:
+def chosen(known: Sequence[Band], unit: dict, names, *, where: object) -> list[Band]:
     """The bands of these names, in the unit that the demo's camera has."""
     offered = [Band(**{**band.as_dict(), **unit}) for band in known]
-    return [offered[position] for position in select_bands(offered, names)]
+    return [offered[position] for position in select_bands(offered, names, where=where)]

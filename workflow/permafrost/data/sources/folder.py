@@ -13,17 +13,21 @@ from ..decode import decode_image
 from ..digest import IMAGE_ENDINGS
 from ..files import open_members
 from ..records import Decoded, Record, Source
-from ..targets import PIXEL_REGRESSION
-from .common import class_ids, declared_bands, decoding_of, require_task
-from .pairs import PairSource
+from .common import class_ids, declared_bands, decoding_of
+from .pairs import PairSource, check_pairs
 from .reading import grouped, locate_member, read_member
 
 
 def open_folder(entry: dict, *, where: object) -> Source:
     """Folders of classes, or pairs of images and masks or rasters, as the task asks for."""
-    tasks = ["classification", "segmentation", PIXEL_REGRESSION]
-    task = require_task(entry, tasks, where=where)
-    return (FolderSource if task == "classification" else PairSource)(entry, where=where)
+    kind = FolderSource if entry["task"] == "classification" else PairSource
+    return kind(entry, where=where)
+
+
+def check_entry(entry: dict, *, where: object) -> None:
+    """Refuse options of the source that the task has no use for."""
+    check = _refuse_patterns if entry["task"] == "classification" else check_pairs
+    check(entry, where=where)
 
 
 class FolderSource:
@@ -44,7 +48,6 @@ class FolderSource:
         self._decoding = decoding_of(entry, self.bands)
         self._members = open_members(options["path"], where=where)
         self._root = options.get("root", "").strip("/")
-        _refuse_patterns(options, where)
         depth = 2 if options.get("split_folders") else 1
         names = self._images(options, depth, where)
         levels = [name.removeprefix(f"{self._root}/").split("/") for name in names]
@@ -97,8 +100,8 @@ class FolderSource:
         return images
 
 
-def _refuse_patterns(options: dict, where) -> None:
-    given = [key for key in ("images", "masks", "targets") if key in options]
+def _refuse_patterns(entry: dict, *, where: object) -> None:
+    given = [key for key in ("images", "masks", "targets") if key in entry["source"]]
     if given:
         raise PermafrostError(
             f"{' and '.join(given)} in source are for the tasks segmentation and pixel_regression",

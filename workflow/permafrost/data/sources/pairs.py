@@ -20,6 +20,24 @@ MASKS = Companions("masks", "mask", IMAGE_ENDINGS, images="images", folder="mask
 TARGETS = Companions("targets", "target", ENDINGS, images="images", folder="targets")
 
 
+def check_pairs(entry: dict, *, where: object) -> None:
+    """Refuse options of the source that are for other tasks."""
+    options, task = entry["source"], entry["task"]
+    if options.get("split_folders"):
+        raise PermafrostError(
+            "split_folders is for folders of classes",
+            where=where,
+            remedy='name the splits by <split>, e.g. images: "<split>/images"',
+        )
+    kind, other = (TARGETS, MASKS) if task == PIXEL_REGRESSION else (MASKS, TARGETS)
+    if other.name in options:
+        raise PermafrostError(
+            f"{other.name} in source have no meaning for the task {task}",
+            where=where,
+            remedy=f"use {kind.name}, or correct the task",
+        )
+
+
 class PairSource:
     """Images and masks, or rasters of numbers, that belong together by their names.
 
@@ -41,22 +59,10 @@ class PairSource:
             self.classes = required_classes(entry, where=where)
             self._coding = mask_coding(entry, self.classes, where=where)
         self._decoding = decoding_of(entry, self.bands)
-        if options.get("split_folders"):
-            raise PermafrostError(
-                "split_folders is for folders of classes",
-                where=where,
-                remedy='name the splits by <split>, e.g. images: "<split>/images"',
-            )
         self._members = open_members(options["path"], where=where)
+        kind = TARGETS if self.task == PIXEL_REGRESSION else MASKS
         # the endings that the entry lists are those of masks and rasters as well
-        kind, other = (TARGETS, MASKS) if self.task == PIXEL_REGRESSION else (MASKS, TARGETS)
         kind = replace(kind, endings=options.get("extensions", kind.endings))
-        if other.name in options:
-            raise PermafrostError(
-                f"{other.name} in source have no meaning for the task {self.task}",
-                where=where,
-                remedy=f"use {kind.name}, or correct the task",
-            )
         self._pairs = pair_files(self._members, options, kind, where=where)
         start = len(root_of(options))
         names = [pair.image[start:] for pair in self._pairs]

@@ -7,7 +7,6 @@ from permafrost.core.errors import PermafrostError
 from ..decode import UnreadableImage
 from ..files import Members, open_members
 from .annotated import Annotated, Found, ObjectSource
-from .common import require_task
 from .corners import EDGES, point_places
 from .pairing import Companions, Pair, pair_files
 from .points_file import parse_points
@@ -26,22 +25,24 @@ def open_points(entry: dict, *, where: object) -> ObjectSource:
     an image without a table is: error, or empty for an image without points); ``extensions``,
     ``other_files``, ``group``.
     """
-    require_task(entry, ["point_detection"], where=where)
     options = entry["source"]
-    label = options.get("label")
-    if label is None and len(entry.get("classes") or []) != 1:
+    members = open_members(options["path"], where=where)
+    optional = options.get("missing", "error") == "empty"
+    pairs = pair_files(members, options, POINTS, optional=optional, where=where)
+    problems: list[str] = []
+    only = None if options.get("label") else entry["classes"][0]
+    images = [_annotated(members, pair, options, only, problems) for pair in pairs]
+    return ObjectSource(entry, members, images, where=where, problems=problems)
+
+
+def check_entry(entry: dict, *, where: object) -> None:
+    """Refuse points whose class nothing says."""
+    if entry["source"].get("label") is None and len(entry.get("classes") or []) != 1:
         raise PermafrostError(
             "the tables name no classes, so the entry has to list the one class of all points",
             where=where,
             remedy="list one class, e.g. classes: [tree], or name the column of classes with label",
         )
-    members = open_members(options["path"], where=where)
-    optional = options.get("missing", "error") == "empty"
-    pairs = pair_files(members, options, POINTS, optional=optional, where=where)
-    problems: list[str] = []
-    only = None if label else entry["classes"][0]
-    images = [_annotated(members, pair, options, only, problems) for pair in pairs]
-    return ObjectSource(entry, members, images, where=where, problems=problems)
 
 
 def _annotated(

@@ -26,11 +26,27 @@ from ..rasters import TargetCoding
 from ..records import Decoded
 from ..windows import Window
 
+#: of a file that is read as a whole; decoders need several times as much memory
+MOST_BYTES = 2**31
+
 
 def read_member(members: Members, name: str) -> bytes:
-    """Bytes of a member; damage of the archive at this place counts as an unreadable image."""
+    """Bytes of a member; damage of the archive at this place counts as an unreadable image.
+
+    So does a member too large to be one: archives hold what unpacks to a thousand times its size.
+    """
     try:
+        size = members.size(name)
+        if size > MOST_BYTES:
+            raise UnreadableImage(
+                f"holds {size / 1e9:.1f} GB, and up to {MOST_BYTES / 1e9:.1f} GB are read at once",
+                remedy="cut large images into smaller ones",
+            )
         return members.read(name)
+    except MemoryError as error:
+        raise UnreadableImage(
+            f"holds {size / 1e9:.1f} GB, for which there is not enough memory"
+        ) from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         archive = "" if isinstance(members, DirectoryMembers) else f" from {members.place}"
         raise UnreadableImage(f"cannot be read{archive} ({error})") from error

@@ -16,12 +16,14 @@ from ..masks import mask_coding
 from ..rasters import TargetCoding
 from ..records import Decoded, Record
 from ..targets import PIXEL_REGRESSION, REGRESSION
-from .common import class_ids, declared_bands, decoding_of, require_task, required_classes
+from .common import class_ids, declared_bands, decoding_of, required_classes
 from .reading import locate_member, read_member, read_pair
 
 _PLACEHOLDER = re.compile(r"<([^<>]+)>")
 #: task -> the option that names a file of its own for every image
 _PIXELS = {"segmentation": "masks", PIXEL_REGRESSION: "targets"}
+#: task -> option of the source that its labels need
+_LABELS = {"classification": "label", "multilabel": "labels", REGRESSION: "target", **_PIXELS}
 _YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
 
 
@@ -36,11 +38,7 @@ class TableSource:
 
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
-        self.task = require_task(
-            entry,
-            ["classification", "multilabel", "segmentation", REGRESSION, PIXEL_REGRESSION],
-            where=where,
-        )
+        self.task: str = entry["task"]
         self._table = Table(Path(options["table"]), where)
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.get("ignore_index")
@@ -51,7 +49,7 @@ class TableSource:
         self._check_files(self._names, "files", options, where)
         self._masks, kind = None, _PIXELS.get(self.task)
         if kind is not None:
-            masks = self._table.text(_required(options, kind, self.task, where))
+            masks = self._table.text(options[kind])
             self._masks = [check_name(name, place, where) for name in masks]
             self._check_files(self._masks, kind, options, where)
         self.classes, labels = self._labels(entry, options, where)
@@ -94,12 +92,12 @@ class TableSource:
         if self.task == PIXEL_REGRESSION:
             return [], [None] * len(self._names)
         if self.task == REGRESSION:
-            return [], self._table.targets(_required(options, "target", self.task, where))
+            return [], self._table.targets(options["target"])
         if self.task == "classification":
-            names = self._table.text(_required(options, "label", self.task, where))
+            names = self._table.text(options["label"])
             classes, ids = class_ids(names, declared, where=where)
             return classes, [ids[name] for name in names]
-        labels = _required(options, "labels", self.task, where)
+        labels = options["labels"]
         if isinstance(labels, dict):
             return self._separated(labels, declared, where)
         classes = list(declared) if declared else list(labels)
@@ -223,12 +221,14 @@ class Table:
         return self.columns[name]
 
 
-def _required(options: dict, key: str, task: str, where):
-    if key not in options:
+def check_entry(entry: dict, *, where: object) -> None:
+    """Refuse a source that does not say where the labels stand."""
+    task = entry["task"]
+    key = _LABELS[task]
+    if key not in entry["source"]:
         raise PermafrostError(
             f"the task {task} needs {key} in source", where=where, remedy=f"name it with {key}"
         )
-    return options[key]
 
 
 def _fill(pattern: str, cells: dict[str, str]) -> str:

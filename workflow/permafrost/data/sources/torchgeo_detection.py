@@ -26,8 +26,6 @@ class TorchgeoDetection(TorchgeoSource):
     without the pixels, the images are not decoded for that; of others they are, twice in all.
     """
 
-    tasks = ("detection",)
-
     def __init__(self, entry: dict, *, where: object) -> None:
         super().__init__(entry, where=where)
         options = entry["source"]

@@ -18,7 +18,7 @@ from ..masks import mask_coding
 from ..rasters import TargetCoding
 from ..records import Decoded, Record
 from ..targets import NUMBER_TASKS, PIXEL_REGRESSION, REGRESSION
-from .common import declared_bands, require_task, required_classes
+from .common import declared_bands, required_classes
 from .reading import grouped
 from .torchgeo_samples import sample_name, sample_place
 
@@ -37,12 +37,10 @@ class TorchgeoSource:
     expression whose group in parentheses is the sample's group, found in its name).
     """
 
-    tasks = ("classification", "multilabel", "segmentation", REGRESSION, PIXEL_REGRESSION)
-
     def __init__(self, entry: dict, *, where: object) -> None:
         options = entry["source"]
         self._where, self._entry = where, entry
-        self.task = require_task(entry, self.tasks, where=where)
+        self.task: str = entry["task"]
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.get("ignore_index")
         self._image = options.get("image_key", "image")
@@ -103,13 +101,12 @@ class TorchgeoSource:
     def _build(self, options: dict, extra: dict):
         cls = dataset_class(options["name"], self._where)
         arguments = {**options.get("arguments", {}), **extra}
-        known = inspect.signature(cls.__init__).parameters
-        unknown = [name for name in arguments if name not in known]
+        known = arguments_of(cls)
+        unknown = [name for name in arguments if known is not None and name not in known]
         if unknown:
-            offered = [name for name in known if name not in ("self", "transforms")]
             raise PermafrostError(
                 f"torchgeo's {options['name']} takes no {', '.join(unknown)};"
-                f" {near_names(unknown[0], offered)}",
+                f" {near_names(unknown[0], known)}",
                 where=self._where,
                 remedy="correct arguments or split_arguments",
             )
@@ -280,6 +277,14 @@ def dataset_class(name: str, where: object):
             remedy="use the name of one of torchgeo's NonGeoDataset classes",
         )
     return cls
+
+
+def arguments_of(cls: type) -> list[str] | None:
+    """Names of the arguments of a class that an entry may give; None where it passes all of them on."""
+    known = inspect.signature(cls.__init__).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        return None
+    return [name for name in known if name not in ("self", "transforms")]
 
 
 def _comparable(own: list[str], bands: Sequence[Band]) -> bool:

@@ -7,7 +7,6 @@ from permafrost.core.errors import PermafrostError
 from ..decode import UnreadableImage
 from ..files import Members, open_members
 from .annotated import Annotated, Found, ObjectSource
-from .common import require_task
 from .corners import ONE_BASED, box_edges
 from .image_sets import ImageSets
 from .pairing import Companions, Pair, pair_files
@@ -31,7 +30,6 @@ def open_voc(entry: dict, *, where: object) -> ObjectSource:
 
     An object that is marked as difficult is a crowd: it is neither learned nor scored.
     """
-    require_task(entry, ["detection"], where=where)
     options = entry["source"]
     members = open_members(options["path"], where=where)
     sets = ImageSets.of(members, entry, where=where)

@@ -12,7 +12,6 @@ from permafrost.core.errors import PermafrostError
 from ..decode import UnreadableImage
 from ..files import Members, open_members
 from .annotated import Annotated, Found, ObjectSource
-from .common import require_task
 from .corners import outline_of
 from .pairing import Companions, Pair, pair_files, root_of
 from .reading import member_size, read_member
@@ -33,7 +32,6 @@ def open_yolo(entry: dict, *, where: object) -> ObjectSource:
     ``missing`` (what an image is whose file is missing or empty: error, or empty for an image without
     objects); ``extensions``, ``other_files``, ``group``, ``clip_boxes``.
     """
-    require_task(entry, ["detection"], where=where)
     options = entry["source"]
     members = open_members(options["path"], where=where)
     known, classes = _classes(members, entry, where)

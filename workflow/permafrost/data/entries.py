@@ -1,0 +1,89 @@
+"""What an entry of a dataset says by itself: all that can be checked before its data are there.
+
+The plan makes these checks, so that mistakes are known before anything runs; `prepare` makes them again,
+because a stage also runs by hand.
+"""
+
+from __future__ import annotations
+
+from permafrost.core.errors import PermafrostError
+
+from .bands import select_bands
+from .detection import check_options as check_object_options
+from .masks import check_options as check_mask_options
+from .masks import declared_dead, mask_coding
+from .sources import check_source, source_bands
+from .sources.common import required_classes
+from .splits import check_split_options
+from .targets import check_options as check_target_options
+
+#: kinds of sources whose masks hold the entry's classes
+_MASK_FILES = frozenset({"folder", "table"})
+
+
+def entry_mistakes(entry: dict, *, where: object) -> list[PermafrostError]:
+    """Everything that is wrong with an entry whatever its data hold; one error for each mistake."""
+    mistakes = []
+    for check in (*_OPTIONS, check_source, *_CONTENT):
+        try:
+            check(entry, where=where)
+        except PermafrostError as error:
+            mistakes.append(error)
+            if check is check_source:
+                # of a task that the source does not serve, the rest cannot be judged
+                break
+    return mistakes
+
+
+def selected_bands(entry: dict, *, where: object) -> tuple[list[dict], list[str]]:
+    """The bands of an entry as its card lists them, without statistics, and the names of those selected."""
+    bands = source_bands(entry, where=where)
+    positions = select_bands(bands, entry.get("select", "all"), where=f"{where}: select")
+    return [band.as_dict() for band in bands], [bands[i].name for i in positions]
+
+
+def _check_splits(entry: dict, *, where: object) -> None:
+    options = entry.get("splits", {})
+    check_split_options(options, where=f"{where}: splits")
+    named_by = _split_names(entry)
+    if options.get("method", "given") == "given" and named_by is not None:
+        raise PermafrostError(
+            "nothing says which images train, validate and test",
+            where=f"{where}: splits",
+            remedy=f"add splits: {{method: random}} (or group, or block), or {named_by}",
+        )
+
+
+def _split_names(entry: dict) -> str | None:
+    """What would let the data name its splits, where the entry has it not; None where they do."""
+    source = entry["source"]
+    kind = source["kind"]
+    if kind == "folder" and entry["task"] == "classification":
+        return None if source.get("split_folders") else "set split_folders where folders name them"
+    if kind == "table":
+        return None if "split" in source else "name the column with split"
+    if kind in ("coco", "deepforest"):
+        option = {"coco": "annotations", "deepforest": "table"}[kind]
+        by_file = isinstance(source[option], dict)
+        return None if by_file or "split" in source else f"give the {option} of each split"
+    if kind in ("folder", "voc", "points") and "image_sets" not in source:
+        patterns = [
+            source.get(key, "") for key in ("images", "masks", "targets", "annotations", "points")
+        ]
+        return None if any("<split>" in text for text in patterns) else "write <split> in images"
+    return None
+
+
+def _check_bands(entry: dict, *, where: object) -> None:
+    selected_bands(entry, where=where)
+
+
+def _check_classes(entry: dict, *, where: object) -> None:
+    if entry["task"] == "segmentation" and entry["source"]["kind"] in _MASK_FILES:
+        mask_coding(entry, required_classes(entry, where=where), where=where)
+    if entry.get("classes"):
+        declared_dead(entry, entry["classes"], where=where)
+
+
+_OPTIONS = (check_mask_options, check_object_options, check_target_options)
+_CONTENT = (_check_splits, _check_bands, _check_classes)

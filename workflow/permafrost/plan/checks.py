@@ -1,0 +1,116 @@
+"""What is wrong with entries, and with backbones on datasets, that no job has to run to find out."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from permafrost.backbones.digest import entrypoint_file
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.entries import entry_mistakes, selected_bands
+
+from .feeding import check_feeding, known_of
+from .installed import installed
+from .mistakes import Mistakes
+
+
+def check_entries(
+    backbones: dict[str, dict],
+    datasets: dict[str, dict],
+    places: dict[str, Callable[[str], str]],
+    config: dict,
+    root: Path,
+    mistakes: Mistakes,
+) -> None:
+    """Add to `mistakes` what is wrong with each entry by itself, and with each backbone on each dataset.
+
+    Parameters
+    ----------
+    backbones, datasets : validated entries by name.
+    places : for ``backbone`` and ``dataset``, name -> file and name of the entry.
+    config : the validated configuration.
+    root : the directory that relative paths refer to.
+    """
+    offered = functools.cache(lambda: installed(root / ".snakemake" / "permafrost"))
+    known, bands = {}, {}
+    for name, entry in backbones.items():
+        where = places["backbone"](name)
+        with mistakes.gathered():
+            found = known_of(entry, offered, where)
+            if found is not None:
+                known[name] = (entry, where, found)
+        if entry["kind"] == "entrypoint":
+            with mistakes.gathered():
+                check_entrypoint(entry, root, where)
+    for name, entry in datasets.items():
+        where = places["dataset"](name)
+        wrong = entry_mistakes(entry, where=where)
+        mistakes.add(*wrong)
+        if entry["source"]["kind"] == "torchgeo" and offered() is not None:
+            with mistakes.gathered():
+                offered().check_dataset(entry, where)
+        if not wrong:
+            bands[name] = selected_bands(entry, where=where)
+    check_feeding(known, bands, config["extraction"], mistakes)
+
+
+def check_entrypoint(entry: dict, root: Path, where: str) -> None:
+    """Refuse an entry point whose file, read but not run, has no such function, or one that takes other options."""
+    file = entrypoint_file(entry["entrypoint"], root)
+    if file is None or not (root / file).is_file():
+        # a package, or a file whose absence is told by its digest
+        return
+    name, where = entry["entrypoint"].rpartition(":")[2], f"{where}: entrypoint"
+    try:
+        body = ast.parse((root / file).read_bytes()).body
+    except (SyntaxError, ValueError):
+        # told where the modules that it imports are looked for
+        return
+    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    if name not in functions:
+        if name not in _names(body):
+            raise PermafrostError(
+                f"{file} has no function {name!r}, {near_names(name, functions)}",
+                where=where,
+                remedy="name a function of this file",
+            )
+        return
+    arguments = functions[name].args
+    if arguments.kwarg is not None or functions[name].decorator_list:
+        return
+    taken = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    given = [*(entry.get("options") or {}), *(["weights"] if entry.get("weights") else [])]
+    for key in given:
+        if key not in taken[1:]:
+            raise PermafrostError(
+                f"the function takes no option {key!r}, {near_names(key, taken[1:])}",
+                where=where,
+                remedy="correct options, or let the function take it",
+            )
+
+
+class _Everything(frozenset):
+    """Stands for names that only running a file would tell."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _names(body: list[ast.stmt]) -> frozenset[str]:
+    """Names that a module defines; every name, where it does so in a way that only running it would tell."""
+    names: set[str] = set()
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+                names.add(node.name)
+            case ast.Import() | ast.ImportFrom() if all(one.name != "*" for one in node.names):
+                names |= {alias.asname or alias.name for alias in node.names}
+            case ast.Assign() if all(isinstance(target, ast.Name) for target in node.targets):
+                names |= {target.id for target in node.targets}
+            case ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                return _Everything()
+    return frozenset(names)

@@ -1,0 +1,92 @@
+"""Whether every backbone can be fed from every dataset, found out from their entries alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from permafrost.backbones.contract import (
+    OWN_WANTS,
+    InputContract,
+    check_channels,
+    input_contract,
+    resolve_input,
+    wavelengths_nm,
+)
+
+from .installed import Installed, Known
+from .mistakes import Mistakes
+
+#: stands for the statistics of a band, which only its images tell
+_NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}
+
+
+@dataclass(frozen=True)
+class _Fed:
+    """A backbone, and what it wants to be fed."""
+
+    name: str
+    where: str
+    known: Known
+    contract: InputContract
+
+    def check(self, card: dict) -> None:
+        where = f"{self.where} on {card['dataset']}"
+        plan = resolve_input(self.contract, card, where=where)
+        check_channels(self.known.channels, plan, f"the weights of {self.name}", where)
+        if self.known.radar is not None:
+            wavelengths_nm(plan, where, radar=self.known.radar)
+
+
+def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -> Known | None:
+    """What is known of a backbone; None where only its job can tell. An unknown name is refused.
+
+    Parameters
+    ----------
+    offered : what is installed; asked only for kinds that come with a library.
+    """
+    kind = entry["kind"]
+    if kind in OWN_WANTS:
+        return Known(OWN_WANTS[kind])
+    installed = offered()
+    return None if installed is None else getattr(installed, kind)(entry, where)
+
+
+def check_feeding(
+    backbones: dict[str, tuple[dict, str, Known]],
+    datasets: dict[str, tuple[list[dict], list[str]]],
+    extraction: dict,
+    mistakes: Mistakes,
+) -> None:
+    """Add to `mistakes` what each backbone misses in each dataset: bands, units, statistics, wavelengths.
+
+    Parameters
+    ----------
+    backbones : entry, place of the entry, and what is known of the weights, by name.
+    datasets : bands and the names of those selected, by name.
+    """
+    fed = []
+    for name, (entry, where, known) in backbones.items():
+        with mistakes.gathered():
+            own = entry.get("input") or {}
+            contract = input_contract(known.wants, own, extraction, where=where)
+            fed.append(_Fed(name, where, known, contract))
+    cards = [
+        {
+            "dataset": name,
+            "bands": [{**band, **_NO_STATISTICS} for band in bands],
+            "selected": selected,
+        }
+        for name, (bands, selected) in datasets.items()
+    ]
+    # many backbones want the same of datasets that have the same bands
+    fitting: set[tuple] = set()
+    for card in cards:
+        alike = repr((card["bands"], card["selected"]))
+        for one in fed:
+            pair = (alike, one.contract, one.known.channels, repr(one.known.radar))
+            if pair in fitting:
+                continue
+            with mistakes.gathered():
+                one.check(card)
+                fitting.add(pair)

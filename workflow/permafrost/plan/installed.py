@@ -1,0 +1,293 @@
+"""What the installed timm and torchgeo offer, known without importing them, which takes 20 s.
+
+``installed.json`` beside this file describes the versions of the locked environments. It is written by
+
+    python -m permafrost.plan.installed > workflow/permafrost/plan/installed.json
+
+Where other versions are installed, the same is found out once, by a process of its own, and kept.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.outputs import whole_file
+
+from .sources import code_hash
+
+PACKAGES = ("timm", "torchgeo")
+FILE = Path(__file__).with_name("installed.json")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a backbone before it is built.
+
+    Attributes
+    ----------
+    wants : fields of `permafrost.backbones.contract.InputContract` that it brings along.
+    channels : number of channels that the weights were trained with; None where any number fits.
+    radar : of models that need the wavelength of every band, what stands for it in bands of radar; else None.
+    """
+
+    wants: dict
+    channels: int | None = None
+    radar: dict[str, float] | None = None
+
+
+class Installed:
+    """Names of models, weights and dataset classes, and what the weights want to be fed.
+
+    Parameters
+    ----------
+    content : as `describe` returns it.
+    """
+
+    def __init__(self, content: dict) -> None:
+        self._timm, self._torchgeo = content["timm"], content["torchgeo"]
+        self._versions = content["versions"]
+
+    def timm(self, entry: dict, where: str) -> Known:
+        """Of a backbone of kind timm; an unknown name is refused as the job would."""
+        name, models = entry["model"], self._timm["models"]
+        where = f"{where}: model"
+        architecture, _, tag = name.partition(".")
+        title = f"timm {self._versions['timm']}"
+        if name in self._timm["former"]:
+            today = self._timm["former"][name]
+            raise PermafrostError(
+                f"{name!r} is a former name of a model of timm",
+                where=where,
+                remedy=f"write {today}" if today else "choose another model",
+            )
+        if architecture not in models:
+            raise PermafrostError(
+                f"{title} has no model {name!r}, {near_names(name, models)}",
+                where=where,
+                remedy="correct the name",
+            )
+        tags = models[architecture]
+        if "." in name and tag not in tags:
+            known = [f"{architecture}.{known}" if known else architecture for known in tags]
+            raise PermafrostError(
+                f"{title} has no weights {name!r}, {near_names(name, known)}",
+                where=where,
+                remedy="correct the tag after the point",
+            )
+        source = (entry.get("weights") or {"source": "random"})["source"]
+        if source == "pretrained" and architecture in self._timm["untrained"]:
+            raise PermafrostError(
+                f"{title} has no pretrained weights for {name!r}",
+                where=where,
+                remedy="use weights: {source: random} or {source: file, path: …}, or another model",
+            )
+        trained = self._timm["statistics"][tags[tag]]
+        normalization = "dataset" if source == "random" else "weights"
+        return Known({"normalization": normalization, "unit": "unit_interval", **trained})
+
+    def torchgeo(self, entry: dict, where: str) -> Known:
+        """Of a backbone of kind torchgeo; an unknown name is refused as the job would."""
+        name, weights = entry.get("model"), entry.get("weights")
+        if weights is None:
+            if name is None:
+                raise PermafrostError(
+                    "an entry without weights needs the key 'model'",
+                    where=where,
+                    remedy="name torchgeo's model function",
+                )
+            models = self._torchgeo["models"]
+            if name not in models:
+                known = [key for key, model in models.items() if "problem" not in model]
+                raise PermafrostError(
+                    f"unknown model {name!r} of torchgeo, {near_names(name, known)}",
+                    where=f"{where}: model",
+                    remedy="correct the name",
+                )
+            return _weights(models[name], where)
+        weights = weights["like"] if isinstance(weights, dict) else weights
+        known = self._torchgeo["weights"]
+        if weights not in known:
+            raise PermafrostError(
+                f"torchgeo has no weights {weights!r}, {near_names(weights, known)}",
+                where=f"{where}: weights",
+                remedy="correct the name",
+            )
+        if name not in (None, known[weights]["model"]):
+            raise PermafrostError(
+                f"the weights are for {known[weights]['model']}, not for {name}",
+                where=f"{where}: model",
+                remedy="leave model out",
+            )
+        return _weights(known[weights], where)
+
+    def check_dataset(self, entry: dict, where: str) -> None:
+        """Refuse a class of torchgeo that does not exist, or that takes no such argument."""
+        source, classes = entry["source"], self._torchgeo["datasets"]
+        name = source["name"]
+        if name not in classes:
+            raise PermafrostError(
+                f"torchgeo has no dataset of images named {name!r}; {near_names(name, classes)}",
+                where=where,
+                remedy="use the name of one of torchgeo's NonGeoDataset classes",
+            )
+        given = [*source.get("arguments", {})]
+        for arguments in source.get("split_arguments", {"train": {"split": ""}}).values():
+            given += arguments
+        known = classes[name]
+        unknown = [key for key in dict.fromkeys(given) if known is not None and key not in known]
+        if unknown:
+            raise PermafrostError(
+                f"torchgeo's {name} takes no {', '.join(unknown)}; {near_names(unknown[0], known)}",
+                where=where,
+                remedy="correct arguments or split_arguments",
+            )
+
+
+def _weights(known: dict, where: str) -> Known:
+    if "problem" in known:
+        raise PermafrostError(known["problem"], where=where, remedy=known["remedy"])
+    # lists of JSON are tuples in a contract
+    wants = {k: tuple(v) if isinstance(v, list) else v for k, v in known["wants"].items()}
+    return Known(wants, known.get("channels"), known.get("radar"))
+
+
+def installed(cache: Path) -> Installed | None:
+    """What is installed; None where that cannot be found out, so that only the jobs will tell.
+
+    Parameters
+    ----------
+    cache : the folder in which descriptions of other versions than the locked ones are kept.
+    """
+    try:
+        versions = {package: version(package) for package in PACKAGES}
+    except PackageNotFoundError:
+        return None
+    content = _read(FILE, versions)
+    if content is None:
+        # what the weights want is told by this library's own code as well
+        key = "-".join([*versions.values(), code_hash("extract")[:12]])
+        kept = cache / f"installed-{key}.json"
+        content = _read(kept, versions) or _find_out(kept, versions)
+    return None if content is None else Installed(content)
+
+
+def _read(path: Path, versions: dict) -> dict | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if content.get("versions") == versions else None
+
+
+def _find_out(path: Path, versions: dict) -> dict | None:
+    shown = " and ".join(f"{package} {number}" for package, number in versions.items())
+    print(f"permafrost: asking {shown} for their models, once", file=sys.stderr)
+    command = [sys.executable, "-m", "permafrost.plan.installed"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        content = json.loads(done.stdout)
+        with whole_file(path, exclusive=False) as partial:
+            partial.write_text(done.stdout, encoding="utf-8")
+    except ValueError:
+        return None
+    except PermafrostError:
+        pass
+    return content
+
+
+# --- what the description is made of, with the libraries imported -----------------------------------
+
+
+def describe() -> dict:
+    """Versions, models, weights and dataset classes of the installed libraries."""
+    return {
+        "versions": {package: version(package) for package in PACKAGES},
+        "timm": _describe_timm(),
+        "torchgeo": {**_describe_torchgeo(), "datasets": _describe_datasets()},
+    }
+
+
+def _describe_timm() -> dict:
+    import timm
+    from timm.models import get_deprecated_models
+
+    from permafrost.backbones.timm_models import wants
+
+    names = [*timm.list_models(), *timm.list_models(pretrained=True)]
+    statistics: list[dict] = []
+    models: dict[str, dict[str, int]] = {}
+    for name in dict.fromkeys(names):
+        entry = {"model": name, "weights": {"source": "pretrained"}}
+        trained = {key: list(wants(entry, name)[key]) for key in ("mean", "std")}
+        if trained not in statistics:
+            statistics.append(trained)
+        architecture, _, tag = name.partition(".")
+        models.setdefault(architecture, {})[tag] = statistics.index(trained)
+    trained = {name.partition(".")[0] for name in timm.list_models(pretrained=True)}
+    return {
+        "models": models,
+        "untrained": sorted(set(models) - trained),
+        "former": get_deprecated_models(),
+        "statistics": statistics,
+    }
+
+
+def _describe_torchgeo() -> dict:
+    from torchgeo.models.api import _model_weights
+
+    from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES
+
+    weights = {
+        str(one): {**_wanted({"weights": str(one)}, model), "channels": one.meta.get("in_chans")}
+        for model, group in _model_weights.items()
+        if isinstance(model, str)
+        for one in group
+    }
+    names = [*FAMILIES, *NOT_FOR_IMAGES]
+    return {"models": {name: _wanted({"model": name}, name) for name in names}, "weights": weights}
+
+
+def _wanted(entry: dict, model: str) -> dict:
+    from permafrost.backbones.torchgeo_families import FAMILIES
+    from permafrost.backbones.torchgeo_models import wants
+
+    try:
+        wanted = wants(entry, "")
+    except PermafrostError as error:
+        return {"model": model, "problem": error.problem, "remedy": error.remedy}
+    return {"model": model, "wants": wanted, "radar": FAMILIES[model].radar}
+
+
+def _describe_datasets() -> dict[str, list[str] | None]:
+    """Names of the arguments of every class of images; None of one that passes them all on."""
+    import torchgeo.datasets as library
+
+    from permafrost.data.sources.torchgeo_source import arguments_of
+
+    return {
+        name: arguments_of(cls)
+        for name, cls in vars(library).items()
+        if isinstance(cls, type) and issubclass(cls, library.NonGeoDataset)
+    }
+
+
+def main() -> None:
+    """Print the description, an item a line, so that a new version shows as a readable difference."""
+    print(_lines(describe(), depth=3))
+
+
+def _lines(content, depth: int) -> str:
+    if not depth or not isinstance(content, dict):
+        return json.dumps(content, sort_keys=True)
+    items = (f"{json.dumps(key)}: {_lines(content[key], depth - 1)}" for key in sorted(content))
+    return "{\n" + ",\n".join(items) + "\n}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Everything that is wrong with a configuration, said at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from permafrost.core.errors import PermafrostError
+
+_MOST_SHOWN = 60
+
+
+class Mistakes:
+    """Gathers errors while a plan is made, so that a user corrects them all before the next try."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, PermafrostError] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def add(self, *errors: PermafrostError) -> None:
+        for error in errors:
+            self._errors.setdefault(str(error), error)
+
+    @contextlib.contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Keep an error that is raised inside, and go on."""
+        try:
+            yield
+        except PermafrostError as error:
+            self.add(error)
+
+    def refuse(self, where: str) -> None:
+        """Raise what was gathered, if anything: a single error as it is, several as a numbered list."""
+        errors = list(self._errors.values())
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            lines = [f"{number}. {error}" for number, error in enumerate(errors, start=1)]
+            left_out = len(lines) - _MOST_SHOWN
+            more = [f"… and {left_out} more"] if left_out > 0 else []
+            shown = "\n  ".join([*lines[:_MOST_SHOWN], *more])
+            raise PermafrostError(
+                f"{len(errors)} mistakes were found while planning, and nothing was run\n  {shown}",
+                where=where,
+            )
