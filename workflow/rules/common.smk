@@ -16,6 +16,7 @@ sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
 from permafrost.plan.catalogue import read_yaml
+from permafrost.plan.demo import complete
 from permafrost.plan.environment import expose_commands
 from permafrost.plan.plan import Plan
 from permafrost.plan.probes import DETECTIONS, MASKS, leaves
@@ -24,9 +25,19 @@ from permafrost.plan.record import record_plan
 expose_commands(WORKFLOW)
 
 try:
-    for configfile in workflow.configfiles:
-        # Snakemake keeps the last of two equal keys in silence
-        read_yaml(Path(configfile))
+    # Snakemake lists the files of the command line first, then config/config.yaml, which they override
+    given = workflow.overwrite_configfiles
+    standing = workflow.configfiles[len(given) :]
+    # read again: Snakemake keeps the last of two equal keys in silence
+    layers = [read_yaml(Path(path)) for path in [*standing, *given]]
+    if workflow.config_settings.replace_workflow_config:
+        layers = layers[len(standing) :]
+    from_demo = complete(
+        config,
+        [*layers, workflow.config_settings.config],
+        read_yaml(Path(workflow.basedir) / "config/demo.yaml"),
+        Path.cwd(),
+    )
     PLAN = Plan(
         config,
         Path.cwd(),
@@ -34,6 +45,13 @@ try:
     )
 except PermafrostError as error:
     raise WorkflowError(str(error))
+
+if from_demo and workflow.is_main_process:
+    print(
+        f"The configuration names no {', '.join(from_demo)}: "
+        "those of the demo are run (config/demo.yaml).",
+        file=sys.stderr,
+    )
 
 RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)

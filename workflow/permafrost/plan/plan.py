@@ -13,6 +13,7 @@ from permafrost.core.paths import substitute
 from permafrost.metrics.tasks import CALIBRATED_TASKS
 
 from .catalogue import Catalogue, result_fields
+from .demo import NAMED
 from .digests import DigestCache
 from .extraction import extraction_of, feeding_of, views_of
 from .measuring import measuring
@@ -46,7 +47,7 @@ class Plan:
     """
 
     def __init__(self, config: dict, root: Path, *, where: str = "the configuration") -> None:
-        validate(config, "config", where=where)
+        validate(config, "config", where=where, required=NAMED)
         self.config, self.root, self.where = config, Path(root), where
         folders = [self.root / folder for folder in config["catalogues"]]
         self._digests = DigestCache(self.root / ".snakemake" / "permafrost" / "digests.json")

@@ -20,8 +20,8 @@ def load_schema(name: str) -> dict:
     return yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text(encoding="utf-8"))
 
 
-def validate(instance, schema_name: str, *, where: str) -> None:
-    """Check `instance` and fill in the schema's defaults, in place.
+def validate(instance, schema_name: str, *, where: str, required: tuple[str, ...] = ()) -> None:
+    """Check `instance` and fill in the schema's defaults, in place. It must have the keys `required` as well.
 
     Of an ``anyOf`` or ``oneOf``, only the alternative that applies fills in its defaults: the one whose
     constants (``kind: knn``) the instance bears, else the first that the instance fits.
@@ -33,6 +33,8 @@ def validate(instance, schema_name: str, *, where: str) -> None:
     """
     validator = _validator(schema_name)
     problems = list(dict.fromkeys(explain(error) for error in validator.iter_errors(instance)))
+    if isinstance(instance, dict):
+        problems += [f"{key}: missing" for key in required if key not in instance]
     if problems:
         raise PermafrostError(
             "; ".join(problems),
