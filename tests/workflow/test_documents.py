@@ -50,6 +50,18 @@ def test_the_first_configuration_of_ones_own_runs_as_printed(own):
     assert own.path("results/report/index.html").is_file()
 
 
+def test_a_run_ends_with_the_answer_the_page_and_what_comes_next(own, monkeypatch, capsys):
+    from permafrost.stages import run
+
+    monkeypatch.chdir(own.folder)
+    monkeypatch.setattr(run, "SHOWN", 2)
+    run.print_end(run.Path("results"))
+    printed = capsys.readouterr().out
+    assert "my-scenes · linear · accuracy" in printed and "best 2" in printed
+    *_, page, following = printed.splitlines()
+    assert str(own.path("results/report/index.html")) in page and "archive" in following
+
+
 def test_every_language_of_a_block_is_known():
     assert documents.languages() <= {"yaml", "bash", "python", "", "text", "json", "bibtex"}
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+SHOWN = 10  # backbones of each dataset and probe
+
 
 def add_arguments(parser) -> None:
     parser.add_argument("--profile", default="local", help="profile for snakemake (default: local)")
@@ -19,15 +21,35 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from permafrost.core.tables import read_table
-    from permafrost.report.terminal import format_leaderboard
-
     extra = [argument for argument in arguments.snakemake if argument != "--"]
     command = [sys.executable, "-m", "snakemake", "--profile", arguments.profile, *extra]
     status = subprocess.run(command).returncode
     if status:
         return status
-    print(format_leaderboard(read_table(arguments.results / "leaderboard.parquet")[0]))
-    print(f"\nLeaderboard: {arguments.results / 'leaderboard.csv'}")
-    print(f"Report:      {arguments.results / 'report' / 'index.html'}")
+    print_end(arguments.results)
     return 0
+
+
+def print_end(results: Path) -> None:
+    """The last lines of a run that ended well: the answer, the page, and what to do next."""
+    import pyarrow.compute as pc
+
+    from permafrost.core.tables import read_table
+    from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.report.terminal import format_leaderboard
+
+    table, _ = read_table(results / "leaderboard.parquet")
+    # ranks tie and rows of some kinds have none
+    best = pc.fill_null(pc.less_equal(table["rank"], SHOWN), True)
+    print(format_leaderboard(table.filter(best)))
+    if not pc.all(best).as_py():
+        print(f"These are the best {SHOWN}; `permafrost show` prints all.\n")
+    print(f"Leaderboard: {results / 'leaderboard.csv'}")
+    print(f"Report:      {(results / 'report' / 'index.html').resolve()} (open it in a browser)")
+    plan = read_plan(current_plan(results))
+    if all(entry["source"]["kind"] == "demo" for entry in plan["datasets"].values()):
+        print("Next:        name your own images in config/config.yaml, as README.md shows")
+    else:
+        print(
+            "Next:        `snakemake --profile local archive` packs results, plan and code version"
+        )
