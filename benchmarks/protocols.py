@@ -45,8 +45,7 @@ def main() -> None:
     parser.add_argument("--backbone", default="mobilenetv2-imagenet")
     parser.add_argument("--peers", type=Path, help="virtual environment with torchgeo-bench")
     options = parser.parse_args()
-    config = {**read_yaml(Path("config/config.yaml")), **read_yaml(options.config)}
-    plan = Plan({**config, "data": str(options.data)}, Path.cwd())
+    plan = Plan({**read_yaml(options.config), "data": str(options.data)}, Path.cwd())
     with tempfile.TemporaryDirectory() as folder:
         ours = our_seconds(plan, options.dataset, options.backbone, Path(folder))
         peers = {}

@@ -27,7 +27,7 @@ HEAVY = ("torch", "timm", "torchgeo", "sklearn", "scipy", "pandas", "zarr", "fai
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--config", type=Path, default=Path("config/config.yaml"))
+    parser.add_argument("--config", type=Path, default=Path("config/demo.yaml"))
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     plan = Plan(read_yaml(arguments.config), Path.cwd())

@@ -14,6 +14,10 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
+BASE = {
+    "probes": {"knn": {"kind": "knn"}, "linear": {"kind": "linear"}},
+    "bootstrap": {"resamples": 200},
+}
 TINY = {
     "backbones": ["imagestats", "tiny-network"],
     "datasets": ["tiny-landcover"],
@@ -54,7 +58,7 @@ class Project:
                 shutil.copy2(source, folder / name)
         for name in ("local", "slurm"):
             (folder / name).symlink_to(f"profiles/{name}")
-        self.config = yaml.safe_load((folder / "config/config.yaml").read_text())
+        self.config = copy.deepcopy(BASE)
         self.configure(**copy.deepcopy(TINY))
 
     @classmethod

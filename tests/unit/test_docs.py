@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from permafrost.metrics.representation import MEASURES
 from permafrost.plan.probes import KINDS
-from permafrost.plan.validation import validate
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "which-evaluation-when.md").read_text()
@@ -42,12 +40,3 @@ def test_every_measure_is_explained(name):
 def test_the_files_it_names_exist():
     named = re.findall(r"`?((?:config|benchmarks|docs)/[\w./-]*\w)", PAGE)
     assert named and [name for name in named if not (ROOT / name).exists()] == []
-
-
-EXAMPLES = sorted((ROOT / "config" / "examples").glob("*.yaml"))
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-def test_an_example_configuration_is_valid(path):
-    base = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
-    validate({**base, **yaml.safe_load(path.read_text())}, "config", where=path.name)

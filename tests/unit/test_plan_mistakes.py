@@ -11,8 +11,6 @@ import pytest
 from _plans import CONFIG, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.plan import installed
-from permafrost.plan.catalogue import inherited_probes
-from permafrost.plan.plan import Plan
 
 FOLDER = CONFIG["extra_datasets"]["pictures"]
 S2 = {
@@ -270,22 +268,6 @@ def test_a_probe_that_serves_no_dataset_is_a_mistake(root, config):
     )
     assert "tasks are classification, multilabel" in text
     assert "add a dataset of the task segmentation" in text
-
-
-def test_a_probe_that_was_written_for_other_datasets_may_serve_none(root, config):
-    config["probes"]["seg"] = {"kind": "segmentation", "head": "linear"}
-    plan = Plan(config, root, where="config.yaml", inherited=frozenset({"seg"}))
-    assert all(names[2] != "seg" for names in plan.evaluations())
-
-
-def test_probes_are_inherited_from_files_before_the_one_that_names_the_datasets():
-    default = {"datasets": ["a"], "probes": {"knn": {}, "seg": {}}}
-    assert inherited_probes([default], ["a"]) == frozenset()
-    assert inherited_probes([default, {"probes": {"det": {}}}], ["a"]) == frozenset()
-    assert inherited_probes([default, {"datasets": ["b"]}], ["b"]) == {"knn", "seg"}
-    own = {"datasets": ["b"], "probes": {"knn": {}}}
-    assert inherited_probes([default, own], ["b"]) == {"seg"}
-    assert inherited_probes([default], ["from", "the", "command", "line"]) == {"knn", "seg"}
 
 
 # --- how it is known -----------------------------------------------------------------------------------

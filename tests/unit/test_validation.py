@@ -42,8 +42,13 @@ def test_a_wrong_key_is_told_with_its_path(changes, message):
 
 
 def test_missing_keys_are_told():
-    assert problem({"backbones": ["rcf"], "datasets": ["demo"]}).endswith("missing key 'probes'")
-    assert problem({"backbones": ["rcf"]}).endswith("missing keys 'datasets', 'probes'")
+    assert problem({"task": "classification"}, "dataset").endswith("missing key 'source'")
+    assert problem({}, "dataset").endswith("missing keys 'task', 'source'")
+
+
+def test_keys_that_the_caller_requires_are_told():
+    with pytest.raises(PermafrostError, match="datasets: missing"):
+        validate({"backbones": ["rcf"]}, "config", where="x", required=("backbones", "datasets"))
 
 
 @pytest.mark.parametrize(

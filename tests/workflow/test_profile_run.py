@@ -21,7 +21,7 @@ CONFIG = {
         },
     },
     "extraction": {"size": 32},
-    "probes": {"knn": None, "linear": None, "seg-knn": {"kind": "dense_knn"}},
+    "probes": {"seg-knn": {"kind": "dense_knn"}},
     "profile": {"batch_size": 8, "repeats": 3, "latency_repeats": 5, "warm_up": 1},
 }
 

@@ -19,7 +19,6 @@ def merced(tmp_path_factory, shared_data) -> Project:
     project = Project(tmp_path_factory.mktemp("real") / "project")
     example = yaml.safe_load((REPOSITORY / "config/examples/real-images.yaml").read_text())
     project.config = {
-        **yaml.safe_load((REPOSITORY / "config/config.yaml").read_text()),
         **example,
         "results": "results",
         "data": str(shared_data),

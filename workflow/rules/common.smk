@@ -16,8 +16,9 @@ WORKFLOW = Path(workflow.basedir) / "workflow"
 sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
-from permafrost.plan.catalogue import inherited_probes, read_yaml
+from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.console import shorten_console
+from permafrost.plan.demo import complete
 from permafrost.plan.environment import expose_commands
 from permafrost.plan.failures import check_executor, end_failed_run
 from permafrost.plan.plan import Plan
@@ -31,17 +32,34 @@ if workflow.is_main_process:
     MESSAGES = shorten_console(workflow.output_settings, since=STARTED)
 
 try:
-    # Snakemake keeps the last of two equal keys in silence
-    FILES = [read_yaml(Path(configfile)) for configfile in workflow.configfiles]
+    # Snakemake lists the files of the command line first, then config/config.yaml, which they override
+    given = workflow.overwrite_configfiles
+    standing = workflow.configfiles[len(given) :]
+    # read again: Snakemake keeps the last of two equal keys in silence
+    layers = [read_yaml(Path(path)) for path in [*standing, *given]]
+    if workflow.config_settings.replace_workflow_config:
+        layers = layers[len(standing) :]
+    from_demo = complete(
+        config,
+        [*layers, workflow.config_settings.config],
+        read_yaml(Path(workflow.basedir) / "config/demo.yaml"),
+        Path.cwd(),
+    )
     PLAN = Plan(
         config,
         Path.cwd(),
         where=", ".join(map(str, workflow.configfiles)) or "--config",
-        inherited=inherited_probes(FILES, config.get("datasets")),
         checked=not workflow.is_main_process,
     )
 except PermafrostError as error:
     raise WorkflowError(str(error))
+
+if from_demo and workflow.is_main_process:
+    print(
+        f"The configuration names no {', '.join(from_demo)}: "
+        "those of the demo are run (config/demo.yaml).",
+        file=sys.stderr,
+    )
 
 RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)

@@ -10,7 +10,7 @@ rule extract:
         **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
     log:
         f"{RESULTS}/logs/extract/{{dataset}}/{{backbone}}.log",
-    threads: 2
+    threads: RUNTIME["workers"]
     resources:
         mem_mb=memory_mb(6000),
         runtime=minutes(120),

@@ -114,22 +114,6 @@ def check_configuration_files(arguments: list[str]) -> None:
         sys.exit(f"permafrost: error: {error}")
 
 
-def inherited_probes(files: list[dict], datasets: object) -> frozenset[str]:
-    """Probes that stand only in files before the one that names the datasets: they were written for others.
-
-    Parameters
-    ----------
-    files : the content of the configuration files, each laid over those before it.
-    datasets : those of the whole configuration; where no file names just these, the command line did.
-    """
-    naming = [number for number, file in enumerate(files) if file.get("datasets") == datasets]
-    last = naming[-1] if naming else len(files)
-    named = [
-        set(file["probes"]) if isinstance(file.get("probes"), dict) else set() for file in files
-    ]
-    return frozenset(set().union(*named[:last]) - set().union(*named[last:]))
-
-
 class Catalogue:
     """Entries of one kind (``backbone`` or ``dataset``), each known with the file it came from.
 

@@ -15,6 +15,7 @@ from permafrost.data.digest import without_places
 from permafrost.metrics.tasks import CALIBRATED_TASKS
 
 from .catalogue import Catalogue, result_fields
+from .demo import NAMED
 from .digests import DIGESTS, DigestCache
 from .extraction import extraction_of, feeding_of, views_of
 from .measuring import measuring
@@ -61,7 +62,6 @@ class Plan:
     config : the configuration; validated and completed with defaults in place.
     root : the directory that relative paths in the configuration refer to.
     where : the files the configuration was read from, for error messages.
-    inherited : names of probes that were written for other datasets, and may serve none of these.
     checked : entries were judged when the run was planned: a job on a cluster plans again, and need not.
 
     Raises
@@ -75,11 +75,11 @@ class Plan:
         root: Path,
         *,
         where: str = "the configuration",
-        inherited: frozenset[str] = frozenset(),
         checked: bool = False,
     ) -> None:
         mistakes = Mistakes()
         faults = problems(config, "config")
+        faults |= {f"{key}: missing": (key,) for key in NAMED if key not in config}
         mistakes.add(*(misfit(text, "config", where=where) for text in faults))
         self.config, self.root, self.where = config, Path(root), where
         config = without_faults(config, faults) if faults else config
@@ -108,7 +108,7 @@ class Plan:
             self._profile = profiling(config, where=where)
         self._views = self._measures and self._measures.views
         if not faults:
-            self._check_probes(inherited, mistakes)
+            self._check_probes(mistakes)
         if not checked:
             from .checks import check_entries
 
@@ -432,7 +432,7 @@ class Plan:
             where = self._catalogues[kind].where(name)
             raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
 
-    def _check_probes(self, inherited: frozenset[str], mistakes: Mistakes) -> None:
+    def _check_probes(self, mistakes: Mistakes) -> None:
         """Every dataset needs a probe that serves its task, and every probe a dataset."""
         unserved: dict[str, list[str]] = {}
         for name, entry in self.datasets.items():
@@ -457,14 +457,14 @@ class Plan:
         tasks = {entry["task"] for entry in self.datasets.values()}
         for name, options in self.probes.items():
             served = KINDS[options["kind"]].tasks
-            if name not in inherited and not tasks & served:
+            if not tasks & served:
                 mistakes.add(
                     PermafrostError(
                         f"the probe {name!r} of kind {options['kind']} serves none of the datasets, whose"
                         f" tasks are {', '.join(sorted(tasks))}",
                         where=f"{self.where}: probes.{name}",
                         remedy=f"add a dataset of the task {' or '.join(sorted(served))}, or remove"
-                        f" the probe ({name}: null, where another file names it)",
+                        " the probe",
                     )
                 )
 

@@ -11,7 +11,8 @@ from permafrost.core.errors import PermafrostError
 
 from .explain import explain
 
-SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+# a link to workflow/schemas; a folder of its own where the package is installed
+SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PASSES_ON = True  # options that are not ours are Snakemake's
 _DRY = ("-n", "--dry-run", "--dryrun")
+SHOWN = 10  # backbones of each dataset and probe
 
 
 def add_arguments(parser) -> None:
@@ -61,19 +62,30 @@ def find_root(start: Path) -> Path:
 
 def print_end(results: Path) -> None:
     """The last lines of a run that ended well: the answer, the page, and what to do next."""
+    import pyarrow.compute as pc
+
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, planned, read_plan
     from permafrost.report.terminal import format_leaderboard
 
-    (row,) = planned(read_plan(current_plan(results)), "aggregate")
+    plan = read_plan(current_plan(results))
+    (row,) = planned(plan, "aggregate")
     try:
         table, _ = read_table(row["path"], expect=row["fingerprint"])
     except PermafrostError:
         return  # only some targets were asked for
-    print(format_leaderboard(table))
-    print(f"\nLeaderboard: {results / 'leaderboard.csv'}")
-    print(f"Report:      {results / 'report' / 'index.html'}")
+    # ranks tie and rows of some kinds have none
+    best = pc.fill_null(pc.less_equal(table["rank"], SHOWN), True)
+    print(format_leaderboard(table.filter(best)))
+    if not pc.all(best).as_py():
+        print(f"These are the best {SHOWN}; `permafrost show` prints all.\n")
+    print(f"Leaderboard: {results / 'leaderboard.csv'}")
+    print(f"Report:      {(results / 'report' / 'index.html').resolve()} (open it in a browser)")
+    if all(entry["source"]["kind"] == "demo" for entry in plan["datasets"].values()):
+        print("Next:        name your own images in config/config.yaml, as README.md shows")
+    else:
+        print("Next:        `snakemake archive` packs results, plan and code version")
 
 
 def _wait(process: subprocess.Popen) -> int:

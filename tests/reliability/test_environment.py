@@ -1,0 +1,128 @@
+"""``envs/run``: on machines without the programs that macOS lacks, twice at once, with torch from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from project import REPOSITORY
+
+# of what Linux and macOS have; neither flock nor sha256sum
+PROGRAMS = ["bash", "env", "cat", "dirname", "mkdir", "awk", "cksum", "grep", "true", "sleep"]
+UV = """#!/usr/bin/env bash
+echo "start $*" >> "$CALLS"
+sleep 0.5
+echo "end" >> "$CALLS"
+"""
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone's envs/run, with an installer that only writes down what it is asked for."""
+    root = tmp_path / "clone"
+    shutil.copytree(REPOSITORY / "envs", root / "envs")
+    shutil.copy2(REPOSITORY / "pyproject.toml", root)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).symlink_to(shutil.which(name))
+    (programs / "uv").write_text(UV)
+    (programs / "uv").chmod(0o755)
+    return root
+
+
+def start(clone: Path, *command: str, **environment: str) -> subprocess.Popen:
+    given = {
+        "PATH": str(clone.parent / "programs"),
+        "HOME": str(clone.parent),
+        "CALLS": str(clone.parent / "calls"),
+        "PERMAFROST_PYTHON": sys.executable,
+        "PERMAFROST_ENV": "cpu",
+    }
+    arguments = [shutil.which("bash"), str(clone / "envs/run"), *command]
+    return subprocess.Popen(
+        arguments,
+        env=given | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen) -> str:
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    return output
+
+
+def calls(clone: Path) -> list[str]:
+    return (clone.parent / "calls").read_text().splitlines()
+
+
+def test_it_sets_up_once_without_flock_and_sha256sum(clone):
+    finished(start(clone, "true"))
+    asked = [line for line in calls(clone) if line.startswith("start")]
+    assert ["--require-hashes" in line for line in asked] == [True, False]
+    assert asked[0].endswith("envs/cpu.lock") and "--editable" in asked[1]
+    finished(start(clone, "true"))
+    assert len(calls(clone)) == 4
+    with (clone / "envs/cpu.lock").open("a") as stream:
+        stream.write("# changed\n")
+    finished(start(clone, "true"))
+    assert len(calls(clone)) == 8
+
+
+def test_two_at_once_set_up_one_after_the_other(clone):
+    both = [start(clone, "true") for _ in range(2)]
+    for process in both:
+        finished(process)
+    assert [line.split()[0] for line in calls(clone)] == ["start", "end"] * 2
+
+
+def test_torch_from_another_index_and_all_else_from_the_lock(clone):
+    address = "file:///wheels"
+    output = finished(start(clone, "true", PERMAFROST_TORCH_INDEX=address))
+    assert f"torch and torchvision come from {address}, without a check of hashes" in output
+    locked, torch, _ = (line for line in calls(clone) if line.startswith("start"))
+    assert "--no-deps --require-hashes" in locked and locked.endswith("without-torch.lock")
+    lock = (clone / "envs/cpu.lock").read_text()
+    versions = re.findall(r"^torch(?:vision)?==\S+", lock, re.MULTILINE)
+    assert len(versions) == 2 and torch.endswith(f"--default-index {address} {' '.join(versions)}")
+    kept = names((clone / ".venv/without-torch.lock").read_text())
+    dropped = names(lock) - kept
+    assert {"torch", "torchvision", "triton"} < dropped and kept < names(lock)
+    assert all(n.startswith(("torch", "triton", "nvidia-", "cuda-")) for n in dropped)
+    assert not dropped & {"torchgeo", "torchmetrics"}
+    # remembered, so that the variable need not be set again
+    finished(start(clone, "true"))
+    assert len(calls(clone)) == 6
+
+
+def names(lock: str) -> set[str]:
+    return set(re.findall(r"^([a-z0-9][\w.-]*)==", lock, re.MULTILINE))
+
+
+def test_it_needs_no_newer_bash_than_macos_has():
+    """Bash 3.2 knows neither of these."""
+    text = (REPOSITORY / "envs/run").read_text()
+    newer = [
+        r"\bmapfile\b",
+        r"\breadarray\b",
+        r"declare -A",
+        r"\$\{\w+,,",
+        r"\$\{\w+\^",
+        r"&>>",
+        r"\|&",
+    ]
+    assert [pattern for pattern in newer if re.search(pattern, text)] == []
+
+
+def test_the_scripts_are_bash():
+    bash = shutil.which("bash")
+    for script in ("envs/run", "envs/lock.sh"):
+        subprocess.run([bash, "-n", str(REPOSITORY / script)], check=True, env=os.environ)

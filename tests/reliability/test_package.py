@@ -1,0 +1,122 @@
+"""The package as ``pip install .`` makes it: complete, and usable outside of the clone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+
+import documents
+import pytest
+import yaml
+from project import REPOSITORY
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel of the sources that git tracks or would track."""
+    source = tmp_path_factory.mktemp("source") / "permafrost"
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.run(listed, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    for name in files.stdout.splitlines():
+        if (REPOSITORY / name).exists():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, source / name, follow_symlinks=False)
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(folder)], cwd=source, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Runs a command of a fresh environment that has the wheel, in a folder without the sources."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv/bin/python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps"]
+    subprocess.run([*install, "--quiet", str(wheel)], check=True, capture_output=True)
+    # the dependencies of this environment; a folder on PYTHONPATH does not bring its editable installs
+    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+    (folder / "elsewhere").mkdir()
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [str(folder / "venv/bin" / command[0]), *command[1:]],
+            cwd=folder / "elsewhere",
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run.folder = folder / "elsewhere"
+    return run
+
+
+def test_the_wheel_says_its_licence_and_needs_what_the_locks_are_made_from(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        described = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        text = archive.read(described).decode()
+    assert "License-Expression: Apache-2.0" in text
+    needed = {re.split(r"[ <>=;(]", line)[1] for line in re.findall("Requires-Dist:.*", text)}
+    lines = (REPOSITORY / "envs/requirements.in").read_text().splitlines()
+    asked = {re.split(r"[ <>=]", line)[0] for line in lines if line and line[0] != "#"}
+    assert asked | {"faiss-cpu", "faiss-gpu-cu12"} == needed and {"numpy", "torch"} < needed
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel):
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    listed = subprocess.run(
+        ["git", "ls-files", "workflow/permafrost"], cwd=REPOSITORY, capture_output=True, text=True
+    ).stdout.split()
+    missing = {name.removeprefix("workflow/") for name in listed} - inside - {"permafrost/schemas"}
+    assert missing == set()
+    schemas = {f"permafrost/schemas/{p.name}" for p in (REPOSITORY / "workflow/schemas").iterdir()}
+    assert schemas <= inside
+
+
+def test_an_installed_program_scores_predictions_outside_of_the_clone(installed):
+    assert installed("permafrost", "--version").strip() == f"permafrost {PROJECT['version']}"
+    documents.write_predictions(installed.folder, "evaluate-detections")
+    options = ["--truth", "truth.json", "--predictions", "found.json", "--iou-type", "bbox"]
+    assert "AP" in installed("permafrost", "evaluate-detections", *options)
+
+
+def test_an_installed_library_validates_and_plans(installed):
+    code = (
+        "import json, pathlib, permafrost, permafrost.stages.cli;"
+        "from permafrost.plan.plan import Plan;"
+        "plan = Plan({'backbones': ['s'], 'datasets': ['w'], 'probes': {'knn': {'kind': 'knn'}},"
+        "'catalogues': [], 'extra_backbones': {'s': {'kind': 'imagestats'}}, 'extra_datasets':"
+        "{'w': {'task': 'classification', 'source': {'kind': 'demo'}}}}, pathlib.Path.cwd());"
+        "print(json.dumps([permafrost.__file__, list(plan.evaluations())]))"
+    )
+    place, evaluations = json.loads(installed("python", "-c", code))
+    assert str(REPOSITORY) not in place
+    assert evaluations == [["w", "s", "knn", 0]]
+
+
+def test_licence_and_version_are_the_same_everywhere():
+    import permafrost
+
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["version"] == permafrost.__version__
+    assert citation["license"] == PROJECT["license"] == "Apache-2.0"
+    licence = (REPOSITORY / "LICENSE").read_text()
+    assert "Version 2.0, January 2004" in licence and "END OF TERMS AND CONDITIONS" in licence

@@ -1,0 +1,142 @@
+"""Every code block of README.md and docs/*.md that can run is run as printed, on small data."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import documents
+import pytest
+import yaml
+from permafrost.plan.catalogue import read_yaml
+from permafrost.plan.demo import complete
+from permafrost.plan.plan import Plan
+from project import REPOSITORY, Project
+
+CONFIGURATIONS = documents.configurations()
+COMMANDS = documents.commands()
+OWN = next(content for _, content in CONFIGURATIONS if "extra_backbones" in content)
+# what is not run here, and why
+NOT_RUN = {
+    "envs/run permafrost run": "minutes; test_configuration.py plans it",
+    "envs/run pytest": "this suite",
+    "snakemake --profile slurm": "test_slurm.py runs it, through a Slurm",
+    "envs/run python benchmarks/": "benchmarks take minutes and need peers",
+    "export PERMAFROST_TORCH_INDEX=": "names an address of the reader's; test_environment.py",
+    "source .venv/bin/activate": "the environment is active",
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Project:
+    """The first configuration of one's own, as printed, run once."""
+    project = Project(tmp_path_factory.mktemp("own") / "project")
+    documents.write_data(project.path("data"))
+    (_, text), *_ = [block for block in documents.blocks("yaml") if "extra_backbones" in block[1]]
+    project.path("config/config.yaml").write_text(text)
+    project.snakemake()
+    return project
+
+
+def test_the_first_configuration_of_ones_own_runs_as_printed(own):
+    rows = [row for row in own.leaderboard() if row["metric"] == "accuracy"]
+    assert {(row["backbone"], row["probe"]) for row in rows} == {
+        (backbone, probe) for backbone in OWN["backbones"] for probe in OWN["probes"]
+    }
+    assert max(row["value"] for row in rows) > 1 / 3  # better than chance
+    assert own.path("results/report/index.html").is_file()
+
+
+def test_a_run_ends_with_the_answer_the_page_and_what_comes_next(own, monkeypatch, capsys):
+    from permafrost.stages import run
+
+    monkeypatch.chdir(own.folder)
+    monkeypatch.setattr(run, "SHOWN", 2)
+    run.print_end(run.Path("results"))
+    printed = capsys.readouterr().out
+    assert "my-scenes · linear · accuracy" in printed and "best 2" in printed
+    *_, page, following = printed.splitlines()
+    assert str(own.path("results/report/index.html")) in page and "archive" in following
+
+
+def test_every_language_of_a_block_is_known():
+    assert documents.languages() <= {"yaml", "bash", "python", "", "text", "json", "bibtex"}
+
+
+@pytest.mark.parametrize(
+    ("place", "content"), CONFIGURATIONS, ids=[place for place, _ in CONFIGURATIONS]
+)
+def test_a_configuration_can_be_planned_as_printed(place, content, own):
+    folder, defined = own.folder, entries()
+    named = {"extra_datasets": {n: defined[n] for n in content.get("datasets", []) if n in defined}}
+    config = {**named, **content}
+    complete(config, [content], read_yaml(REPOSITORY / "config/demo.yaml"), folder)
+    config.setdefault("data", str(folder / "data"))
+    plan = Plan(config, folder, where=place)
+    assert list(plan.evaluations())
+    for probe in content.get("probes", {}):
+        assert any(probe in plan.probes_of(dataset) for dataset in plan.datasets)
+
+
+def entries() -> dict:
+    """Datasets that any block defines, which others name."""
+    return {
+        name: entry
+        for _, content in CONFIGURATIONS
+        for name, entry in content.get("extra_datasets", {}).items()
+    }
+
+
+def test_all_configurations_together_run(own, tmp_path):
+    """Every dataset, probe and measure that a block shows, on one light backbone."""
+    together = {"backbones": ["imagestats"], "datasets": list(entries()), "probes": {}}
+    for _, content in CONFIGURATIONS:
+        for key, value in content.items():
+            if isinstance(value, dict):
+                together[key] = {**together.get(key, {}), **value}
+    project = own.copied(tmp_path / "project")
+    together["extra_backbones"] = {}
+    project.path("config/config.yaml").write_text(yaml.safe_dump(together))
+    project.snakemake()
+    scored = {(row["dataset"], row["probe"]) for row in project.leaderboard()}
+    assert {dataset for dataset, _ in scored} >= set(together["datasets"])
+    assert {probe for _, probe in scored} >= set(together["probes"])
+
+
+@pytest.mark.parametrize(("place", "command"), COMMANDS, ids=[line for _, line in COMMANDS])
+def test_a_command_runs_as_printed(place, command, request, tmp_path):
+    for start, reason in NOT_RUN.items():
+        if command.startswith(start):
+            pytest.skip(reason)
+    words = shlex.split(command)
+    if words[0] == "snakemake":
+        folder = request.getfixturevalue("own").folder
+        if "--report" not in words:
+            words.append("-n")
+        if "data=FOLDER" in words:
+            shared = request.getfixturevalue("shared_data")
+            words[words.index("data=FOLDER")] = f"data={shared}"
+    elif words[0] == "permafrost" and words[1].startswith("evaluate-"):
+        folder = tmp_path
+        documents.write_predictions(folder, words[1])
+    elif words[0] == "permafrost" and words[1] in ("show", "stale"):
+        folder = request.getfixturevalue("own").folder
+    else:
+        pytest.fail(f"{place}: say here how {command!r} is run, or under NOT_RUN why it is not")
+    run(words, folder)
+
+
+def test_python_blocks_run(own):
+    for place, text in documents.blocks("python"):
+        run([sys.executable, "-c", text], own.folder, place)
+
+
+def run(words: list[str], folder, place: str = "") -> None:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "workflow")}
+    environment["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
+    words[0] = shutil.which(words[0], path=environment["PATH"]) or words[0]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{place} {words}\n{done.stdout}\n{done.stderr}"

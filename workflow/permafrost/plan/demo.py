@@ -1,0 +1,66 @@
+"""Backbones, datasets and probes are those of the last file that names them; the demo's where none does."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+
+from .catalogue import Catalogue
+from .probes import KINDS
+
+NAMED = ("backbones", "datasets", "probes")
+
+
+def complete(config: dict, layers: list[dict], demo: dict, root: Path) -> list[str]:
+    """Let the last layer that names backbones, datasets or probes replace the others', and fill in from the demo.
+
+    Snakemake merges configuration files key by key, which would run the probes of one beside those of another.
+    Of the demo, only probes that serve the datasets are taken, and only datasets that the probes serve. Its other
+    keys, such as the size of images, hold for its own datasets alone.
+
+    Parameters
+    ----------
+    config : the configuration as Snakemake merged it; changed in place.
+    layers : the files and the options of the command line that it was merged from, the strongest last.
+    demo : the configuration that stands in for what no layer names.
+    root : the directory that relative paths in the configuration refer to.
+
+    Returns
+    -------
+    Which of backbones, datasets and probes are the demo's.
+    """
+    for key in NAMED:
+        for layer in layers:
+            if key in layer:
+                config[key] = copy.deepcopy(layer[key])
+    missing = [key for key in NAMED if key not in config]
+    for key, value in copy.deepcopy(demo).items():
+        if key in missing:
+            config[key] = value
+        elif key not in NAMED and "datasets" in missing:
+            own = config.get(key, {})
+            config[key] = {**value, **own} if isinstance(own, dict) else own
+    if missing and missing != list(NAMED):
+        _keep_what_fits(config, missing, root)
+    return missing
+
+
+def _keep_what_fits(config: dict, missing: list[str], root: Path) -> None:
+    """Drop the demo's probes that serve no dataset, and its datasets that no probe serves, unless all are."""
+    try:
+        folders = [root / folder for folder in config.get("catalogues", ["config"])]
+        catalogue = Catalogue("dataset", folders, config.get("extra_datasets", {}))
+        tasks = {n: entry["task"] for n, entry in catalogue.choose(config["datasets"]).items()}
+        served = {n: KINDS[p["kind"]].tasks for n, p in config["probes"].items() if p is not None}
+    except (PermafrostError, KeyError, TypeError, AttributeError):
+        return  # a mistake in what is named; the plan says which
+    if "probes" in missing:
+        fitting = {n: config["probes"][n] for n in served if served[n] & set(tasks.values())}
+        config["probes"] = fitting or config["probes"]
+    elif "datasets" in missing:
+        fitting = [
+            n for n, task in tasks.items() if any(task in known for known in served.values())
+        ]
+        config["datasets"] = fitting or config["datasets"]
