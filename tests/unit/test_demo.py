@@ -93,7 +93,7 @@ def test_a_mistake_in_the_probes_is_left_to_the_plan(probes):
 
 
 def test_a_plan_without_names_says_what_is_missing():
-    with pytest.raises(PermafrostError, match="datasets: missing; probes: missing"):
+    with pytest.raises(PermafrostError, match="datasets: missing.*\n.*probes: missing"):
         Plan({"backbones": ["rcf"]}, ROOT)
 
 

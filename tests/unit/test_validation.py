@@ -46,11 +46,6 @@ def test_missing_keys_are_told():
     assert problem({}, "dataset").endswith("missing keys 'task', 'source'")
 
 
-def test_keys_that_the_caller_requires_are_told():
-    with pytest.raises(PermafrostError, match="datasets: missing"):
-        validate({"backbones": ["rcf"]}, "config", where="x", required=("backbones", "datasets"))
-
-
 @pytest.mark.parametrize(
     ("probe", "message"),
     [
