@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 
 from permafrost.core.errors import PermafrostError, near_names
@@ -66,11 +67,18 @@ def main(argv: list[str] | None = None) -> int:
     stage.add_arguments(parser)
     try:
         arguments = parser.parse_args(argv)
+        _limit_threads(getattr(arguments, "threads", None))
         _check_sources(command, getattr(arguments, "code", None))
         return stage.run(arguments) or 0
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
+
+
+def _limit_threads(count: int | None) -> None:
+    """Let the linear-algebra libraries use `count` threads; must come before NumPy is imported."""
+    for library in ("OMP", "OPENBLAS", "MKL") if count else ():
+        os.environ[f"{library}_NUM_THREADS"] = str(count)
 
 
 def _check_sources(stage: str, planned: str | None) -> None:
