@@ -13,6 +13,7 @@ from snakemake.exceptions import WorkflowError
 
 WORKFLOW = Path(workflow.basedir) / "workflow"
 sys.path.insert(0, str(WORKFLOW))
+from permafrost.core.device import takes_gpu
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
 from permafrost.plan.catalogue import read_yaml
@@ -38,6 +39,7 @@ except PermafrostError as error:
 RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]
+GPU_HERE = takes_gpu(RUNTIME["device"])
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
 VIEWED = bool(PLAN.viewed())
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
@@ -161,6 +163,15 @@ def every_comparison():
 def batch_size(wildcards):
     own = PLAN.backbones[wildcards.backbone].get("runtime") or {}
     return own.get("batch_size", RUNTIME["batch_size"])
+
+
+def gpu(wildcards):
+    """Whether a job uses a GPU, as a number that `resources: gpu=1` limits; 0 where there is none.
+
+    With `device: auto`, this machine decides. On a cluster it can't: there the profile's `set-resources` says
+    which jobs go to nodes with a GPU.
+    """
+    return int(GPU_HERE and (workflow.local_exec or RUNTIME["device"] != "auto"))
 
 
 def all_cores(wildcards):

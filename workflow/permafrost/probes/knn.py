@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.core.device import faiss_sees_gpu
 from permafrost.core.errors import PermafrostError, near_names
 
 from .knn_distances import DOUBLE, TrueDistances, unit
@@ -248,13 +249,13 @@ def _on_device(index, device: str):
 
     if device == "cpu":
         return index
-    if not hasattr(faiss, "StandardGpuResources") or faiss.get_num_gpus() == 0:
-        raise PermafrostError(
-            "FAISS finds no GPU or was built without GPU support",
-            where=f"knn: device {device}",
-            remedy="use device cpu, or install faiss with GPU support",
-        )
     number = int(device.partition(":")[2] or 0)
+    if not faiss_sees_gpu() or number >= faiss.get_num_gpus():
+        raise PermafrostError(
+            "FAISS finds no such GPU, or was built without GPU support",
+            where=f"knn: device {device}",
+            remedy="use device: auto or cpu, or install the CUDA environment",
+        )
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
 
 
