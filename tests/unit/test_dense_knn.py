@@ -175,3 +175,24 @@ def test_dense_knn_imports_no_torch(toy, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_one_index_serves_all_blocks_of_test_patches(toy, tmp_path, monkeypatch):
+    from permafrost.probes.dense import patches
+
+    whole = confusion(run(toy, tmp_path)[0])
+    made, searched = [], []
+
+    class Spy(patches.NeighbourSearch):
+        def __init__(self, features, k, **options):
+            super().__init__(features, k, **options)
+            made.append(features)
+
+        def find(self, queries):
+            searched.append(len(queries))
+            return super().find(queries)
+
+    monkeypatch.setattr(patches, "NeighbourSearch", Spy)
+    monkeypatch.setattr(patches, "QUERIES", 1)
+    np.testing.assert_array_equal(confusion(run(toy, tmp_path)[0]), whole)
+    assert len(made) == 1 and len(searched) == 10

@@ -41,7 +41,18 @@ def test_a_long_list_of_names_is_cut_and_counted():
 
 @pytest.mark.parametrize(
     ("error", "line"),
-    [(ValueError("one\ntwo"), "one"), (MemoryError(), "MemoryError"), (KeyError(""), "''")],
+    [
+        (ValueError("one\ntwo"), "one"),
+        (ValueError("\n  one\ntwo"), "one"),
+        (MemoryError(), "MemoryError"),
+        (MemoryError("\n"), "MemoryError"),
+        (KeyError(""), "''"),
+    ],
 )
 def test_foreign_errors_are_told_in_one_line_even_when_they_say_nothing(error, line):
     assert first_line(error) == line
+
+
+def test_the_type_of_a_foreign_error_can_stand_before_what_it_says():
+    assert first_line(ValueError("one\ntwo"), named=True) == "ValueError: one"
+    assert first_line(EOFError(), named=True) == "EOFError"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.knn import knn_predict, neighbours, vote
+from permafrost.probes import knn
+from permafrost.probes.knn import first_copies, knn_predict, neighbours, vote
 
 SINGLE = {"metric": "l2", "task": "classification"}
 
@@ -32,6 +34,126 @@ def test_equal_distances_at_the_last_place_go_to_the_lowest_train_index():
 def test_all_train_rows_equal_gives_the_first_ones():
     train = np.full((200, 4), 7.0, np.float32)
     assert neighbours(train, train[:2], 5).tolist() == [[0, 1, 2, 3, 4]] * 2
+
+
+def brute_force(train, test, k, metric):
+    """All distances in float64, equal ones by index."""
+    train, test = (np.asarray(rows, np.float64) for rows in (train, test))
+    if metric == "cosine":
+        train, test = knn.unit(train), knn.unit(test)
+        distances = 1.0 - np.einsum("mnd,mnd->mn", *np.broadcast_arrays(train[None], test[:, None]))
+    else:
+        distances = ((test[:, None] - train[None]) ** 2).sum(axis=2)
+    return np.argsort(distances, axis=1, kind="stable")[:, :k]
+
+
+def with_ties(kind: str):
+    rng = np.random.default_rng(5)
+    train, test = (rng.normal(size=(n, 8)).astype(np.float32) for n in (400, 60))
+    black, dark = rng.random(400) < 0.5, rng.random(60) < 0.5
+    if kind == "identical rows":
+        train[black], test[dark] = 0.5, 0.5
+        train[::7] = train[3]
+    elif kind == "nearly identical rows":
+        train[black] = 0.5 + 1e-5 * train[black]
+        test[dark] = 0.5 + 1e-5 * test[dark]
+    elif kind == "collapsed":
+        train[:], test[:] = 0.25, 0.25
+    elif kind == "few values":  # ties between rows that differ, identical rows among them
+        train, test = (rng.integers(0, 2, (n, 5)).astype(np.float32) for n in (400, 60))
+    elif kind == "zeros of both signs":
+        train[black], test[dark] = 0.0, 0.0
+        train[np.flatnonzero(black)[::2]] = -0.0
+    elif kind == "integers":
+        train, test = (rng.integers(0, 3, (n, 4)) for n in (400, 60))
+    elif kind == "too large for float32":
+        train, test = train * np.float32(1e25), test * np.float32(1e25)
+        train[black] = train[0]
+    return train, test
+
+
+@pytest.mark.parametrize("held", [1, 3_000, 1_000_000])
+@pytest.mark.parametrize("k", [1, 7, 120, 400])
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize(
+    "kind",
+    ["identical rows", "nearly identical rows", "collapsed", "few values", "zeros of both signs",
+     "integers", "too large for float32"],
+)  # fmt: skip
+def test_ties_are_those_of_brute_force_in_blocks_of_any_size(kind, metric, k, held, monkeypatch):
+    monkeypatch.setattr(knn, "HELD", held)
+    train, test = with_ties(kind)
+    expected = brute_force(train, test, k, metric)
+    np.testing.assert_array_equal(neighbours(train, test, k, metric=metric), expected)
+
+
+def test_of_equal_rows_the_first_are_kept():
+    rows = np.array([[1.0, 2], [0, 0], [1, 2], [-0.0, 0], [2, 1], [1, 2], [0, 0]])
+    assert first_copies(rows, 1).tolist() == [0, 1, 4]
+    assert first_copies(rows, 2).tolist() == [0, 1, 2, 3, 4]
+    assert first_copies(rows, 3).tolist() == list(range(7))
+
+
+def test_different_rows_with_equal_keys_are_all_kept():
+    # both are 0 in float64, which the keys are made of
+    rows = np.array([[2**60], [2**60 + 1], [2**60], [2**60 + 1], [5], [5]])
+    assert first_copies(rows, 1).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["identical", "nearly identical", "collapsed"])
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_ties_take_no_memory(kind, metric):
+    rng = np.random.default_rng(0)
+    train, test = (rng.normal(size=(n, 16)).astype(np.float32) for n in (20_000, 1_500))
+    black, dark = rng.random(20_000) < 0.3, rng.random(1_500) < 0.3
+    if kind == "collapsed":
+        black[:], dark[:] = True, True
+    noise = 1e-3 if kind == "nearly identical" else 0.0
+    train[black] = 0.5 + noise * train[black]
+    test[dark] = 0.5 + noise * test[dark]
+    tracemalloc.start()
+    neighbours(train, test, 5, metric=metric)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80e6
+
+
+class GpuLike:
+    """An index with FAISS's limit on a GPU."""
+
+    def __init__(self, index):
+        self.index, self.add, self.asked = index, index.add, []
+
+    def search(self, queries, count):
+        assert count <= 2048, "FAISS fetches at most 2,048 neighbours on a GPU"
+        self.asked.append(count)
+        return self.index.search(queries, count)
+
+
+@pytest.mark.parametrize("k", [5, 2040])
+@pytest.mark.parametrize("kind", ["nearly identical", "few values"])
+def test_a_gpu_is_never_asked_for_more_neighbours_than_faiss_can_fetch_there(kind, k, monkeypatch):
+    import faiss
+
+    made = []
+
+    def to_gpu(resources, number, index):
+        made.append(GpuLike(index))
+        return made[-1]
+
+    monkeypatch.setattr(faiss, "StandardGpuResources", lambda: None, raising=False)
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
+    monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_gpu, raising=False)
+    rng = np.random.default_rng(2)
+    if kind == "few values":
+        train, test = rng.integers(0, 2, (9000, 12)), rng.integers(0, 2, (5, 12))
+    else:
+        train, test = 1 + 1e-4 * rng.normal(size=(9000, 6)), 1 + 1e-4 * rng.normal(size=(5, 6))
+        train[0] = 1000.0
+    found = neighbours(train, test, k, device="cuda")
+    np.testing.assert_array_equal(found, brute_force(train, test, k, "l2"))
+    assert len(made) == 1
+    assert made[0].asked == ([21] if k == 5 else [])
 
 
 def test_one_search_serves_several_k():

@@ -132,7 +132,7 @@ def test_a_missing_image_store_is_replaced_by_a_sentence(page):
 def test_hostile_names_are_escaped_and_stay_in_their_folder(tmp_path):
     name = f"../../{HOSTILE}"
     card = small(name)
-    card["title"] = card["citation"] = HOSTILE
+    card["title"], card["citation"] = HOSTILE, "{{ 7 * 7 }}"
     card["classes"] = [HOSTILE, "$\\frac$", "{{ 7 * 7 }}"]
     arguments = prepare(
         tmp_path, datasets={name: card}, backbones=[HOSTILE, '"><img src=x onerror=y>']
@@ -140,11 +140,9 @@ def test_hostile_names_are_escaped_and_stay_in_their_folder(tmp_path):
     build_report(**arguments, title=HOSTILE)
     text = (tmp_path / "report/index.html").read_text()
     assert text.count("<script>") == 1
-    assert (
-        "<img src=x" not in text
-        and "&lt;script&gt;alert(" in text
-        and "49" not in card["classes"][2]
-    )
+    assert "<img src=x" not in text and "&lt;script&gt;alert(" in text
+    # texts are shown as they were written: they are no templates
+    assert "{{ 7 * 7 }}" in text
     parser = Links()
     parser.feed(text)
     assert parser.tags.count("script") == 1

@@ -14,6 +14,7 @@ from snakemake.exceptions import WorkflowError
 
 WORKFLOW = Path(workflow.basedir) / "workflow"
 sys.path.insert(0, str(WORKFLOW))
+from permafrost.core.device import takes_gpu
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
 from permafrost.plan.catalogue import read_yaml
@@ -64,6 +65,7 @@ if from_demo and workflow.is_main_process:
 RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]
+GPU_HERE = takes_gpu(RUNTIME["device"])
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
 VIEWED = bool(PLAN.viewed())
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
@@ -213,6 +215,15 @@ def finished():
 def batch_size(wildcards):
     own = PLAN.backbones[wildcards.backbone].get("runtime") or {}
     return own.get("batch_size", RUNTIME["batch_size"])
+
+
+def gpu(wildcards):
+    """Whether a job uses a GPU, as a number that `resources: gpu=1` limits; 0 where there is none.
+
+    With `device: auto`, this machine decides. On a cluster it can't: there the profile's `set-resources` says
+    which jobs go to nodes with a GPU.
+    """
+    return int(GPU_HERE and (workflow.local_exec or RUNTIME["device"] != "auto"))
 
 
 def all_cores(wildcards):

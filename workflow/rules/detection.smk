@@ -14,7 +14,7 @@ rule detection:
     resources:
         mem_mb=memory_mb(6000),
         runtime=minutes(240),
-        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+        gpu=gpu,
     params:
         job=job("probe", "dataset", "backbone", "probe", "seed"),
     shell:

@@ -14,7 +14,7 @@ rule extract:
     resources:
         mem_mb=memory_mb(6000),
         runtime=minutes(120),
-        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+        gpu=gpu,
         batch_size=batch_size,
     params:
         job=job("extract", "dataset", "backbone"),

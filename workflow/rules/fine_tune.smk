@@ -15,7 +15,7 @@ rule fine_tune:
     resources:
         mem_mb=memory_mb(8000),
         runtime=minutes(480),
-        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+        gpu=gpu,
     params:
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         prepare_job=job("prepare", "dataset"),

@@ -15,7 +15,7 @@ rule profile:
     resources:
         mem_mb=memory_mb(6000),
         runtime=minutes(60),
-        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+        gpu=gpu,
     params:
         job=job("profile", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),

@@ -13,7 +13,7 @@ rule views:
     resources:
         mem_mb=memory_mb(6000),
         runtime=minutes(120),
-        gpu=1 if RUNTIME["device"].startswith("cuda") else 0,
+        gpu=gpu,
         batch_size=batch_size,
     params:
         job=job("views", "dataset", "backbone"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..core.errors import PermafrostError
+from ..core.errors import PermafrostError, first_line
 from ..core.identity import file_digest
 
 # where trainers put the weights inside a checkpoint, in the order of preference
@@ -37,9 +37,8 @@ def read_state_dict(path, *, where: str) -> tuple[dict[str, torch.Tensor], str]:
         else:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise PermafrostError(
-            f"the weights file cannot be read safely ({reason})",
+            f"the weights file cannot be read safely ({first_line(error)})",
             where=f"{where}: {path}",
             remedy="save the state dict with torch.save or safetensors, tensors only",
         ) from error

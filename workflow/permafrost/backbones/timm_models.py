@@ -6,7 +6,7 @@ import timm
 from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
-from ..core.errors import PermafrostError, near_names
+from ..core.errors import PermafrostError, first_line, near_names
 from .backbone import Backbone, Resources
 from .checkpoint import check_finite, load_into, read_state_dict
 from .contract import InputPlan
@@ -140,19 +140,20 @@ def _create(entry: dict, plan: InputPlan, *, pretrained: bool, where: str) -> nn
         )
     except (TypeError, ValueError, NotImplementedError, AssertionError) as error:
         raise PermafrostError(
-            f"timm cannot build {name} ({str(error).splitlines()[0]})",
+            f"timm cannot build {name} ({first_line(error)})",
             where=where,
             remedy="correct `options`, which are passed to timm.create_model",
         ) from error
     except OSError as error:
         raise PermafrostError(
-            f"the pretrained weights of {name} cannot be had ({str(error).splitlines()[0]})",
+            f"the pretrained weights of {name} cannot be had ({first_line(error)})",
             where=where,
             remedy="download them on a machine with a network, or use {source: file, path: …}",
         ) from error
     except RuntimeError as error:
+        reason = " ".join(str(error).split())[:300] or first_line(error)
         raise PermafrostError(
-            f"timm cannot load the weights of {name} ({' '.join(str(error).split())[:300]})",
+            f"timm cannot load the weights of {name} ({reason})",
             where=where,
         ) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ..core.errors import PermafrostError, near_names
+from ..core.errors import PermafrostError, first_line, near_names
 from .backbone import Backbone, Resources
 from .checkpoint import check_finite
 from .contract import InputPlan, check_channels
@@ -116,7 +116,7 @@ def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:
         raise
     except OSError as error:
         raise PermafrostError(
-            f"the weights {weights} cannot be had ({str(error).splitlines()[0]})",
+            f"the weights {weights} cannot be had ({first_line(error)})",
             where=where,
             remedy="download them on a machine with a network, or name the file:"
             f" {{source: file, path: …, like: {weights}}}",

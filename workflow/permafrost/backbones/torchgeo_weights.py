@@ -15,7 +15,7 @@ from torch import nn
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from ..core.errors import PermafrostError, near_names
+from ..core.errors import PermafrostError, first_line, near_names
 from ..core.identity import file_digest
 
 
@@ -64,7 +64,7 @@ class LocalWeights:
             return torch.load(self.path, map_location="cpu", weights_only=True)
         except Exception as error:
             raise PermafrostError(
-                f"the weights file cannot be read safely ({str(error).strip().splitlines()[0]})",
+                f"the weights file cannot be read safely ({first_line(error)})",
                 where=place,
             ) from error
 

@@ -1,14 +1,65 @@
-"""What ``device: auto`` means, decided without importing a heavy library."""
+"""What ``device: auto`` means: one rule for all that compute.
+
+A GPU is used where the driver shows one to this process and the library that computes can use it. torch
+(extraction, heads, fine-tuning, linear probes) and FAISS (nearest neighbours) are asked separately: with the CPU
+environment on a machine with a GPU, FAISS has no part for GPUs and searches on the CPU, and torch uses the GPU
+if it is a CUDA build.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 from pathlib import Path
 
+# NVIDIA's driver, AMD's, and NVIDIA's below Windows
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/usr/lib/wsl/lib/libcuda.so.1")
 
-def resolve_device(device: str) -> str:
-    """``auto`` becomes ``cuda`` where the driver shows a GPU to this process, else ``cpu``."""
+
+def resolve_device(device: str, library: str) -> str:
+    """``auto`` becomes ``cuda`` where `library` ("torch" or "faiss") can use a GPU, else ``cpu``.
+
+    A device that is named is kept; whoever uses it refuses it where it is not there. A library is imported only
+    where there is a GPU that it could use.
+    """
     if device != "auto":
         return device
+    usable = {"torch": torch_sees_gpu, "faiss": faiss_sees_gpu}[library]
+    return "cuda" if gpu_is_visible() and usable() else "cpu"
+
+
+def takes_gpu(device: str) -> bool:
+    """Whether a job of torch on `device` will use a GPU of this machine, as far as can be said without torch."""
+    if device == "auto":
+        return gpu_is_visible() and torch_is_built_for_gpu()
+    return device.startswith("cuda")
+
+
+def gpu_is_visible() -> bool:
+    """Whether a driver shows this process a GPU."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    return "cuda" if Path("/dev/nvidiactl").exists() and not hidden else "cpu"
+    return not hidden and any(Path(driver).exists() for driver in DRIVERS)
+
+
+def torch_is_built_for_gpu() -> bool:
+    """Read from torch's version file, since importing torch takes seconds."""
+    torch = importlib.util.find_spec("torch")
+    if torch is None:
+        return False
+    build = Path(torch.origin).with_name("version.py").read_text(encoding="utf-8")
+    return re.search(r"^(cuda|hip)\b[^=\n]*= *['\"]", build, re.MULTILINE) is not None
+
+
+def torch_sees_gpu() -> bool:
+    if not torch_is_built_for_gpu():
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def faiss_sees_gpu() -> bool:
+    import faiss
+
+    return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0

@@ -35,9 +35,11 @@ def _rebuild(kind: type[PermafrostError], problem: str, where: str | None, remed
     return kind(problem, where=where, remedy=remedy)
 
 
-def first_line(error: BaseException) -> str:
-    """What a foreign error says, in one line; its type if it says nothing."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+def first_line(error: BaseException, *, named: bool = False) -> str:
+    """What a foreign error says, in one line; its type if it says nothing, or before it if `named`."""
+    name = type(error).__name__
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{name}: {said}" if named and said else said or name
 
 
 def near_names(name: str, known) -> str:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.core.errors import first_line
+
 from .georeference import Georeference, georeference
 from .records import Decoded
 from .windows import Window
@@ -110,7 +112,7 @@ def decode_image(data: bytes, decoding: Decoding) -> Decoded:
         raise
     # decoders fail in many ways on damaged bytes; each means the same here
     except Exception as error:
-        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        raise UnreadableImage(first_line(error, named=True)) from error
 
 
 def _pillow(data: bytes, decoding: Decoding) -> np.ndarray:
@@ -194,7 +196,7 @@ def tiff_place(data: bytes) -> Georeference:
         with open_tiff(data) as dataset:
             return georeference(dataset)
     except Exception as error:
-        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        raise UnreadableImage(first_line(error, named=True)) from error
 
 
 @contextlib.contextmanager

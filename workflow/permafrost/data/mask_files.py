@@ -6,6 +6,8 @@ import io
 
 import numpy as np
 
+from permafrost.core.errors import first_line
+
 from .decode import UnreadableImage, image_format, is_deep_colour_png, open_tiff
 
 # grey levels of 2 and 4 bits are stretched to 0..255 by Pillow; this undoes it exactly
@@ -32,7 +34,7 @@ def decode_mask(data: bytes, *, colours: bool = False) -> np.ndarray:
         raise
     # decoders fail in many ways on damaged bytes; each means the same here
     except Exception as error:
-        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        raise UnreadableImage(first_line(error, named=True)) from error
     if colours:
         return _packed(array)
     if array.ndim != 2:

@@ -13,6 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from permafrost.core.errors import first_line
+
 from .decode import UnreadableImage, image_format, open_tiff
 from .mask_files import decode_mask
 
@@ -148,7 +150,7 @@ def _npy(data: bytes) -> np.ndarray:
     try:
         array = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise UnreadableImage(f"no readable npy ({error})") from error
+        raise UnreadableImage(f"no readable npy ({first_line(error)})") from error
     if array.ndim == 3 and len(array) == 1:
         array = array[0]
     if array.ndim != 2:
@@ -179,4 +181,4 @@ def _tiff(data: bytes) -> Raster:
         raise
     # decoders fail in many ways on damaged bytes; each means the same here
     except Exception as error:
-        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        raise UnreadableImage(first_line(error, named=True)) from error

@@ -7,13 +7,13 @@ import re
 
 import torch
 
+from ..core.device import resolve_device
 from ..core.errors import PermafrostError
 
 
 def choose_device(name: str) -> torch.device:
-    """``auto`` (a GPU where there is one), ``cpu``, ``cuda`` or ``cuda:N``; one that is not there is refused."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+    """``auto`` (see `resolve_device`), ``cpu``, ``cuda`` or ``cuda:N``; one that is not there is refused."""
+    name = resolve_device(name, "torch")
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise PermafrostError(
             f"unknown device {name!r}", where="device", remedy="use auto, cpu, cuda or cuda:N"

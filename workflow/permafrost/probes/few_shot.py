@@ -42,7 +42,7 @@ def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, see
     )  # fmt: skip
     settings, ranked = [], None
     for classifier in options["classifiers"]:
-        answers = CLASSIFIERS[classifier](data, draws, options, resolve_device(device))
+        answers = CLASSIFIERS[classifier](data, draws, options, device)
         for draw, answer in zip(draws, answers, strict=True):
             about = {"classifier": classifier, "share": draw.size.share,
                      "per_class": draw.size.per_class}  # fmt: skip
@@ -84,6 +84,7 @@ class _Data:
 
 def _linear(data: _Data, draws: list[Draw], options: dict, device: str) -> Iterator[Prediction]:
     """The linear probe on each draw: C chosen on its validation rows, refitted on both."""
+    device = resolve_device(device, "torch")
     low, high = np.log10(options["c_min"]), np.log10(options["c_max"])
     for draw in draws:
         fit = fit_linear(
@@ -114,7 +115,7 @@ def _knn(data: _Data, draws: list[Draw], options: dict, device: str) -> Iterator
         queries,
         min(ks[-1], len(data.train.embeddings)),
         metric=options["metric"],
-        device=device,
+        device=resolve_device(device, "faiss"),
     )
     of_test = np.arange(cut, len(queries))
     known = {"n_classes": data.n_classes, "task": data.task}

@@ -7,6 +7,8 @@ them in less time; what its rounding cannot order is then settled by differences
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 RANKED_VALUES = 2_000_000  # float64 values held at a time
@@ -14,27 +16,47 @@ SHARE = 24  # a product of matrices costs as much as differences to 1 in so many
 DOUBLE = 2.0**-53  # half a unit in the last place of float64
 
 
-def distances(train, test, candidates, metric: str) -> np.ndarray:
-    """(M, c) float64 distances (squared for l2), whose order is that of `by_differences`.
+class TrueDistances:
+    """Distances from any queries to rows of one training set, in the order of `by_differences`.
 
     Parameters
     ----------
-    train, test : (N, d), (M, d) features; rows of length 1 (or 0) for cosine.
-    candidates : (M, c) rows of train.
+    train : (N, d) features; rows of length 1 (or 0) for cosine. Where candidates are a good part of train, a
+        centred copy in float64 is kept.
+    metric : "l2" (squared) or "cosine".
     """
-    if candidates.shape[1] * SHARE < len(train):
-        return by_differences(train, test, candidates, metric)
-    mean = 0.0 if metric == "cosine" else train.mean(axis=0, dtype=np.float64)
-    near = train - mean if metric != "cosine" else np.asarray(train, np.float64)
-    squares = np.einsum("ij,ij->i", near, near)
-    found = np.empty(candidates.shape)
-    step = max(1, RANKED_VALUES // max(len(train), train.shape[1]))
-    for start in range(0, len(test), step):
-        rows = slice(start, start + step)
-        found[rows] = _by_product(near, squares, test[rows] - mean, candidates[rows], metric)
-        _settle(found[rows], train, test[rows], candidates[rows], metric,
-                _rounding(squares, test[rows] - mean, metric))  # fmt: skip
-    return found
+
+    def __init__(self, train, metric: str) -> None:
+        self.train, self.metric = train, metric
+
+    def to(self, test, candidates) -> np.ndarray:
+        """(M, c) float64 distances from (M, d) queries to (M, c) rows of train."""
+        if candidates.shape[1] * SHARE < len(self.train):
+            return by_differences(self.train, test, candidates, self.metric)
+        mean, near, squares = self._centred
+        found = np.empty(candidates.shape)
+        step = max(1, RANKED_VALUES // max(len(self.train), self.train.shape[1]))
+        for start in range(0, len(test), step):
+            rows = slice(start, start + step)
+            found[rows] = _by_product(
+                near, squares, test[rows] - mean, candidates[rows], self.metric
+            )
+            _settle(found[rows], self.train, test[rows], candidates[rows], self.metric,
+                    _rounding(squares, test[rows] - mean, self.metric))  # fmt: skip
+        return found
+
+    @cached_property
+    def _centred(self) -> tuple:
+        """What is taken off, (N, d) float64 rows without it, and their (N,) squared lengths."""
+        cosine = self.metric == "cosine"
+        mean = 0.0 if cosine else self.train.mean(axis=0, dtype=np.float64)
+        near = np.asarray(self.train, np.float64) if cosine else self.train - mean
+        return mean, near, np.einsum("ij,ij->i", near, near)
+
+
+def distances(train, test, candidates, metric: str) -> np.ndarray:
+    """(M, c) float64 distances; see `TrueDistances`."""
+    return TrueDistances(train, metric).to(test, candidates)
 
 
 def by_differences(train, test, candidates, metric: str) -> np.ndarray:
@@ -88,8 +110,13 @@ def _settle(found, train, test, candidates, metric: str, rounding) -> None:
 
 def unit(features) -> np.ndarray:
     """Rows of length 1, float64; a zero row stays zero."""
-    features = np.asarray(features).astype(np.float64)
-    largest = np.abs(features).max(axis=1, keepdims=True)
-    features /= np.where(largest == 0, 1.0, largest)  # so that squares neither vanish nor overflow
-    lengths = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
-    return features / np.where(lengths == 0, 1.0, lengths)
+    features = np.asarray(features)
+    found = np.empty(features.shape)
+    step = max(1, RANKED_VALUES // max(1, features.shape[1]))
+    for start in range(0, len(features), step):
+        rows = features[start : start + step].astype(np.float64)
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        rows /= np.where(largest == 0, 1.0, largest)  # so that squares neither vanish nor overflow
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+        found[start : start + step] = rows / np.where(lengths == 0, 1.0, lengths)
+    return found

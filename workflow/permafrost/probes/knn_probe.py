@@ -19,7 +19,7 @@ def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: in
     settings = {"k": options["k"], "metric": options["metric"]}
     if train.task == "regression":
         found = neighbours(
-            train.embeddings, test.embeddings, **settings, device=resolve_device(device)
+            train.embeddings, test.embeddings, **settings, device=resolve_device(device, "faiss")
         )
         return Prediction(train.labels[found].mean(axis=1), None, settings)
     scores, prediction = knn_predict(
@@ -30,7 +30,7 @@ def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: in
         metric=options["metric"],
         n_classes=len(train.classes),
         task=train.task,
-        device=resolve_device(device),
+        device=resolve_device(device, "faiss"),
     )
     return Prediction(
         prediction, scores, settings, class_gates(train.labels, train.task, len(train.classes))

@@ -84,7 +84,7 @@ def name_of(settings: dict) -> str:
 def _answers(train: Features, val: Features, test: Features, ks, options: dict, device: str):
     """Yield settings, and scores and prediction on validation and on test."""
     queries = np.concatenate([val.embeddings, test.embeddings])
-    cut, device = len(val.embeddings), resolve_device(device)
+    cut, device = len(val.embeddings), resolve_device(device, "faiss")
     known = {"n_classes": len(train.classes), "task": train.task}
     for metric in options["metrics"]:
         found = neighbours(train.embeddings, queries, ks[-1], metric=metric, device=device)

@@ -28,7 +28,7 @@ def run_linear(splits: dict[str, Features], options: dict, *, device: str, seed:
         standardize=options["standardize"],
         solver=options["solver"],
         ties=options["ties"],
-        device=resolve_device(device),
+        device=resolve_device(device, "torch"),
         seed=seed,
     )
     scores = fit.scores(test.embeddings)

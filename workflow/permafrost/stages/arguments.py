@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,9 +73,3 @@ def add_compute(parser: argparse.ArgumentParser) -> None:
     """``--device`` and ``--threads``, which never change what counts as up to date."""
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--threads", type=int, default=1)
-
-
-def limit_threads(count: int) -> None:
-    """Let the linear-algebra libraries use `count` threads; must come before NumPy is imported."""
-    for library in ("OMP", "OPENBLAS", "MKL"):
-        os.environ[f"{library}_NUM_THREADS"] = str(count)

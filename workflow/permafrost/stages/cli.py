@@ -105,6 +105,7 @@ def _main(argv: list[str] | None) -> int:
             arguments = _parse_and_pass_on(parser, argv)
         else:
             arguments = parser.parse_args(argv)
+        _limit_threads(getattr(arguments, "threads", None))
         if "job" in arguments:
             _check_sources(command, arguments)
         return stage.run(arguments) or 0
@@ -123,6 +124,12 @@ def _parse_and_pass_on(parser: argparse.ArgumentParser, argv: list[str]) -> argp
         del after[0]
     arguments.passed = passed + after
     return arguments
+
+
+def _limit_threads(count: int | None) -> None:
+    """Let the linear-algebra libraries use `count` threads; must come before NumPy is imported."""
+    for library in ("OMP", "OPENBLAS", "MKL") if count else ():
+        os.environ[f"{library}_NUM_THREADS"] = str(count)
 
 
 def _check_sources(stage: str, arguments) -> None:

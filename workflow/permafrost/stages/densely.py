@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import add_compute, add_job, add_splits, by_split, limit_threads, read_job
+from .arguments import add_compute, add_job, add_splits, by_split, read_job
 
 
 def add_arguments(parser) -> None:
@@ -16,8 +16,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments, load) -> None:
-    """Call the probe that `load` imports, once the threads are limited."""
-    limit_threads(arguments.threads)
+    """Call the probe that `load` imports."""
     spec, fingerprint = read_job(arguments)
     load()(
         by_split(arguments.features),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import add_compute, add_job, add_splits, by_split, limit_threads, read_job
+from .arguments import add_compute, add_job, add_splits, by_split, read_job
 
 
 def add_arguments(parser) -> None:
@@ -18,7 +18,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    limit_threads(arguments.threads)
     from permafrost.core.allocator import keep_freed_memory
     from permafrost.probes.detection.run import run_detection
 

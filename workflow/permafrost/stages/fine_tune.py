@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import extracting
-from .arguments import limit_threads
 
 
 def add_arguments(parser) -> None:
@@ -14,7 +13,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    limit_threads(arguments.threads)
     from permafrost.core.allocator import keep_freed_memory
     from permafrost.probes.fine_tune.run import run_fine_tune
 

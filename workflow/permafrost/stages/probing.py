@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import add_compute, add_job, add_splits, by_split, limit_threads, read_job
+from .arguments import add_compute, add_job, add_splits, by_split, read_job
 
 
 def add_arguments(parser) -> None:
@@ -16,7 +16,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments, probe) -> None:
     """Run `probe`(splits, options, device=, seed=) -> `Prediction` and write its table."""
-    limit_threads(arguments.threads)
     from permafrost.core.identity import derive_seed
     from permafrost.probes.features import read_features
     from permafrost.probes.predictions import write_predictions

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from .arguments import by_split, limit_threads, read_job
+from .arguments import by_split, read_job
 from .probing import add_arguments  # noqa: F401
 
 
 def run(arguments) -> None:
-    limit_threads(arguments.threads)
     from permafrost.probes.features import read_features
     from permafrost.probes.retrieval import run_retrieval
     from permafrost.probes.retrieval_table import write_retrieved

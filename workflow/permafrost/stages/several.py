@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .arguments import by_split, limit_threads, read_job
+from .arguments import by_split, read_job
 from .probing import add_arguments  # noqa: F401
 
 
@@ -13,7 +13,6 @@ def run(arguments, probe, *, seed_of=("dataset", "backbone", "probe", "seed")) -
     ----------
     seed_of : what the seed follows from; without the backbone, all backbones are given the same draws.
     """
-    limit_threads(arguments.threads)
     from permafrost.core.identity import derive_seed
     from permafrost.probes.features import read_features
     from permafrost.probes.settings import write_several

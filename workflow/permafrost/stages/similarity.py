@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import add_job, limit_threads, read_job
+from .arguments import add_job, read_job
 
 
 def add_arguments(parser) -> None:
@@ -15,7 +15,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    limit_threads(arguments.threads)
     from permafrost.statistics.similarities import compare_features
 
     spec, fingerprint = read_job(arguments)

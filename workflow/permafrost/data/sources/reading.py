@@ -123,7 +123,7 @@ def _readable():
     except UnreadableImage:
         raise
     except Exception as error:
-        raise UnreadableImage(f"{type(error).__name__}: {first_line(error)}") from error
+        raise UnreadableImage(first_line(error, named=True)) from error
 
 
 def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list[str | None]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from permafrost.core.errors import first_line
+
 from ..decode import UnreadableImage
 from ..records import Record
 from .annotated import Annotated, ObjectCheck
@@ -70,7 +72,7 @@ class TorchgeoDetection(TorchgeoSource):
             sample = part[number]
         # readers of many libraries hide behind a torchgeo dataset
         except Exception as error:
-            raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+            raise UnreadableImage(first_line(error, named=True)) from error
         if quick is None:
             size = np.asarray(sample[self._image]).shape[-2:]
         else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from permafrost.core.errors import first_line
+
 from ..decode import UnreadableImage, tiff_place
 from ..georeference import NOWHERE, Georeference
 
@@ -60,4 +62,4 @@ def sample_size(part, number: int) -> tuple[int, int]:
         with Image.open(sample_path(part, number)) as image:
             return image.height, image.width
     except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        raise UnreadableImage(first_line(error, named=True)) from error

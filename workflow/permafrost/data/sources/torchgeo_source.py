@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.splits import SPLITS
 
 from ..bands import Band, normal_name
@@ -83,7 +83,7 @@ class TorchgeoSource:
             image = np.asarray(sample[self._image])
         # readers of many libraries hide behind a torchgeo dataset
         except Exception as error:
-            raise UnreadableImage(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+            raise UnreadableImage(first_line(error, named=True)) from error
         place = sample_place(self._parts[split], number)
         if place is not NOWHERE and place.size != image.shape[-2:]:
             # a class that resizes leaves the file's transform behind
@@ -115,7 +115,7 @@ class TorchgeoSource:
         except Exception as error:
             raise PermafrostError(
                 f"torchgeo's {options['name']} cannot be built from {arguments}:"
-                f" {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}",
+                f" {first_line(error, named=True)}",
                 where=self._where,
                 remedy="correct root, or set download: true on a machine with a network",
             ) from error

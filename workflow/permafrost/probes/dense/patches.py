@@ -8,7 +8,7 @@ import numpy as np
 
 from permafrost.core.progress import progress
 
-from ..knn import neighbours
+from ..knn import NeighbourSearch
 from .splits import Layer, MapSplit
 
 STRIDE = 16
@@ -65,14 +65,12 @@ def nearest(
     ----------
     options : ``k`` and ``metric``.
     """
+    search = NeighbourSearch(features, options["k"], metric=options["metric"], device=device)
     at_once = max(1, QUERIES // (layer.height * layer.width))
     with progress(total=len(test), label=where, unit="image") as bar:
         for start in range(0, len(test), at_once):
             stop = min(start + at_once, len(test))
             maps = test.store.read(layer.array, start, stop).transpose(0, 2, 3, 1)
             queries = maps.reshape(-1, layer.channels).astype(np.float32)
-            found = neighbours(
-                features, queries, options["k"], metric=options["metric"], device=device
-            )
-            yield start, stop, found
+            yield start, stop, search.find(queries)
             bar.update(stop - start)

@@ -113,7 +113,7 @@ class TorchBackend:
             raise PermafrostError(
                 "no CUDA device is available to the linear probe",
                 where=f"device: {device}",
-                remedy="use device cpu, or run where torch sees a GPU",
+                remedy="use device: auto or cpu, or run where torch sees a GPU",
             )
         self.device = device
         self.log1p, self.expm1, self.where = torch.log1p, torch.expm1, torch.where

@@ -58,7 +58,7 @@ def run_dense_numbers(
     ) as put:
         rows = TestRows(test, options, shown, put)
         for start, stop, found in nearest(
-            features, test, layer, options, resolve_device(device), where
+            features, test, layer, options, resolve_device(device, "faiss"), where
         ):
             said = targets[found].mean(axis=1)
             rows.add(start, said.reshape(stop - start, *layer.size))

@@ -66,7 +66,7 @@ def run_dense_knn(
     ) as put:
         rows = TestRows(test, options, shown, put)
         for start, stop, shares in _votes(
-            features, labels, test, layer, options, resolve_device(device), where
+            features, labels, test, layer, options, resolve_device(device, "faiss"), where
         ):
             _add(rows, start, stop, shares)
         settings = {
