@@ -11,6 +11,7 @@ import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection import evaluate
+from permafrost.metrics.detection.analysis.calibration import calibrate
 
 NAN, INF = math.nan, math.inf
 
@@ -47,7 +48,6 @@ TRUTHS = {
     "truth for a number": (lambda t: t["annotations"][0].update(area=True), "not a number"),
     "NaN area": (lambda t: t["annotations"][0].update(area=NAN), "area is not finite"),
     "negative area": (lambda t: t["annotations"][0].update(area=-1), "area is negative"),
-    "no area": (lambda t: t["annotations"][2].pop("area"), r"annotations\[2\].*has no area"),
     "infinite box": (lambda t: t["annotations"][0]["bbox"].__setitem__(2, INF), "not finite"),
     "gigantic box": (lambda t: t["annotations"][0]["bbox"].__setitem__(2, 1e200), "gigantic"),
     "gigantic integer": (lambda t: t["annotations"][0]["bbox"].__setitem__(2, 10**400), "bbox"),
@@ -215,6 +215,89 @@ def test_boxes_that_look_like_corners_are_doubted():
         size = next(i for i in truth["images"] if i["id"] == entry["image_id"])
         entry["bbox"] = [x, y, min(x + w, size["width"]), min(y + h, size["height"])]
     assert any("look like corners" in text for text in run(truth, results).warnings)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_few_corners_are_doubted_even_where_some_end_outside(count):
+    truth, _ = coco_case(5, images=1)
+    image = truth["images"][0]
+    width, height = image["width"], image["height"]
+    corners = [[width * 0.6, height * 0.6, width * 1.01, height * 0.9]] * count
+    results = [
+        {"image_id": image["id"], "category_id": 2, "bbox": box, "score": 0.5 + 0.1 * i}
+        for i, box in enumerate(corners)
+    ]
+    assert any("look like corners" in text for text in run(truth, results).warnings)
+    for entry in results:
+        entry["bbox"] = [width * 0.6, height * 0.6, width * 0.4, height * 0.3]
+    assert not run(truth, results).warnings
+
+
+def test_no_detections_and_scores_beyond_one_and_copies_are_said():
+    truth, results = coco_case(5, ties=False)
+    assert not run(truth, results).warnings
+    assert any("no detections" in text for text in run(truth, []).warnings)
+    results[0]["score"] = 87.5
+    found = run(truth, results)
+    assert any(f"1 of {len(results)} scores lie outside 0 to 1" in t for t in found.warnings)
+    with pytest.raises(PermafrostError, match="no probabilities"):
+        calibrate(found)
+    results[0]["score"] = 0.5
+    # a copy of one detection in a hundred may be chance, more are not
+    few = results[:50]
+    assert any("exact copies" in text for text in run(truth, few + few[:1]).warnings)
+    many = (few * 4)[:200]
+    for place, entry in enumerate(many := [dict(entry) for entry in many]):
+        entry["score"] = place / 1000
+    assert not run(truth, many + many[:2]).warnings
+    assert run(truth, many + many[:3]).warnings
+
+
+@pytest.mark.parametrize("kernel", ["bbox", "segm"])
+@pytest.mark.parametrize("mode", ["strict", "corrected"])
+def test_a_missing_area_is_that_of_the_geometry(kernel, mode):
+    truth, results = coco_case(3, geometry=kernel, crowds=0)
+    known = run(truth, results, iou_type=kernel, mode=mode)
+    for entry, area in zip(truth["annotations"], (5000.0, 3000.0), strict=False):
+        entry["area"] = area
+    for entry in truth["annotations"][2:]:
+        entry.pop("area")
+    truth["annotations"][3]["area"] = None
+    found = run(truth, results, iou_type=kernel, mode=mode)
+    assert any(f"{len(found.truths) - 2} annotations have no area" in t for t in found.warnings)
+    assert found.truths.areas[:2].tolist() == [5000.0, 3000.0]
+    if kernel == "bbox":
+        expected = known.truths.boxes[2:, 2] * known.truths.boxes[2:, 3]
+    else:
+        expected = known.problem.truth_masks.areas()[2:]
+    assert found.truths.areas[2:].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("side", ["truth", "predictions"])
+def test_a_key_that_occurs_twice_is_refused(side, tmp_path):
+    truth, results = small()
+    contents = {"truth": json.dumps(truth), "predictions": json.dumps(results)}
+    broken = contents[side].replace('"image_id": ', '"image_id": 77, "image_id": ', 1)
+    for name, content in (contents | {side: broken}).items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(PermafrostError, match=f"{side}.*'image_id' occurs twice"):
+        run(tmp_path / "truth", tmp_path / "predictions")
+
+
+def test_more_categories_than_memory_are_refused_by_name():
+    truth, results = small()
+    truth["categories"] += [{"id": 1000 + i, "name": "x"} for i in range(40_000)]
+    with pytest.raises(PermafrostError, match="40004 categories would take .* GB"):
+        run(truth, results)
+    assert run(truth, results, use_categories=False).stats[0] >= 0
+
+
+def test_how_many_entries_are_wrong_is_said():
+    truth, results = small()
+    for entry in results[:3]:
+        entry["image_id"] = 999
+    with pytest.raises(PermafrostError, match="not among the images.*2 more"):
+        run(truth, results)
 
 
 OPTIONS = [

@@ -343,3 +343,15 @@ def test_robustness_against_a_baseline(files, tmp_path, capsys):
         command(*given(files), "--slices", manifest, "--baseline", "dry")
     with pytest.raises(PermafrostError, match="--slices, which is missing"):
         command(*given(files), "--baseline", "clear")
+
+
+def test_nothing_to_find_is_an_error_that_says_why(tmp_path, capsys):
+    truth, results = coco_case(7)
+    for entry in truth["annotations"]:
+        entry["iscrowd"] = 1
+    with pytest.raises(PermafrostError, match="nothing to find: all annotations .* are crowds"):
+        command(*given(write(tmp_path, truth, results)), "--output", tmp_path / "s.json")
+    truth["annotations"] = []
+    with pytest.raises(PermafrostError, match="nothing to find: the truth has no annotation"):
+        command(*given(write(tmp_path, truth, results)), "--output", tmp_path / "s.json")
+    assert not (tmp_path / "s.json").exists() and not capsys.readouterr().out

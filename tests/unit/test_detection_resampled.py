@@ -117,7 +117,7 @@ def test_blocks_of_resamples_do_not_matter(monkeypatch):
     found = evaluate(truth, results, iou_type="bbox")
     counts = np.random.default_rng(1).poisson(1, (12, 50)).astype(np.uint8)
     whole = replicates(found, list(found.statistics), counts, each=2)
-    monkeypatch.setattr(resampled, "_BLOCK", 1)
+    monkeypatch.setattr(resampled, "_BLOCK_BYTES", 1)
     single = replicates(found, list(found.statistics), counts, each=2)
     assert np.array_equal(whole.values, single.values, equal_nan=True)
     assert np.array_equal(whole.categories, single.categories, equal_nan=True)

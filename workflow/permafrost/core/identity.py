@@ -20,6 +20,16 @@ def canonical_json(value) -> str:
     return _ENCODER.encode(_canonical(value))
 
 
+def unique_keys(pairs: list[tuple]) -> dict:
+    """The object that JSON's `pairs` stand for (``object_pairs_hook``); ValueError for a key that occurs twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
+    return found
+
+
 def _canonical(value):
     if isinstance(value, dict):
         named = {str(key): _canonical(item) for key, item in value.items()}

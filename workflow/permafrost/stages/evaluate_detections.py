@@ -62,11 +62,29 @@ def _add_images(parser) -> None:
 
 def run(arguments) -> None:
     evaluation = _evaluate(arguments)
+    # a part of the images may hold nothing; the whole may not
+    if not arguments.partial:
+        _check_anything_to_find(evaluation)
     if arguments.partial:
         from permafrost.metrics.detection.partial import save_partial
 
         save_partial(evaluation, arguments.partial)
     _write(arguments, evaluation)
+
+
+def _check_anything_to_find(evaluation) -> None:
+    truths = evaluation.truths
+    if not len(truths):
+        reason = "the truth has no annotation of these images and categories"
+    elif truths.ignored.all():
+        reason = "all annotations of the truth are crowds or ignored"
+    else:
+        return
+    raise PermafrostError(
+        f"there is nothing to find: {reason}",
+        where=truths.source,
+        remedy="check that this is the right file, and which images are evaluated",
+    )
 
 
 def _evaluate(arguments):

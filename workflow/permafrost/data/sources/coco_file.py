@@ -6,6 +6,8 @@ import json
 import math
 from dataclasses import dataclass, field
 
+from permafrost.core.identity import unique_keys
+
 from ..rle import runs_box, runs_of
 from .annotated import Found
 
@@ -46,7 +48,7 @@ def parse_coco(data: bytes, name: str) -> CocoFile:
     ValueError : it is no JSON, or no annotations in COCO's format.
     """
     try:
-        content = json.loads(data.decode("utf-8-sig"))
+        content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=unique_keys)
     # the last: nested too deeply
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ValueError(f"is no JSON ({error})" if data.strip() else "is empty") from error

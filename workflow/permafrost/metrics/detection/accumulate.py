@@ -8,9 +8,12 @@ those of pycocotools, bit for bit.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+
+from permafrost.core.errors import PermafrostError
 
 from .axes import Axes
 from .cells import Cells
@@ -18,6 +21,8 @@ from .matching import Matching
 from .ragged import offsets_of
 
 _EPS = np.spacing(1)
+# curves of more bytes than this are refused: some 25,000 categories with COCO's axes
+_MOST_BYTES = 5 * 10**9
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,21 @@ def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes)
     Parameters
     ----------
     scores : (D,) in row order of `cells`.
+
+    Raises
+    ------
+    PermafrostError : more categories than the curves of which fit into memory.
     """
-    ranked = Ranked(cells, matching, scores)
     shape = (len(axes.thresholds), cells.buckets, len(axes.areas), len(axes.max_dets))
     grid = len(axes.recall_grid)
+    if (size := 16 * grid * math.prod(shape)) > _MOST_BYTES:
+        raise PermafrostError(
+            f"the curves of {cells.buckets} categories would take {size / 1e9:.0f} GB of memory",
+            where="categories",
+            remedy="leave out categories that are not evaluated, ask for fewer thresholds, area ranges or"
+            " caps, or pool the categories",
+        )
+    ranked = Ranked(cells, matching, scores)
     precision = np.full((shape[0], grid, *shape[1:]), -1.0)
     at_scores = precision.copy()
     recall = np.full(shape, -1.0)

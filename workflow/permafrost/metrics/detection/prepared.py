@@ -13,8 +13,8 @@ from .evaluate import axes_of, check_settings, solve
 from .evaluation import Evaluation, Settings
 from .inputs.columns import Columns
 from .inputs.digest import digest
-from .inputs.looks import corners_warning
 from .inputs.parsing import load, pause_collector
+from .inputs.plausibility import detection_warnings
 from .inputs.predictions import branch_of, read_predictions
 from .inputs.tables import Detections, Notes, Truths, Whole, restrict
 from .inputs.truth import read_truth
@@ -104,8 +104,8 @@ class PreparedTruth:
         notes = self.truths.notes
         truths = replace(joined.truths, notes=Notes([*notes.warnings], {**notes.dropped}))
         found = joined.detections
-        looks = corners_warning(found.boxes, found.image, truths.images, found.source)
-        detections = replace(found, notes=Notes(looks, {**found.notes.dropped}))
+        warnings = detection_warnings(found, truths.images)
+        detections = replace(found, notes=Notes(warnings, {**found.notes.dropped}))
         warn(truths, detections, self.settings)
         problem = replace(joined.problem, truths=truths, detections=detections)
         return replace(joined, truths=truths, detections=detections, problem=problem)

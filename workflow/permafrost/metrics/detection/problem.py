@@ -118,10 +118,10 @@ def _truth_masks(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths
         truths.where,
         strict=settings.strict,
         drop=drop,
-        measured=np.zeros(len(truths), bool),
+        measured=np.isnan(truths.areas),
     )
-    truths, masks = _without_bad(truths, read)
-    return truths, masks
+    areas = np.where(np.isnan(truths.areas), read.areas, truths.areas)
+    return _without_bad(replace(truths, areas=areas), read)
 
 
 def checked_detections(truths: Truths, detections: Detections, settings: Settings, drop: bool):

@@ -21,9 +21,8 @@ from .accumulate import Ranked
 from .evaluation import Evaluation
 from .summarise import Statistic, pick
 
-_EPS = np.spacing(1)
-# numbers held together: rows of a category times resamples, and categories times resamples
-_BLOCK = 1 << 19
+# curves of a block of resamples are held together, at about this many bytes
+_BLOCK_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,12 @@ def replicates(
     resamples, categories = counts.shape[1], source.ranked.buckets
     values = np.full((len(statistics), resamples), np.nan)
     kept = np.full((each, categories, resamples), np.nan)
-    width = max(1, _BLOCK // source.longest)
+    # an image's weight is looked up often: the weights of a resample should stay in the cache
+    narrow = np.uint16 if counts.max(initial=0) < 1 << 16 else np.int64
+    width = max(1, _BLOCK_BYTES // max(source.curve_bytes, 1))
     for start in range(0, resamples, width):
         part = slice(start, min(start + width, resamples))
-        weights = np.ascontiguousarray(counts[:, part], np.float64)
-        curves = source.curves(weights)
+        curves = source.curves(np.ascontiguousarray(counts[:, part].T, narrow))
         for place, statistic in enumerate(statistics):
             found = source.read(statistic, curves)
             if found is None:
@@ -97,31 +97,34 @@ class _Source:
                 precise = statistic.of == "precision"
                 self.wanted[key] = self.wanted.get(key, False) or precise
         self.lanes = {
-            (area, cap): _Lanes(self.ranked, area, self.axes.max_dets[cap], precise)
-            for (area, cap), precise in self.wanted.items()
+            (area, cap): _lane(self.ranked, area, self.axes.max_dets[cap])
+            for (area, cap) in self.wanted
         }
         truth_image = cells.truth_cell % max(cells.images, 1)
-        # images of the truths that count, per area range and category
+        # images of the truths that count, per area range and by category
         self.truths = {
-            area: _split(truth_image[regular], cells.truth_bucket[regular], self.ranked.buckets)
+            area: (
+                _starts(cells.truth_bucket[counts], self.ranked.buckets).astype(np.int32),
+                truth_image[counts].astype(np.int32),
+            )
             for area in sorted({area for area, _ in self.wanted})
-            for regular in [~evaluation.matching.truth_ignored[:, area]]
+            for counts in [~evaluation.matching.truth_ignored[:, area]]
         }
-        rows = np.bincount(self.ranked.bucket, minlength=1).max(initial=1)
-        tensors = 2 * len(self.wanted) * len(self.axes.thresholds) * self.ranked.buckets
-        self.longest = int(max(rows, tensors, cells.images, 1))
+        self.curve_bytes = 16 * len(self.axes.thresholds) * self.ranked.buckets * len(self.wanted)
 
     def curves(self, weights: np.ndarray) -> dict:
-        """(2, T, K, B) mean precision over the recall grid, and recall, per range and cap."""
-        shape = (2, len(self.axes.thresholds), self.ranked.buckets, weights.shape[1])
+        """(2, T, K, B) mean precision over the recall grid, and recall, per range and cap.
+
+        `weights` are (B, I); NaN where nothing is to be found.
+        """
+        from .resampled_curves import resampled_curves
+
+        shape = (2, len(self.axes.thresholds), self.ranked.buckets, len(weights))
         out = {}
-        for key, lanes in self.lanes.items():
-            found = out[key] = np.full(shape, np.nan)
-            for k, images in enumerate(self.truths[key[0]]):
-                positives = weights[images].sum(axis=0)
-                if positives.any():
-                    lanes.category(k, weights, positives, self.axes.recall_grid, found[:, :, k])
-                    found[:, :, k, positives == 0] = np.nan
+        for (area, cap), lane in self.lanes.items():
+            found = out[area, cap] = np.full(shape, np.nan)
+            grid, precise = self.axes.recall_grid, self.wanted[area, cap]
+            resampled_curves(weights, *self.truths[area], *lane, grid, precise, *found)
         return out
 
     def read(self, statistic: Statistic, curves: dict) -> np.ndarray | None:
@@ -137,53 +140,33 @@ class _Source:
         return values
 
 
-class _Lanes:
-    """One area range and cap, all categories and thresholds."""
+def _lane(ranked: Ranked, area: int, cap: int) -> tuple[np.ndarray, ...]:
+    """One area range and cap, as `resampled_curves` takes it: its rows and events."""
+    within = ranked.ranks < cap if cap >= 0 else np.ones(len(ranked.ranks), bool)
+    counted = within & ranked.counted[:, area]
+    rows = np.flatnonzero(counted)
+    row_start = _starts(ranked.bucket[rows], ranked.buckets)
+    place = ranked.place
+    bucket, image = ranked.bucket[place], ranked.image[place]
+    # rows of the category that count, up to each candidate
+    upto = np.searchsorted(rows, place, side="right") - row_start[bucket]
+    hits = ranked.hits[area] & within[place]
+    # a hit counts even if it lies outside; a detection at an ignored truth never counts
+    change = (hits & ~counted[place]).astype(np.int64)
+    change -= ranked.excused[area] & counted[place]
+    threshold, event = np.nonzero(hits | (change != 0))
+    lane = (
+        *(row_start, ranked.image[rows]),
+        _starts(threshold * ranked.buckets + bucket[event], len(hits) * ranked.buckets),
+        *(image[event], upto[event], hits[threshold, event], change[threshold, event]),
+    )
+    # half the bytes to read on every resample; a ranking has fewer than 2^31 rows
+    return tuple(array.astype(np.int32) for array in lane)
 
-    def __init__(self, ranked: Ranked, area: int, cap: int, precise: bool) -> None:
-        self.precise = precise
-        within = ranked.ranks < cap if cap >= 0 else np.ones(len(ranked.ranks), bool)
-        counted = within & ranked.counted[:, area]
-        rows = np.flatnonzero(counted)
-        self.rows = _split(ranked.image[rows], ranked.bucket[rows], ranked.buckets)
-        begin = np.searchsorted(ranked.bucket[rows], np.arange(ranked.buckets + 1))
-        place = ranked.place
-        bucket = ranked.bucket[place]
-        self.image = ranked.image[place]
-        # rows of the category that count, up to each candidate
-        self.upto = np.searchsorted(rows, place, side="right") - begin[bucket]
-        self.hits = ranked.hits[area] & within[place]
-        # a hit counts even if it lies outside; a detection at an ignored truth never counts
-        self.change = (self.hits & ~counted[place]).astype(np.int8)
-        self.change -= ranked.excused[area] & counted[place]
-        self.first = np.searchsorted(bucket, np.arange(ranked.buckets + 1))
 
-    def category(self, k: int, weights, positives, grid, out) -> None:
-        """Write (2, T, B) mean precision and recall of category `k` into `out`."""
-        running = None
-        if self.precise:
-            rows = self.rows[k]
-            running = np.zeros((len(rows) + 1, weights.shape[1]))
-            np.cumsum(weights[rows], axis=0, out=running[1:])
-        own = slice(self.first[k], self.first[k + 1])
-        image, upto, total = self.image[own], self.upto[own], np.maximum(positives, 1)
-        for t in range(len(self.hits)):
-            at = np.flatnonzero(self.hits[t, own])
-            taken = weights[image[at]]
-            if running is None or not at.size:
-                out[:, t] = taken.sum(axis=0) / total
-                continue
-            found = np.cumsum(taken, axis=0)
-            seen = running[upto[at]]
-            change = self.change[t, own]
-            other = np.flatnonzero(change)
-            if other.size:
-                moved = np.zeros((len(other) + 1, weights.shape[1]))
-                np.cumsum(weights[image[other]] * change[other, None], axis=0, out=moved[1:])
-                seen += moved[np.searchsorted(other, at, side="right")]
-            recall = found / total
-            out[0, t] = mean_precision(found / (seen + _EPS), recall, grid)
-            out[1, t] = recall[-1]
+def _starts(bucket: np.ndarray, buckets: int) -> np.ndarray:
+    """(K + 1,) where each bucket begins, and the end; the buckets ascend."""
+    return np.searchsorted(bucket, np.arange(buckets + 1))
 
 
 def mean_precision(precision: np.ndarray, recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -205,8 +188,3 @@ def points_reached(recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
     place += np.append(grid, np.inf)[place + 1] <= recall
     place -= grid[place] > recall
     return place + 1.0
-
-
-def _split(values: np.ndarray, bucket: np.ndarray, buckets: int) -> list[np.ndarray]:
-    """`values` per bucket, which ascend."""
-    return np.split(values, np.searchsorted(bucket, np.arange(1, buckets))) if buckets else []

@@ -52,10 +52,20 @@ def calibrate(
     """Compare scores with the share of hits at one threshold, which must have been evaluated.
 
     Ignored detections and those with a score below `lowest_score` are left out.
+
+    Raises
+    ------
+    PermafrostError : scores outside 0 to 1, or none that counts.
     """
     at, area = evaluation.axes.threshold_index(threshold), evaluation.axes.area_index("all")
     matching, cells = evaluation.matching, evaluation.cells
     scores = evaluation.detections.scores[cells.detections]
+    if ((scores < 0) | (scores > 1)).any():
+        raise PermafrostError(
+            "scores outside 0 to 1 are no probabilities, so they have no calibration",
+            where=evaluation.detections.source,
+            remedy="write probabilities as scores",
+        )
     hit = np.zeros(len(scores), bool)
     hit[matching.candidates] = matching.hits()[:, area, at]
     kept = ~matching.ignored(area, at) & (scores >= lowest_score)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import unique_keys
 
 # values of a data frame that stand for "not given"; NaN elsewhere is a wrong value
 _OPTIONAL = (
@@ -63,7 +64,7 @@ def parse(content: bytes, path: str | os.PathLike):
     """What JSON says."""
     try:
         with pause_collector():
-            return json.loads(content)
+            return json.loads(content, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise PermafrostError(
             f"not a JSON file ({first_line(error)})", where=path, remedy="write the file again"

@@ -18,6 +18,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from permafrost.core.identity import unique_keys
+
 from ..masks.text import Text
 from ..ragged import offsets_of
 from .columns import Columns
@@ -107,7 +109,7 @@ def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None
         with open(path, "rb") as file:
             for piece in _pieces(file):
                 # pieces that are lists of their own are together the list that the file is
-                gathered.take(json.loads(b"[" + piece + b"]"))
+                gathered.take(json.loads(b"[" + piece + b"]", object_pairs_hook=unique_keys))
     except (*_UNUSUAL, RecursionError, OSError):
         return None
     return PlainColumns(path, gathered, drop=drop) if gathered.first else None

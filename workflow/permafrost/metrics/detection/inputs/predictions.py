@@ -8,10 +8,10 @@ from permafrost.core.errors import PermafrostError
 
 from .columns import Columns
 from .compressed import compacted
-from .looks import corners_warning
 from .parsing import is_path, load
 from .plain import plain_columns
-from .tables import Detections, Images, Notes, Truths, positions_of, rows_of
+from .plausibility import detection_warnings
+from .tables import Detections, Notes, Truths, positions_of, rows_of
 
 DETECTION_AREAS = ("auto", "bbox", "mask")
 
@@ -65,7 +65,7 @@ def read_predictions(
     keep = ~columns.bad
     detections = detections if keep.all() else rows_of(detections, keep)
     detections.notes.dropped.update(columns.dropped)
-    detections.notes.warnings.extend(_looks(detections, truths.images))
+    detections.notes.warnings.extend(detection_warnings(detections, truths.images))
     return detections
 
 
@@ -82,10 +82,6 @@ def _columns(given, drop: bool) -> Columns:
             remedy="pass the list of detections (COCO's results format)",
         )
     return Columns(data, source, "", drop=drop)
-
-
-def _looks(detections: Detections, images: Images) -> list[str]:
-    return corners_warning(detections.boxes, detections.image, images, detections.source)
 
 
 def _category(columns, truths, strict, use_categories) -> np.ndarray:

@@ -101,7 +101,7 @@ class Truths(Named):
     ids : (N,) int64 or strings.
     image, category : (N,) positions.
     boxes : (N, 4) x, y, width, height in pixels; NaN where not given and not needed.
-    areas : (N,) square pixels, as the file says, never recomputed.
+    areas : (N,) square pixels, as the file says; where it says nothing, of the mask or box.
     crowd : (N,) bool.
     ignored : (N,) bool: left out of the score whatever the area range.
     segmentations : N raw COCO segmentations, or None.

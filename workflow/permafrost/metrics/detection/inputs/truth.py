@@ -8,8 +8,8 @@ from permafrost.core.errors import PermafrostError
 
 from .columns import Columns
 from .compressed import compacted
-from .looks import corners_warning
 from .parsing import load
+from .plausibility import corners_warning
 from .tables import Categories, Images, Notes, Truths, positions_of, rows_of
 
 
@@ -144,8 +144,7 @@ def _annotations(
     columns.refuse(
         np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
     )
-    areas = columns.numbers("area")
-    columns.refuse(np.flatnonzero(areas < 0), "the area is negative", key="area")
+    areas, derived = _areas(columns, boxes, iou_type)
     crowd = columns.flags("iscrowd") == 1
     ignored = base_ignore(columns.flags("ignore"), crowd, iou_type, strict, lvis)
     segmentations = keypoints = None
@@ -169,10 +168,30 @@ def _annotations(
         ignored=ignored,
         segmentations=segmentations,
         keypoints=keypoints,
-        notes=Notes(),
+        notes=Notes(warnings=derived),
     )
     keep = ~columns.bad
     return truths if keep.all() else rows_of(truths, keep)
+
+
+def _areas(columns: Columns, boxes: np.ndarray, iou_type: str) -> tuple[np.ndarray, list[str]]:
+    """(N,) areas, with a warning where some are not given.
+
+    A missing area is that of the box, or NaN where masks are compared, which tell it when they are read.
+    """
+    areas = columns.numbers("area", required=False)
+    columns.refuse(np.flatnonzero(areas < 0), "the area is negative", key="area")
+    missing = np.isnan(areas) & ~columns.bad
+    if not missing.any():
+        return areas, []
+    by_mask = iou_type in ("segm", "boundary")
+    if not by_mask:
+        areas = np.where(missing, boxes[:, 2] * boxes[:, 3], areas)
+        columns.refuse(np.flatnonzero(missing & np.isnan(areas)), "has neither area nor bbox")
+    return areas, [
+        f"{columns.source}: {np.count_nonzero(missing)} annotations have no area; the area of their"
+        f" {'mask' if by_mask else 'box'} is used"
+    ]
 
 
 def base_ignore(flags, crowd, iou_type: str, strict: bool, lvis: bool) -> np.ndarray:

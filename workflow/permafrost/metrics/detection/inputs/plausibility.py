@@ -1,0 +1,84 @@
+"""Warnings about inputs that are valid, but look as if something else was meant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .tables import Detections, Images
+
+# more copies than this share of the detections are no coincidence
+_MOST_DUPLICATES = 0.01
+
+
+def detection_warnings(detections: Detections, images: Images) -> list[str]:
+    """Warnings about detections: none at all, scores, copies, and boxes given as corners."""
+    source = detections.source
+    if not len(detections):
+        return [f"{source}: there are no detections, so nothing is found"]
+    return [
+        *_score_warning(detections.scores, source),
+        # LVIS's rules leave detections out, so a stream of batches and the whole would count differently
+        *(_duplicate_warning(detections) if images.negative is None else []),
+        *corners_warning(detections.boxes, detections.image, images, source),
+    ]
+
+
+def _score_warning(scores: np.ndarray, source: str) -> list[str]:
+    outside = np.count_nonzero((scores < 0) | (scores > 1))
+    if not outside:
+        return []
+    return [
+        f"{source}: {outside} of {len(scores)} scores lie outside 0 to 1 ({scores.min():g} to"
+        f" {scores.max():g}); their order is used, their calibration is not judged"
+    ]
+
+
+def _duplicate_warning(detections: Detections) -> list[str]:
+    """Exact copies: the same image, category, score and box, which must be known."""
+    known = np.isfinite(detections.boxes).all(axis=1)
+    if detections.keypoints is not None or not known.any():
+        return []
+    rows = np.column_stack(
+        [
+            *(detections.image[known], detections.category[known], detections.scores[known]),
+            detections.boxes[known],
+        ]
+    )
+    rows = rows[np.lexsort(rows.T)]
+    copies = np.count_nonzero((rows[1:] == rows[:-1]).all(axis=1))
+    if copies <= _MOST_DUPLICATES * len(detections):
+        return []
+    return [
+        f"{detections.source}: {copies} of {len(detections)} detections are exact copies of others (same"
+        " image, category, score and box), and every copy of a hit counts as a false alarm"
+    ]
+
+
+def corners_warning(boxes: np.ndarray, image: np.ndarray, images: Images, source: str) -> list[str]:
+    """A warning if the boxes look like (x0, y0, x1, y1) instead of (x, y, width, height).
+
+    Corners have their third number above the first and the fourth above the second, and taken as
+    sizes they reach out of the image. They are suspected where that holds for every box, all lie
+    inside their image as corners and a fifth reach out as sizes; or where both hold for half of the boxes.
+    Where the size of an image is unknown, ten boxes that all have the first property are enough.
+    """
+    known = np.isfinite(boxes).all(axis=1)
+    boxes, image = boxes[known], image[known]
+    ordered = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+    if not ordered.any() or not (boxes[:, :2] > 0).any():
+        return []
+    widths, heights = images.widths[image], images.heights[image]
+    if not ((widths > 0) & (heights > 0)).all():
+        suspect = len(boxes) >= 10 and ordered.all()
+    else:
+        inside = (boxes[:, 2] <= widths) & (boxes[:, 3] <= heights)
+        out = (boxes[:, 0] + boxes[:, 2] > widths + 1) | (boxes[:, 1] + boxes[:, 3] > heights + 1)
+        suspect = (ordered & out).mean() >= 0.5 or (
+            (ordered & inside).all() and out.mean() > 0.2 and len(boxes) > 3
+        )
+    if not suspect:
+        return []
+    return [
+        f"{source}: the boxes look like corners (x0, y0, x1, y1);"
+        " COCO boxes are (x, y, width, height)"
+    ]
