@@ -61,7 +61,8 @@ COMPARISON_SCHEMA = pa.schema(
         ("lower", pa.float64()),
         ("upper", pa.float64()),
         ("p_value", pa.float64()),
-        ("p_holm", pa.float64()),
+        ("p_adjusted", pa.float64()),
+        ("adjustment", pa.string()),
         ("p_mcnemar", pa.float64()),
         ("confidence", pa.float64()),
         ("resamples", pa.int64()),
@@ -69,6 +70,7 @@ COMPARISON_SCHEMA = pa.schema(
         ("unit", pa.string()),
         ("n_units", pa.int64()),
         ("n_test", pa.int64()),
+        ("gates", pa.string()),
         ("bootstrap_seed", pa.int64()),
     ]
 )
@@ -221,8 +223,8 @@ def make_comparison_table(dataset: str, probe: str, backbones: list[str]) -> pa.
     rows = [
         {"dataset": dataset, "probe": probe, "seed": 0, "metric": "accuracy", "higher_is_better": True, "backbone_a": a,
          "backbone_b": b, "difference": 0.05 * (i - 1), "lower": 0.05 * (i - 1) - 0.03,
-         "upper": 0.05 * (i - 1) + 0.03, "p_value": 0.01 * (i + 1), "p_holm": min(1.0, 0.03 * (i + 1)),
-         "p_mcnemar": None, "n_undefined": 0, "confidence": 0.95, "resamples": 200, "unit": "group",
+         "upper": 0.05 * (i - 1) + 0.03, "p_value": 0.01 * (i + 1), "p_adjusted": min(1.0, 0.03 * (i + 1)),
+         "adjustment": "romano_wolf", "gates": "", "p_mcnemar": None, "n_undefined": 0, "confidence": 0.95, "resamples": 200, "unit": "group",
          "n_units": 10, "n_test": 200, "bootstrap_seed": 20_240_101}
         for i, (a, b) in enumerate(pairs)
     ]  # fmt: skip

@@ -298,7 +298,7 @@ def test_comparisons_are_of_the_primary_metric_then_of_calibration(task):
         # a is calibrated, b too sure: less is better, so the difference is below 0
         assert row["difference"] < 0
         assert row["upper"] < 0
-        assert row["p_value"] == row["p_holm"] < 0.05
+        assert row["p_value"] == row["p_adjusted"] < 0.05
         assert row["p_mcnemar"] is None
 
 

@@ -11,7 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.statistics.bootstrap import bootstrap_scores
 from permafrost.statistics.compare import compare
 from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.p_values import bootstrap_p_value, holm, mcnemar_p_value
+from permafrost.statistics.p_values import bootstrap_p_value, mcnemar_p_value
 from permafrost.statistics.predictions import predictions_from_table
 from permafrost.statistics.resamples import draw_resamples
 from prediction_cases import multi_label, naive_replicates, single_label
@@ -97,19 +97,11 @@ def test_multi_label_backbones_are_compared_on_micro_ap_by_default():
     assert row["p_mcnemar"] is None
 
 
-def test_holm_runs_over_all_pairs_of_the_call():
-    rows = compare(backbones((0.2, 0.25, 0.5, 0.9)), resamples=999, seed=1)
-    assert len(rows) == 6
-    assert [row["p_holm"] for row in rows] == pytest.approx(holm([row["p_value"] for row in rows]))
-    assert all(row["p_holm"] >= row["p_value"] for row in rows)
-    assert min(row["p_holm"] for row in rows) == pytest.approx(6 * 2 / 1000)
-
-
 def test_equal_backbones_do_not_differ():
     arrays = single_label()
     row = compare({"a": predictions(arrays), "b": predictions(arrays)}, seed=0)[0]
     assert (row["difference"], row["lower"], row["upper"]) == (0, 0, 0)
-    assert (row["p_value"], row["p_holm"], row["p_mcnemar"]) == (1, 1, 1)
+    assert (row["p_value"], row["p_adjusted"], row["p_mcnemar"]) == (1, 1, 1)
 
 
 def test_p_values_of_equally_good_backbones_are_not_too_small():
@@ -200,11 +192,6 @@ def test_bootstrap_p_value_by_hand():
     assert np.isnan(bootstrap_p_value(np.array([np.nan])))
 
 
-def test_holm_by_hand_with_an_undefined_member():
-    found = holm([0.01, 0.04, np.nan, 0.03, 0.005])
-    assert found == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)
-
-
 @pytest.mark.parametrize(("only_a", "only_b"), [(0, 0), (5, 0), (3, 9), (40, 41), (900, 1100)])
 def test_mcnemar_equals_the_exact_binomial_test(only_a, only_b):
     stats = pytest.importorskip("scipy.stats")
@@ -261,4 +248,4 @@ def test_backbones_cannot_be_told_apart_on_a_single_unit():
     }
     (row,) = compare(found, resamples=50, seed=0)
     assert row["difference"] == 1 and row["n_units"] == 1
-    assert np.isnan([row["p_value"], row["p_holm"]]).all()
+    assert np.isnan([row["p_value"], row["p_adjusted"]]).all()

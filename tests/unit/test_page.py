@@ -206,7 +206,8 @@ def test_comparisons_are_turned_so_that_the_best_backbone_is_first():
         "difference": -0.2,
         "lower": -0.3,
         "upper": -0.1,
-        "p_holm": 0.01,
+        "p_adjusted": 0.01,
+        "resamples": 2000,
     }
     rows = [
         {**row, "backbone_a": "weak", "backbone_b": "best"},

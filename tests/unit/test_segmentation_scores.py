@@ -195,7 +195,7 @@ def test_comparisons_through_the_table(tmp_path):
         (0, "good", "mean_iou"),
         (1, "good", "mean_iou"),
     ]
-    assert all(row["lower"] > 0 and row["p_holm"] == row["p_value"] < 0.05 for row in rows)
+    assert all(row["lower"] > 0 and row["p_adjusted"] == row["p_value"] < 0.05 for row in rows)
     assert {row["p_mcnemar"] for row in rows} == {None}
 
 

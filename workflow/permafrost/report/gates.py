@@ -67,6 +67,11 @@ WORDS = {
         "All of the test set is one image, or one group of images that belong together: how far the value would "
         "move with others cannot be said, and the interval is a point. Divide the data so that test has several.",
     ),
+    "significance_out_of_reach": (
+        "significance out of reach",
+        "No difference between these backbones could be significant, whatever the data: the test set has too few units, "
+        "or there are too few resamples (comparison.resamples).",
+    ),
     "collapsed_features": (
         "collapsed features",
         "All images have (nearly) the same features. Look at bands, units and normalisation of this backbone.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def print_scores(rows: list[dict], *, heading: str, unit: str, confidence: float, notes) -> None:
     """The figures as a table, overall ones first, and remarks below."""
@@ -19,7 +21,7 @@ def print_rows(rows: list[dict], *, digits: int) -> None:
             row["class"] or "",
             number(row["value"], digits),
             interval(row, digits),
-            f"p = {row['p_value']:.3f}" if row.get("p_value") is not None else "",
+            _test(row.get("p_value")),
         )
         for row in rows
     ]
@@ -30,6 +32,28 @@ def print_rows(rows: list[dict], *, digits: int) -> None:
             f"  {bounds:<{widths[3]}}  {p_value}"
         )
         print(text.rstrip())
+
+
+def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:
+    """A p-value in words: ``< 0.001`` below what the digits show, and at the smallest one that can be.
+
+    Parameters
+    ----------
+    smallest : 1 / (resamples + 1) for a p-value that counts resamples; it only says that the true one is
+        no larger.
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    step = 10**-digits
+    bound = max(step, math.ceil(smallest / step - 1e-9) * step) if value <= smallest else step
+    return f"< {bound:.{digits}f}" if value < bound else f"{value:.{digits}f}"
+
+
+def _test(p_value: float | None) -> str:
+    if p_value is None:
+        return ""
+    text = p_value_text(p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def number(value, digits: int) -> str:

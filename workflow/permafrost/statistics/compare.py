@@ -14,6 +14,7 @@ differences were held by 0.84 to 0.99 of such intervals of 95 %, where percentil
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,12 +32,15 @@ from permafrost.metrics.tasks import (
     overall_metrics,
 )
 
+from .gates import comparison_gates
 from .intervals import check_method, percentile_interval, reflected, reflected_square
-from .p_values import bootstrap_p_value, holm, mcnemar_p_value
+from .p_values import bootstrap_p_value, mcnemar_p_value, step_down_max_t
 from .predictions import Predictions
 from .resamples import Resamples, iter_resamples
 from .units import Units, find_units
 
+ADJUSTMENT = "romano_wolf"
+_ROUNDING = 1e-12
 # what is compared of calibration: the score that is proper, and the error that is read most
 CALIBRATION_COMPARED = (BRIER, CALIBRATION_ERRORS[0])
 
@@ -65,9 +69,11 @@ def compare(
     Returns
     -------
     Rows ``metric, higher_is_better, backbone_a, backbone_b, difference (a - b), lower, upper, p_value,
-    p_holm, p_mcnemar, n_undefined, confidence, resamples, unit, n_units, n_test, bootstrap_seed``,
-    for pairs in the order of the names. Where less is better, a negative difference speaks for a. The
-    family of ``p_holm`` is all pairs of this call with one metric.
+    p_adjusted, adjustment, p_mcnemar, n_undefined, gates, confidence, resamples, unit, n_units, n_test,
+    bootstrap_seed``, for pairs in the order of the names. Where less is better, a negative difference
+    speaks for a. The family of ``p_adjusted`` is all pairs of this call with one metric, and
+    ``adjustment`` names the procedure (`p_values.step_down_max_t`). ``gates`` are those of
+    `comparison_gates`.
     With a single unit, which every resample repeats, p-values are NaN.
     ``p_mcnemar`` (unadjusted) is given for accuracy where images are the units and each has one
     answer, else None.
@@ -95,39 +101,48 @@ def compare(
     ]
     values = [family.values for family in families]
     replicates = _replicate_all(families, metrics, units, resamples, seed)
+    gates = comparison_gates(units.count, resamples, confidence)
+    common = {
+        "adjustment": ADJUSTMENT,
+        "gates": ";".join(gates),
+        "confidence": confidence,
+        "resamples": resamples,
+        "unit": units.kind,
+        "n_units": units.count,
+        "n_test": len(first),
+        "bootstrap_seed": seed,
+    }
+    pairs = list(itertools.combinations(range(len(names)), 2))
     rows: list[dict] = []
     for metric in metrics:
-        pairs = [
+        differences = [
+            _Difference(
+                metric,
+                (values[a][metric], values[b][metric]),
+                (replicates[a][metric], replicates[b][metric]),
+            )
+            for a, b in pairs
+        ]
+        found = [one.row(confidence, testable=units.count > 1) for one in differences]
+        adjusted = _adjusted(differences, [row["p_value"] for row in found])
+        rows += [
             {
                 "metric": metric,
                 "higher_is_better": metric not in LOWER_IS_BETTER,
                 "backbone_a": names[a],
                 "backbone_b": names[b],
-                **_difference(
-                    metric,
-                    (values[a][metric], values[b][metric]),
-                    (replicates[a][metric], replicates[b][metric]),
-                    confidence,
-                    testable=units.count > 1,
-                ),
+                **row,
+                "p_adjusted": p_adjusted,
                 "p_mcnemar": _mcnemar(
                     metric,
                     units,
                     predictions_by_backbone[names[a]],
                     predictions_by_backbone[names[b]],
                 ),
-                "confidence": confidence,
-                "resamples": resamples,
-                "unit": units.kind,
-                "n_units": units.count,
-                "n_test": len(first),
-                "bootstrap_seed": seed,
+                **common,
             }
-            for a, b in itertools.combinations(range(len(names)), 2)
+            for (a, b), row, p_adjusted in zip(pairs, found, adjusted, strict=True)
         ]
-        for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
-            row["p_holm"] = float(adjusted)
-        rows += pairs
     return rows
 
 
@@ -178,24 +193,67 @@ def _replicate_all(
     ]
 
 
-def _difference(
-    metric: str, values: tuple, replicates: tuple, confidence: float, *, testable: bool
-) -> dict:
-    difference = values[0] - values[1]
-    if metric in OF_GAPS:
-        mirrored = [reflected_square(*one) for one in zip(values, replicates, strict=True)]
-        drawn = mirrored[0] - mirrored[1]
-    else:
-        drawn = replicates[0] - replicates[1]
-        drawn = reflected(difference, drawn) if metric in OF_CURVES else drawn
-    lower, upper = percentile_interval(drawn, confidence)
-    return {
-        "difference": difference,
-        "lower": lower,
-        "upper": upper,
-        "p_value": bootstrap_p_value(drawn) if testable else float("nan"),
-        "n_undefined": int(np.count_nonzero(np.isnan(drawn))),
-    }
+@dataclass(frozen=True)
+class _Difference:
+    """The difference of two backbones; what it is on resamples is worked out when it is asked for.
+
+    Attributes
+    ----------
+    metric : its name.
+    values : of both on the whole test set.
+    replicates : (B,) of both on the same resamples.
+    """
+
+    metric: str
+    values: tuple[float, float]
+    replicates: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def value(self) -> float:
+        return self.values[0] - self.values[1]
+
+    def drawn(self) -> np.ndarray:
+        """(B,) replicates of the difference, mirrored where the metric asks for it."""
+        if self.metric in OF_GAPS:
+            first, second = map(reflected_square, self.values, self.replicates)
+            return first - second
+        drawn = self.replicates[0] - self.replicates[1]
+        return reflected(self.value, drawn) if self.metric in OF_CURVES else drawn
+
+    def row(self, confidence: float, *, testable: bool) -> dict:
+        drawn = self.drawn()
+        lower, upper = percentile_interval(drawn, confidence)
+        return {
+            "difference": self.value,
+            "lower": lower,
+            "upper": upper,
+            "p_value": bootstrap_p_value(drawn) if testable else float("nan"),
+            "n_undefined": int(np.count_nonzero(np.isnan(drawn))),
+        }
+
+    def studentised(self) -> tuple[float, np.ndarray]:
+        """The difference in standard errors, and (B,) how far replicates stray from it; both as sizes."""
+        drawn = self.drawn()
+        defined = drawn[~np.isnan(drawn)]
+        # gaps are mirrored as squares, whose centre is the difference without what chance adds
+        centre = float(defined.mean()) if self.metric in OF_GAPS else self.value
+        error = float(defined.std())
+        if error <= _ROUNDING:
+            return (math.inf if abs(centre) > _ROUNDING else 0.0), np.zeros_like(drawn)
+        return abs(centre) / error, np.abs(drawn - centre) / error
+
+
+def _adjusted(differences: list[_Difference], p_values: list[float]) -> list[float]:
+    """Adjusted p-values of a family; never below those of the single tests, and those where there is one."""
+    defined = ~np.isnan(p_values)
+    if np.count_nonzero(defined) < 2:
+        return list(p_values)
+    statistics = [
+        one.studentised()[0] if known else math.nan
+        for one, known in zip(differences, defined, strict=True)
+    ]
+    adjusted = step_down_max_t(statistics, lambda pair: differences[pair].studentised()[1])
+    return np.maximum(adjusted, p_values).tolist()
 
 
 def _mcnemar(metric: str, units: Units, a: Predictions, b: Predictions) -> float | None:

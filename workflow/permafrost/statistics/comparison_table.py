@@ -24,7 +24,8 @@ _TYPES = {
     "lower": pa.float64(),
     "upper": pa.float64(),
     "p_value": pa.float64(),
-    "p_holm": pa.float64(),
+    "p_adjusted": pa.float64(),
+    "adjustment": pa.string(),
     "p_mcnemar": pa.float64(),
     "confidence": pa.float64(),
     "resamples": pa.int64(),
@@ -32,6 +33,7 @@ _TYPES = {
     "unit": pa.string(),
     "n_units": pa.int64(),
     "n_test": pa.int64(),
+    "gates": pa.string(),
     "bootstrap_seed": pa.int64(),
 }
 

@@ -24,6 +24,7 @@ CONSTANT_TEST = "constant_target_in_test"
 NO_DETECTIONS = "no_detections"
 ONE_UNIT = "one_unit"
 MISSING_IN_TEST = "class_missing_in_test"
+OUT_OF_REACH = "significance_out_of_reach"
 # tasks whose truth and answers are counts of each class and image
 _COUNTED = frozenset({"segmentation", "detection", "point_detection"})
 _OBJECTS = _COUNTED - {"segmentation"}
@@ -101,6 +102,17 @@ def no_detections(truth, answers, task: str) -> list[str]:
 def one_unit(rows: list[dict]) -> list[str]:
     """``one_unit`` if the test set is a single group or image: its interval is a point and means nothing."""
     return [ONE_UNIT] if any(row["n_units"] == 1 for row in rows) else []
+
+
+def comparison_gates(n_units: int, resamples: int, confidence: float) -> list[str]:
+    """``significance_out_of_reach`` if no p-value of a family can reach 1 - confidence, whatever the data.
+
+    So it is with too few resamples, since no adjusted p-value is below 1 / (resamples + 1), and with
+    too few units: if two backbones are alike, one of them is ahead on all of U units with probability
+    2^(1 - U), so that no test of paired units can reject more rarely.
+    """
+    smallest = max(1 / (resamples + 1), 2.0 ** (1 - n_units))
+    return [OUT_OF_REACH] if smallest > 1 - confidence else []
 
 
 def class_missing_in_test(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+
+_ROUNDING = 1e-12
 
 
 def bootstrap_p_value(differences: np.ndarray) -> float:
@@ -13,8 +16,7 @@ def bootstrap_p_value(differences: np.ndarray) -> float:
     This inverts the percentile interval: p <= alpha when the interval at confidence 1 - alpha lies
     on one side of 0 (up to the interpolation of the quantiles). Counting the observed sample once,
     hence the ones, keeps it above 0: the smallest value is 2 / (B + 1), so 200 resamples cannot
-    give less than 0.00995 and a family of six pairs cannot reach 0.05 after adjustment. NaN
-    without any defined replicate.
+    give less than 0.00995. NaN without any defined replicate.
     Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), section 4.4.
     """
     defined = differences[~np.isnan(differences)]
@@ -24,19 +26,42 @@ def bootstrap_p_value(differences: np.ndarray) -> float:
     return min(1.0, 2 * (1 + int(tail)) / (defined.size + 1))
 
 
-def holm(p_values) -> np.ndarray:
-    """Holm's step-down adjustment of a family of p-values.
+def step_down_max_t(
+    statistics: np.ndarray, null_replicates: Callable[[int], np.ndarray]
+) -> np.ndarray:
+    """Step-down max-T adjusted p-values of a family of two-sided tests (Romano and Wolf).
 
-    The i-th smallest of m is multiplied by m - i + 1, then made non-decreasing and at most 1. NaN
-    stays NaN and does not count as a member.
-    Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure (1979).
+    With the statistics sorted from large to small, the i-th adjusted p-value is
+    (1 + #{b : max over the members i..m of their null replicate b >= statistic i}) / (B + 1), made
+    non-decreasing. The replicates of all members come from the same resamples, so that how the tests
+    depend on each other is used and not guarded against; the smallest value, 1 / (B + 1), is the same for
+    every size of the family.
+
+    Parameters
+    ----------
+    statistics : (m,) sizes of the test statistics, such as |difference| / standard error; NaN is no
+        member of the family and stays NaN. Infinity is larger than every replicate.
+    null_replicates : index of a member to its (B,) sizes where there is no difference, in the same
+        unit; NaN where a resample leaves it undefined, which then does not enter the maximum. Called
+        once for each member, so that (m, B) numbers need never be held together.
+
+    Source: Romano and Wolf, Exact and Approximate Stepdown Methods for Multiple Hypothesis Testing
+    (2005), and their note on adjusted p-values (2016), algorithm 4.1; Westfall and Young,
+    Resampling-Based Multiple Testing (1993).
     """
-    p_values = np.asarray(p_values, np.float64)
-    adjusted = np.full(p_values.shape, np.nan)
-    members = np.flatnonzero(~np.isnan(p_values))
-    ordered = members[np.argsort(p_values[members], kind="stable")]
-    factors = np.arange(len(ordered), 0, -1)
-    adjusted[ordered] = np.minimum(1.0, np.maximum.accumulate(factors * p_values[ordered]))
+    statistics = np.asarray(statistics, np.float64)
+    adjusted = np.full(statistics.shape, np.nan)
+    members = np.flatnonzero(~np.isnan(statistics))
+    ascending = members[np.argsort(statistics[members], kind="stable")]
+    largest: np.ndarray | None = None
+    for member in ascending:
+        drawn = null_replicates(int(member))
+        largest = drawn if largest is None else np.fmax(largest, drawn)
+        # rounding must not part what is equal, such as two members with the same predictions
+        reached = np.count_nonzero(largest >= statistics[member] * (1 - _ROUNDING))
+        adjusted[member] = (1 + reached) / (len(drawn) + 1)
+    descending = ascending[::-1]
+    adjusted[descending] = np.maximum.accumulate(adjusted[descending])
     return adjusted
 
 

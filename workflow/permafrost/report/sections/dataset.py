@@ -11,9 +11,10 @@ from permafrost.core.tables import read_table
 from ..dataset_figures import draw_dataset
 from ..figures.dataset import counted_of
 from ..figures.numbers import target_words
-from ..gates import explain_at_length
+from ..gates import explain, explain_at_length
 from ..material import Drawn, Material
 from ..rows import better_first, brief_count, overall
+from ..score_text import p_value_text
 from ..seeds import merge_seeds
 from .calibration import calibration_section
 from .costs import costs_section
@@ -55,7 +56,8 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "measure_figures": [_embed(figure) for figure in of_measures],
         "costs": costs,
         "cost_figures": [_embed(figure) for figure in of_costs],
-        "comparisons": _comparisons(material, comparisons),
+        "comparisons": (compared := _comparisons(material, comparisons)),
+        "comparison_remarks": comparison_remarks(compared),
     }
 
 
@@ -221,11 +223,24 @@ def comparison_lines(rows: list[dict], best: str) -> list[dict]:
                 "difference": sign * row["difference"],
                 "lower": min(limits),
                 "upper": max(limits),
+                "p_text": p_value_text(row["p_adjusted"], smallest=1 / (row["resamples"] + 1)),
             }
         )
     return sorted(
         lines, key=lambda line: (line["probe"], line["seed"], line["difference"], line["other"])
     )
+
+
+def comparison_remarks(lines: list[dict]) -> list[str]:
+    """The gates that comparisons met, in sentences, each with the probes that it is of."""
+    probes: dict[str, set[str]] = {}
+    for line in lines:
+        for gate in filter(None, line["gates"].split(";")):
+            probes.setdefault(gate, set()).add(line["probe"])
+    return [
+        f"{', '.join(sorted(probes[gate]))}: {explain(gate)}. {explain_at_length(gate)}"
+        for gate in sorted(probes)
+    ]
 
 
 def _embed(figure: Drawn) -> dict:
