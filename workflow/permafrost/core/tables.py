@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from .errors import PermafrostError, first_line
 from .identity import canonical_json
 from .outputs import whole_file
+from .versions import imported_versions
 
 KEY = b"permafrost"
 
@@ -50,9 +51,13 @@ _spare_pandas()
 
 
 def write_table(path, table: pa.Table, metadata: dict) -> None:
-    """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema."""
+    """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema.
+
+    The versions of the packages that this process has imported are added as ``versions``.
+    """
     if "fingerprint" not in metadata:
         raise TypeError("a result table needs the fingerprint of its plan")
+    metadata = {**metadata, "versions": imported_versions()}
     own = {**(table.schema.metadata or {}), KEY: canonical_json(metadata).encode()}
     with whole_file(path) as partial:
         # parquet holds no time stamp of its writer, so the same rows give the same bytes
@@ -81,6 +86,12 @@ def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Tab
                 remedy="delete the file and run snakemake again",
             )
         return file.read(columns=columns), metadata
+
+
+def metadata_of(table: pa.Table) -> dict:
+    """The metadata that `write_table` left in a table's schema; empty where there is none."""
+    raw = table.schema.metadata or {}
+    return json.loads(raw[KEY]) if KEY in raw else {}
 
 
 def read_metadata(path, *, expect: str | None = None) -> dict:

@@ -11,6 +11,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.paths import substitute
+from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
 from permafrost.metrics.tasks import CALIBRATED_TASKS
 
@@ -20,7 +21,7 @@ from .extraction import extraction_of, feeding_of, views_of
 from .measuring import measuring
 from .probes import KINDS, is_seeded
 from .profiling import of_forward_pass, profiling
-from .sources import code_hash
+from .sources import code_hash, stage_libraries
 from .validation import validate
 
 
@@ -354,6 +355,8 @@ class Plan:
     # --- construction --------------------------------------------------------------------------
 
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
+        if self.config["versions"] == "rerun":
+            fields["versions"] = _versions_of(stage)
         spec = canonical_json({"stage": stage, **fields})
         code = code_hash(stage)
         return Job(spec, code, fingerprint(spec, code), places or {})
@@ -401,6 +404,12 @@ class Plan:
                     if able
                     else "drop the dataset",
                 )
+
+
+@functools.cache
+def _versions_of(stage: str) -> dict[str, str]:
+    """Versions of the packages that a stage computes with, as they are installed."""
+    return installed_versions(stage_libraries(stage))
 
 
 def _if_any(**lists: list) -> dict[str, str]:
