@@ -131,7 +131,7 @@ def write_card(path: Path, card: dict) -> Path:
 
 
 def make_predictions(path: Path, card: dict, *, backbone: str, probe: str = "linear", seed: int = 0,
-                     accuracy: float = 0.8, gates=()) -> dict:  # fmt: skip
+                     accuracy: float = 0.8, gates=(), torch: str = "2.13.0") -> dict:  # fmt: skip
     """Write a predictions table; return its metadata (with "path" added)."""
     count, classes = card["splits"]["test"]["count"], len(card["classes"])
     random = np.random.default_rng([seed, len(backbone), len(probe), int(accuracy * 1000)])
@@ -165,6 +165,7 @@ def make_predictions(path: Path, card: dict, *, backbone: str, probe: str = "lin
         settings = {"best_c": C_GRID[place], "c_grid": C_GRID, "val_scores": curve,
                     "objective": 0.41, "gradient_norm": 1e-7, "iterations": 93, "merge_val": True}  # fmt: skip
     metadata = {
+        "feature_versions": {"permafrost": "0.1.0", "torch": torch},
         "fingerprint": fingerprint("predictions", card["dataset"], backbone, probe, seed),
         "stage": probe, "dataset": card["dataset"], "backbone": backbone, "probe": probe,
         "kind": KINDS.get(probe, probe), "seed": seed, "task": card["task"], "classes": card["classes"],
@@ -274,5 +275,4 @@ def make_plan(datasets: list[str], backbones: list[str], probes=("knn", "linear"
                              "title": f"The {name}"} for name in backbones},
         "datasets": {name: {"task": "classification", "source": {"kind": "folder"}} for name in datasets},
         "jobs": [],
-        "versions": {"permafrost": "0.1.0", "torch": "2.13.0", "python": "3.12"},
     }  # fmt: skip

@@ -116,6 +116,17 @@ def test_the_page_says_what_was_found_and_run(page):
         assert words in text, words
 
 
+def test_results_of_several_versions_of_a_package_are_a_warning(tmp_path, page):
+    assert "Mixed versions" not in page[0]
+    card = small()
+    arguments = prepare(tmp_path, datasets={"eurosat": card}, backbones=["a", "b"])
+    make_predictions(tmp_path / "0/1/knn.parquet", card, backbone="b", probe="knn", accuracy=0.6,
+                     torch="2.14.0")  # fmt: skip
+    build_report(**arguments)
+    text = (tmp_path / "report/index.html").read_text()
+    assert "Mixed versions" in text and "torch 2.13.0 and 2.14.0" in text
+
+
 def test_figures_are_written_as_png_and_svg(page):
     names = {path.name for path in (page[1] / "report/figures").iterdir()}
     for kind in ("dotplot__eurosat", "c_curve__eurosat__linear", "confusion__eurosat", "strip__eurosat",

@@ -30,6 +30,7 @@ from .errors import PermafrostError, first_line
 from .identity import file_digest
 from .outputs import Group, whole_directory
 from .tables import check_fingerprint
+from .versions import imported_versions
 
 SAMPLES = "samples.parquet"
 _SEAL = frozenset({"fingerprint", "count", "arrays", "samples_sha256", "complete"})
@@ -119,6 +120,7 @@ class StoreWriter:
                 raise ValueError(f"array {name} has rows that were never written")
         sealed = {
             **self.attributes,
+            "versions": {**self.attributes.get("versions", {}), **imported_versions()},
             "fingerprint": fingerprint,
             "count": count,
             "arrays": arrays,

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from .errors import PermafrostError, first_line
 from .identity import canonical_json
 from .outputs import whole_file
+from .versions import imported_versions
 
 KEY = b"permafrost"
 SEAL = b"permafrost.sha256"
@@ -61,11 +62,12 @@ def write_table(path, table: pa.Table, metadata: dict) -> None:
     """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema.
 
     The SHA-256 of the file is written into its footer, so that a table that somebody edits, by whatever
-    means, is refused by `read_table`.
+    means, is refused by `read_table`. The versions of the packages that this process has imported are added
+    to the metadata as ``versions``.
     """
     if "fingerprint" not in metadata:
         raise TypeError("a result table needs the fingerprint of its plan")
-    described = canonical_json(metadata).encode()
+    described = canonical_json({**metadata, "versions": imported_versions()}).encode()
     own = {**(table.schema.metadata or {}), KEY: described, SEAL: _BLANK}
     with whole_file(path) as partial:
         # parquet holds no time stamp of its writer, so the same rows give the same bytes
@@ -124,6 +126,12 @@ def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Tab
                 remedy="delete the file and run snakemake again",
             )
         return file.read(columns=columns), metadata
+
+
+def metadata_of(table: pa.Table) -> dict:
+    """The metadata that `write_table` left in a table's schema; empty where there is none."""
+    raw = table.schema.metadata or {}
+    return json.loads(raw[KEY]) if KEY in raw else {}
 
 
 def read_metadata(path, *, expect: str | None = None) -> dict:

@@ -11,6 +11,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.paths import substitute
+from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
 from permafrost.metrics.tasks import CALIBRATED_TASKS
 
@@ -22,7 +23,7 @@ from .measuring import measuring
 from .mistakes import Mistakes
 from .probes import KINDS, is_seeded
 from .profiling import of_forward_pass, profiling
-from .sources import code_hash
+from .sources import code_hash, stage_libraries
 from .validation import misfit, problems, without_faults
 
 
@@ -396,6 +397,8 @@ class Plan:
     # --- construction --------------------------------------------------------------------------
 
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
+        if self.config["versions"] == "rerun":
+            fields["versions"] = _versions_of(stage)
         spec = canonical_json({"stage": stage, **fields})
         code = code_hash(stage)
         return Job(spec, code, fingerprint(spec, code), places or {})
@@ -467,6 +470,12 @@ class Plan:
                         " the probe",
                     )
                 )
+
+
+@functools.cache
+def _versions_of(stage: str) -> dict[str, str]:
+    """Versions of the packages that a stage computes with, as they are installed."""
+    return installed_versions(stage_libraries(stage))
 
 
 def _if_any(**lists: list) -> dict[str, str]:

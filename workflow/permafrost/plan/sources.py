@@ -47,6 +47,12 @@ def stage_files(stage: str) -> tuple[Path, ...]:
 
 
 @functools.cache
+def stage_libraries(stage: str) -> tuple[str, ...]:
+    """Top-level names of what a stage's modules import from outside this library."""
+    return tuple(sorted(set().union(*(_read(name).libraries for name in stage_modules(stage)))))
+
+
+@functools.cache
 def code_hash(stage: str) -> str:
     """32 hexadecimal digits of the SHA-256 over the content of `stage_files`."""
     total = hashlib.sha256()
@@ -70,21 +76,25 @@ def module_path(module: str) -> Path | None:
 class _Uses:
     modules: frozenset[str]
     files: frozenset[Path]
+    libraries: frozenset[str]
 
 
 @functools.cache
 def _read(module: str) -> _Uses:
-    """What one module refers to: modules of this library, and other files beside or below it."""
+    """What one module refers to: modules of this library, other files beside or below it, other libraries."""
     path = module_path(module)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     named: set[str] = set()
     files: set[Path] = set()
+    libraries: set[str] = set()
     for node in _walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             named.update(alias.name for alias in node.names)
+            libraries.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(package, node)
             named.add(base)
+            libraries.add(base.partition(".")[0])
             named.update(f"{base}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             named |= _modules_in_text(node.value, package)
@@ -93,7 +103,7 @@ def _read(module: str) -> _Uses:
     # importing a.b.c runs a/__init__ and a/b/__init__ first
     parents = {name[:dot] for name in inside for dot, char in enumerate(name) if char == "."}
     inside |= {name for name in parents if module_path(name)}
-    return _Uses(frozenset(inside), frozenset(files))
+    return _Uses(frozenset(inside), frozenset(files), frozenset(libraries - {PACKAGE, ""}))
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:

@@ -12,6 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.stamps import altered_files
 from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
+from permafrost.core.versions import gather_versions
 from permafrost.data.card import read_card
 
 from .probes import DETECTIONS, MASKS
@@ -81,6 +82,23 @@ def _altered(recorded: dict, results: Path) -> list[tuple[Path, str]]:
             elif path.exists():
                 found[path] = reason
     return list(found.items())
+
+
+def recorded_versions(plan: Path, results: Path) -> dict[str, list[str]]:
+    """Package to all versions that outputs of the plan were computed with, as far as they are there."""
+    recorded = read_plan(plan)
+    found = []
+    for row in recorded["outputs"]:
+        path = Path(results) / Path(row["path"]).relative_to(recorded["results"])
+        try:
+            if path.suffix == ".parquet":
+                found.append(read_metadata(path, expect=row["fingerprint"]))
+            elif path.suffix == ".zarr":
+                found.append(Store(path, expect=row["fingerprint"]).attributes)
+        except PermafrostError:
+            # missing, or of another plan
+            continue
+    return gather_versions(found)
 
 
 def delete(paths) -> None:

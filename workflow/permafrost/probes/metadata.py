@@ -8,7 +8,6 @@ _INHERITED = (
     "input",
     "split_method",
     "spatially_random",
-    "versions",
     "parameters",
     "device",
 )
@@ -48,4 +47,6 @@ def prediction_metadata(
         "options": spec["options"],
         "backbone_fingerprint": spec["inputs"]["features"],
         **{key: attributes.get(key) for key in _INHERITED},
+        # those of the probe itself are recorded by the table
+        "feature_versions": attributes.get("versions"),
     }

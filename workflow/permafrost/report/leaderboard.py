@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
-from permafrost.core.tables import read_table, write_table
+from permafrost.core.tables import metadata_of, read_table, write_table
+from permafrost.core.versions import gather_versions
 from permafrost.statistics.ranks import add_mean_ranks, add_ranks
 from permafrost.statistics.seeds import add_seed_spread
 
@@ -101,6 +102,8 @@ def write_leaderboard(tables: list[pa.Table], parquet_path, csv_path, metadata: 
     `metadata` holds at least ``fingerprint``. Returns the table.
     """
     table = build_leaderboard(tables)
+    versions = gather_versions([metadata_of(one) for one in tables])
+    metadata = {**metadata, "score_versions": versions}
     write_csv(csv_path, table)
     write_table(parquet_path, table, metadata)
     return table

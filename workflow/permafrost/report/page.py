@@ -60,7 +60,7 @@ def build_report(
     PermafrostError : an input is missing, damaged or made from another plan.
     """
     expect = {} if expect is None else expect
-    table, _ = read_table(leaderboard_path, expect=expect.get(str(leaderboard_path)))
+    table, gathered = read_table(leaderboard_path, expect=expect.get(str(leaderboard_path)))
     rows = table.to_pylist()
     metadata = [read_metadata(path, expect=expect.get(str(path))) for path in predictions.values()]
     with whole_directory(output_dir) as folder:
@@ -84,7 +84,7 @@ def build_report(
                 dataset_section(material, _of_dataset(comparisons, material.name), figures)
                 for material in materials
             ],
-            **run_section(plan, metadata, hardware),
+            **run_section(plan, [gathered, *metadata], hardware),
             "incomplete": incomplete_section(incomplete),
         }
         (folder / "index.html").write_text(render_page(values), encoding="utf-8")

@@ -16,13 +16,17 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.core.versions import mixture_words
     from permafrost.plan.recorded import current_plan
-    from permafrost.plan.stale import delete, find_stale
+    from permafrost.plan.stale import delete, find_stale, recorded_versions
 
     plan = arguments.plan or current_plan(arguments.results)
     found = find_stale(plan, arguments.results)
     for path, reason in found:
         print(f"{'deleted' if arguments.delete else 'stale'}: {path} ({reason})")
+    mixture = mixture_words(recorded_versions(plan, arguments.results))
+    if mixture:
+        print(f"mixed versions: results of one plan were computed with {mixture}")
     if arguments.delete:
         delete(path for path, _ in found)
     if not found:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from permafrost.core.versions import gather_versions, mixture_words
+
 
 def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
     """Everything that the template asks of the run.
 
     Parameters
     ----------
-    plan : the recorded plan; metadata : of every table of predictions.
+    plan : the recorded plan; metadata : of the leaderboard and of every table of predictions.
     hardware : what the page was made on, name -> value.
     """
+    met = gather_versions(metadata)
     return {
         "plan_hash": plan["plan"],
         "backbones": entry_lines(plan["backbones"]),
         "dataset_entries": entry_lines(plan["datasets"]),
         "probes": entry_lines(plan.get("probes") or plan["config"].get("probes", {})),
         "settings": _settings(plan["config"]),
-        "versions": versions_met([plan, *metadata]),
+        "versions": {name: ", ".join(versions) for name, versions in met.items()},
+        "mixture": mixture_words(met),
         "hardware": [(str(name), _words(value)) for name, value in (hardware or {}).items()],
         "compute": compute_words(metadata),
     }
@@ -49,20 +53,11 @@ def _settings(config: dict) -> list[tuple[str, str]]:
     ]
 
 
-def versions_met(metadata: list[dict]) -> dict[str, str]:
-    """Package -> version, gathered from what was written beside the results."""
-    met: dict[str, set[str]] = {}
-    for one in metadata:
-        for package, version in (one.get("versions") or {}).items():
-            met.setdefault(package, set()).add(str(version))
-    return {package: ", ".join(sorted(versions)) for package, versions in sorted(met.items())}
-
-
 def compute_words(metadata: list[dict]) -> str:
     """On what features were computed and in which precision heads were trained, where it is recorded."""
     devices = sorted({one["device"] for one in metadata if one.get("device")})
     found = [f"Features were computed on {' and '.join(devices)}."] if devices else []
-    settings = [one["settings"] for one in metadata]
+    settings = [one["settings"] for one in metadata if "settings" in one]
     precisions = sorted({one["precision"] for one in settings if one.get("precision")})
     found += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
     return " ".join(found)

@@ -1,0 +1,86 @@
+"""Versions of the packages that results are computed with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+#: module -> name of its distribution, of all packages that numbers can depend on
+COMPUTING = {
+    "PIL": "pillow",
+    "faiss": "faiss-cpu",
+    "h5py": "h5py",
+    "imagecodecs": "imagecodecs",
+    "kornia": "kornia",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "rasterio": "rasterio",
+    "safetensors": "safetensors",
+    "scipy": "scipy",
+    "segmentation_models_pytorch": "segmentation-models-pytorch",
+    "shapely": "shapely",
+    "sklearn": "scikit-learn",
+    "tifffile": "tifffile",
+    "timm": "timm",
+    "torch": "torch",
+    "torchgeo": "torchgeo",
+    "torchvision": "torchvision",
+    "zarr": "zarr",
+}
+
+#: keys of metadata that hold versions: of the stage itself, of the features, of the scores gathered
+RECORDED = ("versions", "feature_versions", "score_versions")
+
+_PYTHON = ".".join(map(str, sys.version_info[:3]))
+
+
+def imported_versions() -> dict[str, str]:
+    """Distribution to version, of `COMPUTING` what this process has imported, and of Python."""
+    found = {
+        distribution: getattr(sys.modules[module], "__version__", None)
+        for module, distribution in COMPUTING.items()
+        if module in sys.modules
+    }
+    known = {name: str(version) for name, version in found.items() if version}
+    return {"python": _PYTHON, **known}
+
+
+def installed_versions(modules: Iterable[str]) -> dict[str, str]:
+    """The same of what is installed, for `modules` that stages import; nothing is imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": _PYTHON}
+    for module in modules:
+        if module in COMPUTING:
+            try:
+                found[COMPUTING[module]] = version(COMPUTING[module])
+            except PackageNotFoundError:
+                continue
+    return found
+
+
+def gather_versions(recorded: Iterable[dict]) -> dict[str, list[str]]:
+    """Package to all its versions, sorted, from what was written beside results.
+
+    Parameters
+    ----------
+    recorded : metadata or attributes; of each, the keys in `RECORDED`, whose values map a package to a version or
+        to a list of versions.
+    """
+    met: dict[str, set[str]] = {}
+    for one in recorded:
+        for key in RECORDED:
+            for package, versions in (one.get(key) or {}).items():
+                several = versions if isinstance(versions, list) else [versions]
+                met.setdefault(package, set()).update(map(str, several))
+    return {package: sorted(versions) for package, versions in sorted(met.items())}
+
+
+def mixture_words(met: dict[str, list[str]]) -> str:
+    """The packages that have several versions, in words; empty where none has."""
+    return "; ".join(
+        f"{package} {' and '.join(versions)}"
+        for package, versions in met.items()
+        if len(versions) > 1
+    )
