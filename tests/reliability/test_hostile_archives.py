@@ -188,7 +188,7 @@ def test_code_of_an_archive_is_not_written_where_there_is_none(honest, tmp_path)
 @pytest.mark.parametrize(
     "results",
     ["workflow", "WORKFLOW/permafrost", "config", "envs", "profiles/local", "local", "tests", "docs",
-     ".git", ".venv", ".snakemake", "", ".", "..", "/tmp/results", "a/../b", "a//b", "results/",
+     ".git", ".venv", ".snakemake", "", ".", "..", "/tmp/results", "a/../b",
      "C:/results", "a\\b", "con", 3, None, ["results"]],
 )  # fmt: skip
 def test_results_lie_in_a_folder_of_their_own(honest, clone, results):
@@ -196,6 +196,34 @@ def test_results_lie_in_a_folder_of_their_own(honest, clone, results):
     extra = {} if ".." in path or path.startswith("/") else {path: ("result", b"x")}
     forged = forge(honest, extra, plan={**PLAN, "results": results})
     refuse(forged, clone, "folder of the results|unsafe path")
+
+
+@pytest.mark.parametrize("results", ["results/", "./results", "results"])
+def test_the_folder_of_results_may_be_written_in_other_ways(honest, clone, results):
+    restored = restore_archive(forge(honest, {}, plan={**PLAN, "results": results}), clone)
+    assert SCORES in restored.written
+
+
+def test_what_no_rule_writes_is_left_out_of_an_archive_and_named(tmp_path):
+    root = tmp_path / "origin"
+    for name in ("Snakefile", "results/report/index.html", "results/report/.DS_Store",
+                 "results/report/mine.py"):  # fmt: skip
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    files = [Path("results/report")]
+    plan = {**PLAN, "results": "./results/"}
+    summary = write_archive(plan=plan, files=files, root=root, output=tmp_path / "a.zip")
+    assert summary.foreign == ["results/report/.DS_Store", "results/report/mine.py"]
+    assert "2 files that no rule writes left out: results/report/.DS_Store" in str(summary)
+    assert restore_archive(tmp_path / "a.zip", tmp_path / "new").written == [
+        "results/report/index.html"
+    ]
+
+
+@pytest.mark.parametrize("results", ["workflow", "../results", "/tmp/results"])
+def test_results_among_sources_are_not_archived(tmp_path, results):
+    with pytest.raises(PermafrostError, match="folder of the results"):
+        write_archive(plan={**PLAN, "results": results}, files=[], root=tmp_path, output=tmp_path)
 
 
 def test_the_plan_decides_where_results_lie(honest, clone):

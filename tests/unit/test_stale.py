@@ -9,6 +9,7 @@ import pytest
 from _plans import CONFIG, fill_root, make_plan
 from image_cases import card_of, rgb_bands
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
 from permafrost.core.splits import SPLITS
 from permafrost.core.stamps import write_stamp
 from permafrost.core.stores import write_store
@@ -265,3 +266,12 @@ def test_detections_of_another_plan_damaged_or_in_part_are_found(tmp_path, monke
     truth.write_text(good)
     found.unlink()
     assert "lacks detections.json" in find_stale(plan, root / "results")[0][1]
+    found.write_text("[]")
+    predictions = folder.parents[4] / "predictions/crowns/stats/seed0/det.parquet"
+    digests = {path.name: file_digest(path) for path in (truth, found)}
+    rows = pa.table({"sample_id": ["a"]})
+    write_table(predictions, rows, {"fingerprint": row["fingerprint"], "files": digests})
+    assert find_stale(plan, root / "results") == []
+    found.write_text("[{}]")
+    [(path, reason)] = find_stale(plan, root / "results")
+    assert path == folder and reason == "detections.json was altered since it was written"

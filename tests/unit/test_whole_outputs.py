@@ -215,6 +215,23 @@ def test_a_writer_whose_work_another_one_removed_is_told_so(whole, tmp_path):
     assert os.listdir(tmp_path) == ["target"]
 
 
+def test_a_place_that_another_writer_takes_meanwhile_is_told_so(tmp_path, monkeypatch):
+    target, rename = tmp_path / "target", os.rename
+
+    def overtaken(source, place):
+        monkeypatch.undo()
+        place.mkdir()
+        (place / "part").write_text("other")
+        rename(source, place)
+
+    monkeypatch.setattr(outputs.os, "rename", overtaken)
+    refused = pytest.raises(PermafrostError, match="another process writes")
+    with refused, whole_directory(target) as partial:
+        fill(partial, "one")
+    assert content(target) == "other"
+    assert os.listdir(tmp_path) == ["target"]
+
+
 NAMES = ("one", "two", "last")
 
 

@@ -14,6 +14,8 @@ from .errors import PermafrostError
 
 PARTIAL = ".partial-"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# what a renaming or writing meets where somebody else is at work
+_DISTURBED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
 
 
 # outputs that wait for each other: each what was written and the place it is to take
@@ -144,17 +146,16 @@ def _naming(path: Path) -> Iterator[None]:
     """Turn a full disk, or a folder closed to us or to another writer, into an error that names the output."""
     try:
         yield
-    except FileNotFoundError as error:
-        if PARTIAL not in str(error):
-            raise
-        raise PermafrostError(
-            "what was being written there was removed: another process writes the same output",
-            where=path,
-            remedy="let one run at a time write there (no --nolock), then run snakemake again",
-        ) from error
     except OSError as error:
-        # a refused access to anything but the temporary path is not about this output
-        closed = error.errno == errno.EACCES and PARTIAL in str(error.filename)
+        # errors of anything but the temporary path are not about this output
+        ours = PARTIAL in str(error)
+        if ours and error.errno in _DISTURBED:
+            raise PermafrostError(
+                "another process writes the same output, and removed or replaced it meanwhile",
+                where=path,
+                remedy="let one run at a time write there (no --nolock), then run snakemake again",
+            ) from error
+        closed = ours and error.errno == errno.EACCES
         if error.errno not in _NO_ROOM and not closed:
             raise
         raise PermafrostError(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
 from permafrost.core.stamps import altered_files
 from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
@@ -33,12 +34,19 @@ def find_stale(plan: Path, results: Path, *, stores: bool = True) -> list[tuple[
     stores : look at stores and predicted masks as well.
     """
     recorded = read_plan(plan)
+    outputs = places(recorded, results)
+    tables = {_names(row): path for row, path in outputs if row["stage"] == "probe"}
     found = []
-    for row, path in places(recorded, results):
+    for row, path in outputs:
         if not stores and (row["stage"] == MASKS or row["path"].endswith(".zarr")):
             continue
-        look = _reason_of_detections if row["stage"] == DETECTIONS else _reason
-        if path.exists() and (reason := look(path, row)):
+        if not path.exists():
+            continue
+        if row["stage"] == DETECTIONS:
+            reason = _reason_of_detections(path, row["fingerprint"], tables.get(_names(row)))
+        else:
+            reason = _reason(path, row)
+        if reason:
             found.append((path, reason))
     known = {path for path, _ in found}
     return found + [pair for pair in _altered(recorded, Path(results)) if pair[0] not in known]
@@ -126,7 +134,13 @@ def _reason(path: Path, row: dict) -> str | None:
     return None
 
 
-def _reason_of_detections(path: Path, row: dict) -> str | None:
+def _names(row: dict) -> tuple:
+    """What an evaluation is called."""
+    return tuple(row.get(name) for name in ("dataset", "backbone", "probe", "seed"))
+
+
+def _reason_of_detections(path: Path, expected: str, table: Path | None) -> str | None:
+    """The files bear the fingerprint; their digests are in the table of predictions, where that is there."""
     lacking = [name for name in (TRUTH, FOUND) if not (path / name).is_file()]
     if lacking:
         return f"it lacks {lacking[0]}"
@@ -134,4 +148,15 @@ def _reason_of_detections(path: Path, row: dict) -> str | None:
         made = json.loads((path / TRUTH).read_text())["info"]["fingerprint"]
     except (ValueError, KeyError, TypeError, OSError):
         return "not a file of this pipeline"
-    return None if made == row["fingerprint"] else "made from another plan"
+    if made != expected:
+        return "made from another plan"
+    try:
+        digests = read_metadata(table, expect=expected).get("files", {}) if table else {}
+    except PermafrostError:
+        return None  # said of the table itself
+    altered = [
+        name
+        for name in (TRUTH, FOUND)
+        if name in digests and file_digest(path / name) != digests[name]
+    ]
+    return f"{altered[0]} was altered since it was written" if altered else None

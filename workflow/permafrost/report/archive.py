@@ -110,7 +110,8 @@ def write_archive(
     """
     root, output = Path(root), Path(output)
     source = root if source is None else Path(source)
-    if reason := results_refusal(plan["results"]):
+    place = Path(plan["results"]).as_posix()
+    if reason := results_refusal(place):
         raise PermafrostError(
             reason, remedy="set `results` in the configuration to a folder of its own, as results"
         )
@@ -120,7 +121,7 @@ def write_archive(
         raise PermafrostError(
             "the archive cannot hold itself", where=output, remedy="leave it out of files"
         )
-    foreign = [path for path in results if not is_result(path.as_posix(), plan["results"])]
+    foreign = [path for path in results if not is_result(path.as_posix(), place)]
     results = [path for path in results if path not in set(foreign)]
     named = [row["path"] for row in plan.get("outputs", [])]
     records, lacking = find_records(root, [*named, *(path.as_posix() for path in results), *stores])

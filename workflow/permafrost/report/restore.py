@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
@@ -239,7 +239,8 @@ def _results_folder(packed: zipfile.ZipFile, members: list[Member], archive: Pat
         plan = json.loads(_text(packed, _PLAN, archive))
     except (ValueError, RecursionError) as error:
         raise damaged(f"{_PLAN} is not JSON ({error})", archive) from error
-    return plan.get("results") if isinstance(plan, dict) else None
+    results = plan.get("results") if isinstance(plan, dict) else None
+    return PurePosixPath(results).as_posix() if isinstance(results, str) else results
 
 
 def _text(packed: zipfile.ZipFile, path: str, archive: Path) -> bytes:

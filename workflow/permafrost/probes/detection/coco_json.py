@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from permafrost.core.identity import file_digest
 from permafrost.core.outputs import whole_directory
 from permafrost.metrics.detected import Detected
 
@@ -75,14 +76,16 @@ def coco_folder(
     *,
     classes: list[str],
     info: dict,
-) -> Iterator[None]:
+) -> Iterator[dict[str, str]]:
     """Write both files; the folder appears once the block has ended well. Nothing for None.
+
+    Yields the SHA-256 of each file, for the table beside them, which says what they must hold.
 
     Images are numbered by their names, as the statistics order them: the order decides between
     detections of equal score, so that an evaluator of the files finds the same values.
     """
     if path is None:
-        yield
+        yield {}
         return
     order = sorted(range(len(images)), key=lambda row: images[row].name)
     images, found = [images[row] for row in order], [found[row] for row in order]
@@ -92,4 +95,4 @@ def coco_folder(
             (DETECTIONS, detections_json(found)),
         ):
             (folder / name).write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
-        yield
+        yield {name: file_digest(folder / name) for name in (TRUTH, DETECTIONS)}

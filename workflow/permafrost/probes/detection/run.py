@@ -84,7 +84,8 @@ def run_detection(
         **{key: spec[key] for key in ("dataset", "backbone", "probe", "seed")},
     }
     classes = splits["test"].classes
-    with coco_folder(detections_output, splits["test"].images, found, classes=classes, info=info):
+    images = splits["test"].images
+    with coco_folder(detections_output, images, found, classes=classes, info=info) as files:
         write_detections(
             output,
             table,
@@ -94,6 +95,7 @@ def run_detection(
             gates=gates,
             spec=spec,
             fingerprint=fingerprint,
+            files=files,
         )
 
 

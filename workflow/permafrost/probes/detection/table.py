@@ -78,8 +78,12 @@ def write_detections(
     gates: list[str],
     spec: dict,
     fingerprint: str,
+    files: dict[str, str],
 ) -> None:
-    """Write the table with what identifies and explains it."""
+    """Write the table with what identifies and explains it.
+
+    `files` : SHA-256 by name of the files that lie beside it (`coco_json.coco_folder`).
+    """
     test = splits["test"]
     metadata = prediction_metadata(
         test.attributes,
@@ -95,5 +99,6 @@ def write_detections(
         "working_size": test.attributes["working_size"],
         "head": HEAD,
         "layers": [layer.name for layer in layers],
+        "files": files,
     }
     write_table(path, table, {**metadata, **own})
