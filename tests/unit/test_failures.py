@@ -92,6 +92,12 @@ def test_of_a_group_only_the_job_that_failed_counts(tmp_path):
     assert [failure.stage for failure in failures_of([group], {}, since=0.0)] == ["knn"]
 
 
+def test_a_job_whose_input_was_lost_while_it_ran_counts(tmp_path):
+    job = make_job(tmp_path, "knn", fed=False, log=f"permafrost knn: error: {SENTENCE}",
+                   dataset="d", backbone="b", probe="knn", seed="0")  # fmt: skip
+    assert [failure.error for failure in failures_of([job], {}, since=0.0)] == [SENTENCE]
+
+
 @pytest.mark.parametrize(
     ("failure", "stage", "names", "stops"),
     [

@@ -67,8 +67,6 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
     """
     found = []
     for job in _members(jobs):
-        if not all(Path(path).exists() for path in job.input):
-            continue
         wildcards = dict(job.wildcards.items())
         if "seed" in wildcards:
             wildcards["seed"] = int(wildcards["seed"])
@@ -80,14 +78,19 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
 
 
 def _members(jobs: Iterable) -> list:
-    """The jobs, groups taken apart, without those of a group that were done."""
+    """The jobs; of a group those that could begin and left no output."""
     members = []
     for job in jobs:
         if job.is_group():
-            members += [j for j in job.jobs if not all(Path(p).exists() for p in j.output)]
+            began = [one for one in job.jobs if _exist(one.input) and not _exist(one.output)]
+            members += began or list(job.jobs)[:1]
         else:
             members.append(job)
     return members
+
+
+def _exist(paths: Iterable) -> bool:
+    return all(Path(path).exists() for path in paths)
 
 
 def end_failed_run(
