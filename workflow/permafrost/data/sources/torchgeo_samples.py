@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.core.errors import first_line
@@ -10,14 +11,36 @@ from permafrost.core.errors import first_line
 from ..decode import UnreadableImage, tiff_place
 from ..georeference import NOWHERE, Georeference
 
+#: classes that list bare names of files, which lie in these folders below the root
+_FOLDERS: dict[str, Callable[[object], list[str]]] = {
+    "USAVars": lambda part: ["uar"],
+    "TreeSatAI": lambda part: [f"{sensor}/60m" for sensor in part.sensors],
+}
+
 
 def sample_path(part, number: int) -> str | None:
-    """The image file of a sample, for the ways in which torchgeo's classes list their files."""
+    """The image file of a sample; None where the class does not say, or names a file in a way of its own."""
+    listed = _listed(part, number)
+    root = getattr(part, "root", ".")
+    folders = _FOLDERS.get(type(part).__name__, lambda part: [])(part)
+    places = (
+        [listed, *(os.path.join(root, folder, listed) for folder in ["", *folders])]
+        if listed
+        else []
+    )
+    return next(filter(os.path.isfile, places), None)
+
+
+def _listed(part, number: int) -> str | None:
+    """The image file of a sample as its class lists it, for the ways in which torchgeo's classes do."""
     if hasattr(part, "imgs"):
         return str(part.imgs[number][0])
     table = getattr(part, "sample_df", None)
     if table is not None and "image_path" in table and len(table) == len(part):
         return os.path.join(part.root, table["image_path"].iloc[number])
+    if type(part).__name__ == "SeasoNet":
+        # one file per group of bands, listed by what their names have in common
+        return f"{part.files.iloc[number][0]}_{next(iter(part.bands))}.tif"
     for name in ("image_fns", "image_paths", "files", "source"):
         listed = getattr(part, name, None)
         if not isinstance(listed, list) or len(listed) != len(part):
@@ -35,11 +58,14 @@ def sample_name(part, split: str, number: int) -> str:
     Class and file of an image folder; the path below the root of other files; the dataset's own id;
     else split and number.
     """
-    path = sample_path(part, number)
+    listed, root = _listed(part, number), Path(getattr(part, "root", "."))
     if hasattr(part, "imgs"):
-        return "/".join(path.split(os.sep)[-2:])
-    if path is not None:
-        return Path(os.path.relpath(path, getattr(part, "root", "."))).as_posix()
+        return "/".join(listed.split(os.sep)[-2:])
+    if listed is not None:
+        path = Path(listed)
+        # the path of a file leads through the root, a bare name does not
+        outside = not path.is_absolute() and not path.is_relative_to(root)
+        return (path if outside else Path(os.path.relpath(path, root))).as_posix()
     ids = getattr(part, "ids", None)
     if isinstance(ids, list) and len(ids) == len(part):
         return f"{split}/{str(ids[number]).strip()}"
@@ -51,15 +77,21 @@ def sample_place(part, number: int) -> Georeference:
     path = sample_path(part, number)
     if path is None or not path.lower().endswith((".tif", ".tiff")):
         return NOWHERE
-    return tiff_place(Path(path).read_bytes())
+    try:
+        return tiff_place(Path(path).read_bytes())
+    except OSError as error:
+        raise UnreadableImage(f"{path} cannot be read ({error.strerror})") from error
 
 
 def sample_size(part, number: int) -> tuple[int, int]:
     """Height and width from the header of a sample's image file, for classes that read it by Pillow."""
     from PIL import Image
 
+    path = sample_path(part, number)
+    if path is None:
+        raise UnreadableImage(f"its image file does not exist ({_listed(part, number)})")
     try:
-        with Image.open(sample_path(part, number)) as image:
+        with Image.open(path) as image:
             return image.height, image.width
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise UnreadableImage(first_line(error, named=True)) from error

@@ -11,7 +11,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.splits import SPLITS
 
-from ..bands import Band, normal_name
+from ..bands import normal_name
 from ..decode import UnreadableImage
 from ..georeference import NOWHERE
 from ..masks import mask_coding
@@ -34,7 +34,8 @@ class TorchgeoSource:
     ``split_arguments`` (our split -> its further arguments; default ``split: train|val|test``);
     ``image_key``, ``label_key`` (default image and label, for pixels mask); ``dtype`` (type to
     store: torchgeo returns floats; a value that does not fit is an error); ``group`` (a regular
-    expression whose group in parentheses is the sample's group, found in its name).
+    expression whose group in parentheses is the sample's group, found in its name); ``label_channel``
+    (of masks that have several, the one that is meant, from 0).
     """
 
     def __init__(self, entry: dict, *, where: object) -> None:
@@ -45,6 +46,7 @@ class TorchgeoSource:
         self.ignore_index = entry.get("ignore_index")
         self._image = options.get("image_key", "image")
         masked = self.task in _PIXELS
+        self._chosen, self._channel = "label_channel" in options, options.get("label_channel", 0)
         self._label = options.get("label_key", "mask" if masked else "label")
         self._dtype = np.dtype(options["dtype"]) if "dtype" in options else None
         per_split = options.get("split_arguments", {split: {"split": split} for split in SPLITS})
@@ -80,7 +82,7 @@ class TorchgeoSource:
         split, number = self._index[index]
         try:
             sample = self._parts[split][number]
-            image = np.asarray(sample[self._image])
+            image = self._pixels(sample)
         # readers of many libraries hide behind a torchgeo dataset
         except Exception as error:
             raise UnreadableImage(first_line(error, named=True)) from error
@@ -120,15 +122,21 @@ class TorchgeoSource:
                 remedy="correct root, or set download: true on a machine with a network",
             ) from error
 
+    def _pixels(self, sample: dict) -> np.ndarray:
+        """(C, H, W) of a sample; the axis of a time series of one date is dropped."""
+        image = np.asarray(sample[self._image])
+        return image[0] if image.ndim == 4 and len(image) == 1 else image
+
     def _mask(self, sample: dict) -> np.ndarray:
         if self._label not in sample:
             raise UnreadableImage(f"has no {self._label!r}, only {', '.join(sample)}")
         mask = np.asarray(sample[self._label])
-        if mask.ndim == 3 and len(mask) == 1:
-            mask = mask[0]
+        if mask.ndim == 3 and self._channel < len(mask) and (len(mask) == 1 or self._chosen):
+            mask = mask[self._channel]
         if mask.ndim != 2:
             raise UnreadableImage(
-                f"its {self._coding.noun} has shape {mask.shape}, not (height, width)"
+                f"its {self._coding.noun} has shape {mask.shape}, not (height, width)",
+                remedy="say with label_channel which channel of a mask is meant, where it has several",
             )
         try:
             return self._coding(mask)
@@ -203,13 +211,34 @@ class TorchgeoSource:
         if isinstance(offered, str) or offered is None or isinstance(offered, dict):
             return
         own = [normal_name(name) for name in offered]
-        if own != [normal_name(band.name) for band in self.bands] and _comparable(own, self.bands):
+        ours = [normal_name(band.name) for band in self.bands]
+        if len(own) == len(ours):
+            # names of another kind say nothing of the order
+            differing = own != ours and bool(set(ours) & set(own))
+            returned = ", ".join(map(str, offered))
+        else:
+            # some classes list polarisations or groups of bands, each of several channels
+            channels = self._channels(dataset)
+            differing = channels is None or channels != len(ours)
+            returned = f"{', '.join(map(str, offered))}" + (
+                "" if channels is None else f", in {channels} channels"
+            )
+        if differing:
             raise PermafrostError(
                 f"bands are declared as {', '.join(b.name for b in self.bands)}, but torchgeo's"
-                f" {type(dataset).__name__} returns {', '.join(map(str, offered))}",
+                f" {type(dataset).__name__} returns {returned}",
                 where=self._where,
-                remedy="list bands in the dataset's order",
+                remedy="list bands in the dataset's order, one for each channel",
             )
+
+    def _channels(self, dataset) -> int | None:
+        """Number of channels of the first sample; None of one that cannot be read, or that is no image."""
+        try:
+            image = self._pixels(dataset[0])
+        # a damaged sample is reported with all others, later
+        except Exception:
+            return None
+        return len(image) if image.ndim == 3 else None
 
     def _labels_of(self, split: str, number: int):
         part = self._parts[split]
@@ -218,7 +247,23 @@ class TorchgeoSource:
             loader = getattr(part, name, None)
             if loader is not None and list(inspect.signature(loader).parameters) == ["index"]:
                 return self._as_label(loader(number))
-        return self._as_label(part[number][self._label])
+        try:
+            sample = part[number]
+        # readers of many libraries hide behind a torchgeo dataset
+        except Exception as error:
+            raise PermafrostError(
+                f"the sample {sample_name(part, split, number)} cannot be read for its label"
+                f" ({type(error).__name__}: {first_line(error)})",
+                where=self._where,
+                remedy="get the file again, or correct root",
+            ) from error
+        if self._label not in sample:
+            raise PermafrostError(
+                f"samples have no {self._label!r}, only {', '.join(map(str, sample))}",
+                where=self._where,
+                remedy="correct label_key",
+            )
+        return self._as_label(sample[self._label])
 
     def _as_label(self, value):
         array = np.asarray(value)
@@ -285,9 +330,3 @@ def arguments_of(cls: type) -> list[str] | None:
     if any(one.kind is one.VAR_KEYWORD for one in known.values()):
         return None
     return [name for name in known if name not in ("self", "transforms")]
-
-
-def _comparable(own: list[str], bands: Sequence[Band]) -> bool:
-    """True when the dataset's names are of the same kind as ours, so that a difference means one."""
-    ours = {normal_name(band.name) for band in bands}
-    return len(own) != len(bands) or bool(ours & set(own))
