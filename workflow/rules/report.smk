@@ -4,6 +4,7 @@ REPORT = f"{RESULTS}/report"
 rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
+        summary=f"{RESULTS}/summary.csv",
         predictions=every_evaluation("predictions"),
         comparisons=every_comparison(),
         similarities=every_similarity(),
@@ -16,10 +17,11 @@ rule report:
         ),
         figures=report(
             directory(f"{REPORT}/figures"),
-            patterns=["{name}.png"],
+            patterns=["{name}.png", "{name}.svg"],
             caption="../report/figures.rst",
             category="Figures",
         ),
+        datasets=directory(f"{REPORT}/datasets"),
     log:
         f"{RESULTS}/logs/report.log",
     resources:
@@ -30,4 +32,4 @@ rule report:
         code=PLAN.code("report"),
     shell:
         "permafrost report --spec {params.spec:q} --code {params.code} "
-        "--plan {PLAN_FILE:q} --output {REPORT:q} 2>&1 | tee {log:q}"
+        "--plan {PLAN_FILE:q} --summary {input.summary:q} --output {REPORT:q} 2>&1 | tee {log:q}"

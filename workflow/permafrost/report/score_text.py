@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .notation import interval_of, number
+
 
 def print_scores(rows: list[dict], *, heading: str, unit: str, confidence: float, notes) -> None:
     """The figures as a table, overall ones first, and remarks below."""
@@ -18,7 +20,7 @@ def print_rows(rows: list[dict], *, digits: int) -> None:
             row["metric"],
             row["class"] or "",
             number(row["value"], digits),
-            interval(row, digits),
+            interval_of(row, lambda value: number(value, digits)),
             f"p = {row['p_value']:.3f}" if row.get("p_value") is not None else "",
         )
         for row in rows
@@ -30,18 +32,6 @@ def print_rows(rows: list[dict], *, digits: int) -> None:
             f"  {bounds:<{widths[3]}}  {p_value}"
         )
         print(text.rstrip())
-
-
-def number(value, digits: int) -> str:
-    """A value, or a dash where it is undefined."""
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def interval(row: dict, digits: int) -> str:
-    """A row's bounds, or nothing where it has none."""
-    if row["lower"] is None:
-        return ""
-    return f"[{number(row['lower'], digits)}, {number(row['upper'], digits)}]"
 
 
 def bootstrap_words(

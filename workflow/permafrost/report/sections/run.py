@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from permafrost.plan.probes import KINDS
+
 
 def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
     """Everything that the template asks of the run.
@@ -14,15 +16,40 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
     plan : the recorded plan; metadata : of every table of predictions.
     hardware : what the page was made on, name -> value.
     """
+    probes = plan.get("probes") or plan["config"].get("probes", {})
     return {
         "plan_hash": plan["plan"],
         "backbones": entry_lines(plan["backbones"]),
         "dataset_entries": entry_lines(plan["datasets"]),
-        "probes": entry_lines(plan.get("probes") or plan["config"].get("probes", {})),
+        "probes": entry_lines(probes),
+        "reading": probes_explained(probes),
         "settings": _settings(plan["config"]),
         "versions": versions_met([plan, *metadata]),
         "hardware": [(str(name), _words(value)) for name, value in (hardware or {}).items()],
         "compute": compute_words(metadata),
+    }
+
+
+def probes_explained(probes: Mapping[str, dict]) -> dict:
+    """What a reader must know of the probes of a run.
+
+    Returns
+    -------
+    ``training``, ``reading`` : names of probes that train backbones, and of those that leave them frozen.
+    probes : each kind that ran, with its ``names`` and its ``summary`` (`plan.probes.KINDS`).
+    """
+    names: dict[str, list[str]] = {}
+    for name, options in sorted(probes.items()):
+        names.setdefault(options["kind"], []).append(name)
+    training = [name for kind in names if KINDS[kind].trains_backbone for name in names[kind]]
+    return {
+        "training": training,
+        "reading": sorted(set(probes) - set(training)),
+        "probes": [
+            {"kind": kind, "names": names[kind], "summary": KINDS[kind].summary}
+            for kind in KINDS
+            if kind in names
+        ],
     }
 
 
