@@ -92,7 +92,7 @@ def create_outputs(project: Path) -> None:
     (gathered,) = (row for row in recorded["outputs"] if row["stage"] == "aggregate")
     paths += [f"results/plans/{made}.done" for made in (gathered["fingerprint"], recorded["plan"])]
     paths += ["results/leaderboard.csv", "results/summary.csv", "results/report/index.html"]
-    for path in [*paths, "results/report/figures/x.png"]:
+    for path in [*paths, "results/report/figures/x.svg", "results/report/datasets/x.html"]:
         target = project / path
         if target.suffix == ".zarr":
             target.mkdir(parents=True, exist_ok=True)

@@ -112,6 +112,11 @@ class Project:
     def path(self, name: str) -> Path:
         return self.folder / name
 
+    def report_text(self) -> str:
+        """All pages of the report, one after the other."""
+        pages = sorted(self.path("results/report").rglob("*.html"))
+        return "\n".join(page.read_text() for page in pages)
+
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.path(name)
         text = path.read_text()

@@ -74,8 +74,20 @@ COMPARISON_SCHEMA = pa.schema(
         ("bootstrap_seed", pa.int64()),
     ]
 )
-KINDS = {"knn": "knn", "linear": "linear"}
+# names of probes in these tests -> kind
+KINDS = {
+    "knn": "knn",
+    "linear": "linear",
+    "fpn": "segmentation",
+    "dense-knn": "dense_knn",
+    "fcos": "detection",
+}
 C_GRID = [10**exponent for exponent in np.linspace(-6, 4, 40).tolist()]
+
+
+def report_text(folder: Path) -> str:
+    """All pages of a report, one after the other."""
+    return "\n".join(page.read_text() for page in sorted(folder.rglob("*.html")))
 
 
 def class_names(count: int) -> list[str]:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from _tables import make_card, make_plan, make_predictions, write_card
+from _tables import make_card, make_plan, make_predictions, report_text, write_card
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE
@@ -92,7 +92,7 @@ def made(request, tmp_path_factory):
         output_dir=folder / "report",
     )  # fmt: skip
     return {"folder": folder, "card": card, "leaderboard": leaderboard, "comparisons": comparisons,
-            "page": (folder / "report/index.html").read_text()}  # fmt: skip
+            "page": report_text(folder / "report")}  # fmt: skip
 
 
 def test_every_evaluation_has_rows_of_calibration(made):
@@ -123,20 +123,20 @@ def test_the_terminal_shows_what_it_showed_before(made, tmp_path):
 
 def test_the_page_shows_errors_temperatures_and_diagrams(made):
     page, name = made["page"], made["card"]["dataset"]
-    assert (made["folder"] / f"report/figures/reliability__{name}.png").stat().st_size > 5000
+    assert (made["folder"] / f"report/figures/reliability__{name}.svg").stat().st_size > 5000
     assert "Reliability diagrams of the best evaluation of every backbone" in page
-    table = page[page.index("<h3>Probabilities</h3>") :]
+    table = page[page.index("<h2>Probabilities</h2>") :]
     table = table[table.index("<tbody>") : table.index("</tbody>")]
     assert table.count("<tr>") == 4
     rows = made["leaderboard"].to_pylist()
     for row in rows:
         if row["metric"] in ("expected_calibration_error", "brier_score_scaled", TEMPERATURE):
             assert f"{row['value']:.3f}" in table
-            assert f"{row['lower']:.3f} … {row['upper']:.3f}" in table
+            assert f"[{row['lower']:.3f}, {row['upper']:.3f}]" in table
     assert "Paired comparisons of calibration" in page
     part = page[page.index("Paired comparisons of calibration") :]
     assert part.count('<td class="text">Brier score</td>') == 2
-    main = page[page.index("<h3>Paired comparisons</h3>") :].split("</table>")[0]
+    main = page[page.index("<h2>Paired comparisons</h2>") :].split("</table>")[0]
     assert main.count("<tr>") - 1 == 2, "only the primary metric is compared there"
 
 
@@ -148,7 +148,7 @@ def test_without_calibration_the_page_says_nothing_of_it(tmp_path):
         predictions=predictions, images={}, comparisons=comparisons, output_dir=tmp_path / "report",
         cards={card["dataset"]: write_card(tmp_path / "card.json", card)},
     )  # fmt: skip
-    page = (tmp_path / "report/index.html").read_text()
+    page = report_text(tmp_path / "report")
     assert not re.search("Brier|calibration error|Probabilities", page)
     assert not list((tmp_path / "report/figures").glob("reliability*"))
 

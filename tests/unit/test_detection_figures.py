@@ -42,7 +42,7 @@ def near(picture: np.ndarray, colour: str) -> np.ndarray:
 
 
 def rendered(figure, path) -> np.ndarray:
-    save_figure(figure, path, ("png",))
+    save_figure(figure, path, "png")
     return np.asarray(Image.open(path.with_suffix(".png")).convert("RGB"))
 
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from _tables import C_GRID, class_names, make_card, make_image_store, make_score_rows
 from permafrost.core.stores import Store
 from permafrost.report import pictures
-from permafrost.report.figures import c_curve, confusion, dataset, dotplot, per_class, strip
-from permafrost.report.figures.style import save_figure, shorten
+from permafrost.report.figures import (
+    c_curve,
+    confusion,
+    dataset,
+    dotplot,
+    errors,
+    per_class,
+    precision_recall,
+    setting_curves,
+    strip,
+    training,
+)
+from permafrost.report.figures.style import lay_out, save_figure, shorten
 
 
 def rows_of(backbones, probes=("knn", "linear"), **options) -> list[dict]:
@@ -52,15 +64,17 @@ def test_the_same_numbers_give_the_same_bytes_in_png_and_svg(tmp_path):
     card = make_card(classes=4)
     first, second = draw_all(card), draw_all(card)
     for name, figure in first.items():
-        one = save_figure(figure, tmp_path / f"{name}-1")
-        two = save_figure(second[name], tmp_path / f"{name}-2")
-        for a, b in zip(one, two, strict=True):
-            assert a.read_bytes() == b.read_bytes(), a.name
+        for kind in ("png", "svg"):
+            one = save_figure(figure, tmp_path / f"{name}-1", kind)
+            two = save_figure(second[name], tmp_path / f"{name}-2", kind)
+            assert one.read_bytes() == two.read_bytes(), one.name
 
 
 def test_files_name_neither_a_date_nor_a_program(tmp_path):
-    for path in save_figure(dataset.draw_bands(make_card()), tmp_path / "bands"):
-        content = path.read_bytes()
+    for kind in ("png", "svg"):
+        content = save_figure(
+            dataset.draw_bands(make_card()), tmp_path / "bands", kind
+        ).read_bytes()
         assert (
             b"atplotlib v" not in content
             and b"<dc:date>" not in content
@@ -72,7 +86,7 @@ def test_files_name_neither_a_date_nor_a_program(tmp_path):
 def test_any_number_of_classes_is_drawn(tmp_path, count):
     card = make_card(classes=count, counts=(100, 50, 90))
     for name, figure in draw_all(card).items():
-        save_figure(figure, tmp_path / name, formats=("svg",))
+        save_figure(figure, tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +117,8 @@ def test_backbones_are_sorted_best_first_and_the_names_match_their_dots():
     )
     axes = dotplot.draw_dotplot(rows, dataset="eurosat").axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["b-high", "a-low"]
-    dots = {
-        tuple(line.get_ydata())[0]: line.get_xdata()[0]
-        for line in axes.lines
-        if line.get_marker() == "o"
-    }
-    assert dots == {0: 0.9, 1: 0.2}
+    (dots,) = (line for line in axes.lines if line.get_marker() == "o")
+    assert dict(zip(dots.get_ydata(), dots.get_xdata(), strict=True)) == {0: 0.9, 1: 0.2}
 
 
 def test_a_dataset_without_scores_is_an_error():
@@ -121,6 +131,81 @@ def test_the_chosen_c_is_marked_on_its_curve_and_edges_are_named():
     marked = figure.axes[0].lines[-1]
     assert marked.get_xdata()[0] == C_GRID[39]
     assert [text.get_text() for text in figure.axes[0].texts] == ["edge"]
+
+
+def test_of_many_backbones_every_line_of_the_heat_map_marks_its_own_choice(tmp_path):
+    curves = {f"net-{i:02d}": curve(i) for i in range(40)}
+    figure = c_curve.draw_c_curve(curves, dataset="d", probe="linear")
+    axes = figure.axes[0]
+    behind = axes.images[0].get_array()
+    assert behind.shape == (40, 40)
+    names = [label.get_text().split(":")[0] for label in axes.get_yticklabels()]
+    chosen = dict(zip(names, axes.lines[0].get_xdata(), strict=True))
+    assert chosen == {f"net-{i:02d}": i for i in range(40)}
+    assert all(behind[row, chosen[name]] == 0 for row, name in enumerate(names))
+    assert save_figure(figure, tmp_path / "curves").stat().st_size < 100_000
+
+
+def test_of_errors_less_is_better_in_the_heat_map_too():
+    curves = {
+        f"net-{i}": {"c": [0.1, 1.0, 10.0], "score": [3.0, 1.0 + i, 2.5 + i], "best": 1.0}
+        for i in range(7)
+    }
+    axes = c_curve.draw_c_curve(curves, dataset="d", probe="ridge", lower_is_better=True).axes[0]
+    assert axes.get_yticklabels()[0].get_text() == "net-0: 1 (1.000)"
+    assert axes.images[0].get_array()[0].tolist() == [2.0, 0.0, 1.5]
+
+
+LONG = [f"{letter * 19}_{letter.upper() * 20}" for letter in "abcdef"]
+
+
+def figures_with_legends() -> dict:
+    """Every kind of figure that names backbones in a legend, of six with names of 40 letters."""
+    logs = {name: {"epochs": [{"epoch": 1, "train_loss": 1, "val_loss": 1, "val_mean_iou": 0.5}], "epoch": 1}
+            for name in LONG}  # fmt: skip
+    per_class_rows = [row for name in LONG for row in make_score_rows(backbone=name, classes=class_names(4))
+                      if row["class"]]  # fmt: skip
+    kinds = {kind: 3 for kind in errors.WORDS}
+    points = [setting_curves.Point(x, 0.5, 0.4, 0.6) for x in (1, 5, 20)]
+    card = make_card(classes=3)
+    card["classes"] = LONG[:3]
+    return {
+        "c_curve": c_curve.draw_c_curve({name: curve() for name in LONG}, dataset="d", probe="linear"),
+        "dotplot": dotplot.draw_dotplot(rows_of(LONG, probes=LONG[:3]), dataset="eurosat"),
+        "errors": errors.draw_errors(
+            {name: SimpleNamespace(gain=dict.fromkeys(kinds, 0.1), counts=kinds) for name in LONG}, title="t"
+        ),
+        "per_class": per_class.draw_per_class(per_class_rows, title="t"),
+        "precision_recall": precision_recall.draw_precision_recall(
+            {name: (np.linspace(0, 1, 101), np.linspace(1, 0, 101)) for name in LONG}, title="t", note="n"
+        ),
+        "settings": setting_curves.draw_setting_curves(
+            {"panel": {name: points for name in LONG}}, title="t", across="k", up="accuracy", note="n"
+        ),
+        "training": training.draw_training({"head": logs}, dataset="d"),
+        "balance": dataset.draw_balance(card),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", figures_with_legends())
+def test_no_legend_leaves_the_figure_or_covers_its_axes(name):
+    figure = figures_with_legends()[name]
+    lay_out(figure)
+    renderer = figure.canvas.get_renderer() if hasattr(figure.canvas, "get_renderer") else None
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes if axes.get_legend())]
+    assert legends
+    for legend in legends:
+        box = legend.get_window_extent(renderer)
+        assert box.x0 >= 0 and box.y0 >= 0, name
+        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, name
+        for axes in figure.axes:
+            drawn = axes.get_window_extent(renderer)
+            assert drawn.width > 0.2 * figure.bbox.width
+            overlap = (
+                min(box.x1, drawn.x1) - max(box.x0, drawn.x0),
+                min(box.y1, drawn.y1) - max(box.y0, drawn.y0),
+            )
+            assert min(overlap) < 1, name
 
 
 def test_confusion_counts_rows_are_true_classes():
@@ -185,8 +270,7 @@ def test_a_users_matplotlib_settings_do_not_change_a_figure(tmp_path):
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red"}):
         changed = save_figure(dataset.draw_bands(make_card()), tmp_path / "b")
         assert matplotlib.rcParams["font.size"] == 30
-    for one, two in zip(plain, changed, strict=True):
-        assert one.read_bytes() == two.read_bytes()
+    assert plain.read_bytes() == changed.read_bytes()
 
 
 def test_classes_missing_from_a_split_are_named():

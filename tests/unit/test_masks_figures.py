@@ -166,7 +166,7 @@ def test_pictures_show_image_truth_prediction_and_errors_of_every_example():
               ("best", [(example(truth, image), answer)])]  # fmt: skip
     colours = [BUILT, WATER]
     figure = masks.draw_pictures(groups, ["building", "water"], colours, title="t", note="how")
-    shown = [axes.images[0].get_array() for axes in figure.axes]
+    shown = [image.get_array() for image in figure.axes[0].images]
     assert len(shown) == 4 * 4
     for number, wanted in enumerate((image, paint_mask(truth, colours), paint_mask(answer.mask, colours),
                                      paint_errors(truth, answer.mask, colours))):  # fmt: skip
@@ -193,7 +193,7 @@ def test_backbones_are_compared_on_the_same_images_and_a_missing_answer_is_left_
     columns = [("net", [right, wrong]), ("other", [wrong, None])]
     figure = masks.draw_comparison(examples, columns, ["building", "water"], [BUILT, WATER],
                                    title="t", note="n")  # fmt: skip
-    assert len(figure.axes) == 2 * 2 + 3
+    assert len(figure.axes[0].images) == 2 * 2 + 3
     words = texts(figure)
     assert words.count("net") == words.count("other") == words.count("truth") == 1
     assert words.count("50.0 % right") == 2 and words.count("100.0 % right") == 1
@@ -218,7 +218,8 @@ def test_pictures_are_saved_as_the_same_bytes_whatever_their_shape_and_names(tmp
     for name in ("a", "b"):
         figure = masks.draw_pictures([("g$", [(strange, masks.Answer(truth, 1.0))])], ["$\\frac$"],
                                      [BUILT], title="t" * 300, note="n")  # fmt: skip
-        save_figure(figure, tmp_path / name)
+        for kind in ("png", "svg"):
+            save_figure(figure, tmp_path / name, kind)
     for kind in ("png", "svg"):
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
     assert thinned(truth, cell_of(masks.ACROSS)).shape[1] < 900
@@ -298,8 +299,7 @@ def test_classes_of_several_backbones_share_the_first_ones_order():
             )
     axes = per_class.draw_per_class(rows, title="t", support={"water": "61 %"}).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["water (61 %)", "road"]
-    dots = {float(line.get_xdata()[0]): round(float(line.get_ydata()[0])) for line in axes.lines
-            if line.get_marker() in ("o", "s")}  # fmt: skip
+    dots = {x: round(y) for line in axes.lines for x, y in line.get_xydata().tolist()}
     assert dots == {0.9: 0, 0.2: 1, 0.1: 0, 0.8: 1}
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["best", "other"]
     assert axes.get_xlabel() == "IoU with 95 % interval"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
+import html
 import json
 import math
 import re
@@ -16,17 +20,22 @@ from _tables import (
     make_plan,
     make_predictions,
     make_score_rows,
+    report_text,
     score_table,
     write_card,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.core.tables import write_table
+from permafrost.core.tables import read_table, write_table
+from permafrost.plan.probes import KINDS
 from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.material import slug
+from permafrost.report.notation import number
 from permafrost.report.page import build_report
 from permafrost.report.sections.dataset import comparison_lines
 from permafrost.report.sections.run import compute_words
-from permafrost.report.sections.scores import leaderboard_lines
+from permafrost.report.sections.scores import leaderboard_lines, over_datasets
+from permafrost.report.summary import write_summary
+from permafrost.report.terminal import format_leaderboard
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -50,11 +59,11 @@ class Links(HTMLParser):
 def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) -> dict:
     """Everything that `build_report` asks for, written below `tmp_path`."""
     cards, predictions, tables, comparisons = {}, {}, [], {}
-    for number, (name, card) in enumerate(datasets.items()):
-        cards[name] = write_card(tmp_path / str(number) / "card.json", card)
+    for place, (name, card) in enumerate(datasets.items()):
+        cards[name] = write_card(tmp_path / str(place) / "card.json", card)
         for i, backbone in enumerate(backbones):
             for probe in ("knn", "linear"):
-                made = make_predictions(tmp_path / f"{number}/{i}/{probe}.parquet", card, backbone=backbone,
+                made = make_predictions(tmp_path / f"{place}/{i}/{probe}.parquet", card, backbone=backbone,
                                         probe=probe, accuracy=0.5 + 0.1 * i)  # fmt: skip
                 predictions[name, backbone, 0, probe] = made["path"]
                 rows = make_score_rows(dataset=name, backbone=backbone, probe=probe, value=0.5 + 0.1 * i,
@@ -63,7 +72,7 @@ def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) 
                                        gates="below_chance" if i == 0 else "")  # fmt: skip
                 tables.append(score_table(rows))
         for probe in ("knn", "linear"):
-            path = comparisons[name, probe] = tmp_path / f"{number}/compare-{probe}.parquet"
+            path = comparisons[name, probe] = tmp_path / f"{place}/compare-{probe}.parquet"
             write_table(path, make_comparison_table(name, probe, backbones), {"fingerprint": "c"})
     write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"})
     return {
@@ -89,28 +98,83 @@ def page(tmp_path_factory) -> tuple[str, Path]:
         ("eurosat", "test"): make_image_store(folder / "test.zarr", datasets["eurosat"], size=16)
     }
     build_report(**arguments, hardware={"processor": "one that counts"})
-    return (folder / "report/index.html").read_text(), folder
+    return report_text(folder / "report"), folder
 
 
-def test_the_page_loads_nothing_from_anywhere(page):
+def links_of(path: Path) -> Links:
     parser = Links()
-    parser.feed(page[0])
-    assert parser.loads
-    assert all(load.startswith(("data:image/", "#")) for load in parser.loads)
-    assert not re.search(r"@import|url\(|https?://", re.sub(r"data:image/[^\"]+", "", page[0]))
-    assert not {"link", "iframe", "object", "embed", "base", "form"} & set(parser.tags)
-    assert "default-src 'none'" in page[0]
+    parser.feed(path.read_text())
+    return parser
 
 
-def test_every_anchor_leads_somewhere(page):
-    anchors = set(re.findall(r'href="#([^"]+)"', page[0]))
-    assert anchors <= set(re.findall(r'id="([^"]+)"', page[0]))
-    assert len(anchors) == 7
+def test_pages_load_nothing_but_files_beside_them(page):
+    paths = sorted((page[1] / "report").rglob("*.html"))
+    assert [path.name for path in paths] == ["eurosat.html", "labels.html", "index.html"]
+    for path in paths:
+        text, links = path.read_text(), links_of(path)
+        assert links.loads
+        assert not any(re.match(r"[a-z]+:|/", load) for load in links.loads)
+        assert not re.search(r"@import|url\(|https?://", text)
+        assert not {"link", "iframe", "object", "embed", "base", "form"} & set(links.tags)
+
+
+def test_pages_allow_their_own_script_and_pictures_beside_them_only(page):
+    for path in (page[1] / "report").rglob("*.html"):
+        text = path.read_text()
+        policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)[1]
+        (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert "default-src 'none'" in policy and "img-src 'self' file:;" in policy
+        assert f"script-src 'sha256-{digest}';" in policy
+
+
+def test_every_link_leads_somewhere(page):
+    targets = {
+        path: set(re.findall(r'id="([^"]+)"', path.read_text()))
+        for path in (page[1] / "report").rglob("*.html")
+    }
+    for path in targets:
+        for load in links_of(path).loads:
+            name, _, anchor = load.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            assert target.is_file(), load
+            assert not anchor or anchor in targets[target], load
+    assert {"dataset-eurosat", "dataset-labels", "summary"} <= targets[
+        page[1] / "report/index.html"
+    ]
+
+
+def test_ids_are_given_once(page):
+    for path in (page[1] / "report").rglob("*.html"):
+        ids = re.findall(r' id="([^"]+)"', path.read_text())
+        assert len(ids) == len(set(ids))
+
+
+def test_links_to_a_dataset_hold_when_another_is_added(tmp_path, page):
+    datasets = {"aerial": small("aerial"), "eurosat": small()}
+    build_report(**prepare(tmp_path, datasets=datasets, backbones=["a"]))
+    for folder in (tmp_path, page[1]):
+        index = (folder / "report/index.html").read_text()
+        assert '<tr id="dataset-eurosat"><th scope="row"><a href="datasets/eurosat.html">' in index
+
+
+def test_no_figure_is_loaded_before_it_is_seen_nor_moves_the_text(page):
+    for path in (page[1] / "report/datasets").glob("*.html"):
+        images = re.findall(r"<img [^>]+>", path.read_text())
+        assert images
+        for image in images:
+            assert 'loading="lazy"' in image and re.search(r'width="\d+" height="\d+"', image)
+
+
+def test_the_table_of_splits_has_a_column_for_each_split_and_no_more(page):
+    for path in (page[1] / "report/datasets").glob("*.html"):
+        head = re.search(r"<caption>Splits</caption><thead>(.*?)</thead>", path.read_text())[1]
+        assert re.findall(r"<th scope=\"col\">(\w+)</th>", head) == ["train", "val", "test"]
 
 
 def test_the_page_says_what_was_found_and_run(page):
     text = page[0]
-    for words in ("mobilenetv2", "0.700", "0.680 – 0.720", "near-duplicates across splits", "2.41 km",
+    for words in ("mobilenetv2", "0.700", "[0.680, 0.720]", "near-duplicates across splits", "2.41 km",
                   "not above chance", "Random split of spatial data", "Paired comparisons",
                   "one that counts", "2.13.0", "Helber et al. 2019", "micro-AP"):  # fmt: skip
         assert words in text, words
@@ -127,12 +191,13 @@ def test_results_of_several_versions_of_a_package_are_a_warning(tmp_path, page):
     assert "Mixed versions" in text and "torch 2.13.0 and 2.14.0" in text
 
 
-def test_figures_are_written_as_png_and_svg(page):
+def test_charts_are_written_as_svg_and_pictures_as_png(page):
     names = {path.name for path in (page[1] / "report/figures").iterdir()}
-    for kind in ("dotplot__eurosat", "c_curve__eurosat__linear", "confusion__eurosat", "strip__eurosat",
-                 "per_class__eurosat", "balance__eurosat", "bands__eurosat", "dotplot__labels"):  # fmt: skip
-        assert {f"{kind}.png", f"{kind}.svg"} <= names
-    assert "confusion__labels.png" not in names
+    for kind in ("dotplot__eurosat", "c_curve__eurosat__linear", "confusion__eurosat", "per_class__eurosat",
+                 "balance__eurosat", "bands__eurosat", "dotplot__labels"):  # fmt: skip
+        assert f"{kind}.svg" in names and f"{kind}.png" not in names
+    assert "strip__eurosat.png" in names and "strip__eurosat.svg" not in names
+    assert "confusion__labels.svg" not in names
 
 
 def test_a_missing_image_store_is_replaced_by_a_sentence(page):
@@ -149,14 +214,14 @@ def test_hostile_names_are_escaped_and_stay_in_their_folder(tmp_path):
         tmp_path, datasets={name: card}, backbones=[HOSTILE, '"><img src=x onerror=y>']
     )
     build_report(**arguments, title=HOSTILE)
-    text = (tmp_path / "report/index.html").read_text()
-    assert text.count("<script>") == 1
+    text = report_text(tmp_path / "report")
     assert "<img src=x" not in text and "&lt;script&gt;alert(" in text
-    # texts are shown as they were written: they are no templates
-    assert "{{ 7 * 7 }}" in text
-    parser = Links()
-    parser.feed(text)
-    assert parser.tags.count("script") == 1
+    pages = list((tmp_path / "report").rglob("*.html"))
+    assert len(pages) == 2
+    for path in pages:
+        assert path.read_text().count("<script>") == links_of(path).tags.count("script") == 1
+    # a class that looks like a template is shown as it is written
+    assert "{{ 7 * 7 }}" in next(tmp_path.rglob("per_class__*.svg")).read_text()
     assert {path.parent.name for path in tmp_path.rglob("*.svg")} == {"figures"}
 
 
@@ -205,7 +270,7 @@ def test_undefined_scores_and_missing_results_are_shown_as_such(tmp_path):
     ]
     write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"})
     build_report(**arguments)
-    text = (tmp_path / "report/index.html").read_text()
+    text = report_text(tmp_path / "report")
     assert "Missing results" in text and "a under linear: eurosat, seed 0" in text
     assert "nan</td>" not in text and ">None<" not in text
 
@@ -257,7 +322,127 @@ def test_the_recorded_plan_of_the_pipeline_is_understood(tmp_path):
         json.dumps({**arguments["plan"], "probes": {"only": {"kind": "knn", "k": 7}}})
     )
     build_report(**arguments)
-    assert "&#34;k&#34;: 7" in (tmp_path / "report/index.html").read_text()
+    assert "&#34;k&#34;: 7" in report_text(tmp_path / "report")
+
+
+def with_probes(tmp_path: Path, probes: dict[str, str]) -> str:
+    """The page of a run with these probes (name -> kind)."""
+    arguments = prepare(tmp_path, datasets={"eurosat": small()}, backbones=["a"])
+    plan = {**arguments["plan"], "probes": {name: {"kind": kind} for name, kind in probes.items()}}
+    build_report(**{**arguments, "plan": plan})
+    return html.unescape((tmp_path / "report/index.html").read_text())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_probe_is_explained_where_it_ran_and_only_there(tmp_path, kind):
+    text = with_probes(tmp_path, {"mine": kind})
+    for other, known in KINDS.items():
+        sentence = known.summary[0].upper() + known.summary[1:]
+        assert (sentence in text) == (other == kind), other
+    assert f'<dt>{kind} <span class="names">(mine)</span></dt>' in text
+
+
+def test_what_is_said_of_frozen_features_is_true_of_the_run(tmp_path):
+    frozen = with_probes(tmp_path / "1", {"linear": "linear"})
+    assert "No backbone was trained here" in frozen
+    both = with_probes(tmp_path / "2", {"linear": "linear", "tune": "fine_tune"})
+    assert "No backbone was trained here" not in both and "frozen and trained further" in both
+    assert (
+        "tune trained every backbone further" in both
+        and "linear read the features of frozen" in both
+    )
+    trained = with_probes(tmp_path / "3", {"tune": "fine_tune"})
+    assert "no score here is of frozen features" in trained and "frozen and trained" not in trained
+
+
+def test_tied_backbones_share_a_rank_that_says_so(tmp_path):
+    arguments = prepare(tmp_path, datasets={"eurosat": small()}, backbones=["a", "b", "c"])
+    values = {"a": 0.5, "b": 0.7, "c": 0.5}
+    tables = [
+        score_table(make_score_rows(backbone=name, value=value)) for name, value in values.items()
+    ]
+    board = write_leaderboard(
+        tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"}
+    )
+    lines = leaderboard_lines(board.to_pylist())
+    assert [(line["backbone"], line["place"]) for line in lines] == [
+        ("b", "1"),
+        ("a", "2="),
+        ("c", "2="),
+    ]
+    build_report(**arguments)
+    assert report_text(tmp_path / "report").count(">2=</td>") == 4
+    shown = [line.split()[:2] for line in format_leaderboard(board).splitlines()[2:]]
+    assert shown == [["1", "b"], ["2=", "a"], ["2=", "c"]]
+
+
+def summarised(tmp_path: Path, datasets: list[str]) -> str:
+    arguments = prepare(
+        tmp_path, datasets={name: small(name) for name in datasets}, backbones=["a", "b"]
+    )
+    board, _ = read_table(arguments["leaderboard_path"])
+    write_summary(board, tmp_path / "summary.csv", resamples=50, confidence=0.9, seed=0)
+    build_report(**arguments, summary_path=tmp_path / "summary.csv")
+    return (tmp_path / "report/index.html").read_text()
+
+
+def test_the_interquartile_mean_is_shown_with_its_interval_where_there_are_several_datasets(
+    tmp_path,
+):
+    text = summarised(tmp_path, ["eurosat", "second", "third"])
+    with open(tmp_path / "summary.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert (
+        len(rows) == 4
+        and "interquartile mean" in text
+        and "Its 90 % interval resamples datasets" in text
+    )
+    section = text.split("<h3>Over all datasets</h3>")[1].split("</table>")[0]
+    for row in rows:
+        value, lower, upper = (number(float(row[f"iqm{end}"])) for end in ("", "_lower", "_upper"))
+        line = next(line for line in section.split("<tr>") if f">{row['backbone']}</th>" in line
+                    and f">{row['probe']}</td>" in line)  # fmt: skip
+        assert f">{value}</td>" in line and f"[{lower}, {upper}]" in line
+
+
+def test_no_mean_over_datasets_is_shown_where_there_is_one(tmp_path):
+    assert "Over all datasets" not in summarised(tmp_path, ["eurosat"])
+
+
+def test_metrics_that_a_mean_over_datasets_mixes_are_named():
+    row = {
+        "probe": "knn",
+        "backbone": "a",
+        "iqm": 0.5,
+        "iqm_lower": 0.4,
+        "iqm_upper": 0.6,
+        "n_datasets": 2,
+    }
+    lines = [{"probe": "knn", "metric_name": name} for name in ("micro-AP", "accuracy", "accuracy")]
+    (note,) = over_datasets([row], lines)[1]
+    assert note.startswith("knn is scored by accuracy and micro-AP")
+    assert over_datasets([row], lines[1:])[1] == []
+
+
+def test_a_summary_of_another_leaderboard_is_refused(tmp_path):
+    summarised(tmp_path, ["eurosat", "second"])
+    arguments = prepare(tmp_path / "2", datasets={"eurosat": small()}, backbones=["a", "c"])
+    with pytest.raises(
+        PermafrostError, match=r"summary.csv: the summary over datasets is of another"
+    ):
+        build_report(**arguments, summary_path=tmp_path / "summary.csv")
+    (tmp_path / "summary.csv").write_text("probe,backbone\nknn,a\n")
+    with pytest.raises(
+        PermafrostError, match=r"summary.csv: the summary over datasets cannot be read"
+    ):
+        build_report(**arguments, summary_path=tmp_path / "summary.csv")
+
+
+def test_every_table_says_in_which_order_its_rows_are(page):
+    for path in (page[1] / "report").rglob("*.html"):
+        for section in re.findall(r"<section.*?</section>", path.read_text(), re.DOTALL):
+            tables = section.count('<table class="sort')
+            assert section.count("Rows: ") >= min(tables, 1)
 
 
 def test_what_jobs_ran_on_is_said_where_it_is_recorded():

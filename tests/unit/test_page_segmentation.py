@@ -10,7 +10,15 @@ from types import SimpleNamespace
 import jinja2
 import pytest
 from _dense import make_dense_card, make_dense_store, prepare_dense
-from _tables import make_card, make_plan, make_predictions, make_score_rows, score_table, write_card
+from _tables import (
+    make_card,
+    make_plan,
+    make_predictions,
+    make_score_rows,
+    report_text,
+    score_table,
+    write_card,
+)
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.tasks import OF_PROBES, PRIMARY
 from permafrost.report.leaderboard import write_leaderboard
@@ -46,7 +54,7 @@ def build(
         images={(name, "test"): make_dense_store(folder / "test.zarr", card)} if images else {},
         comparisons={}, output_dir=folder / "report", hardware={"GPUs": [], "cores": 2}, **arguments,
     )  # fmt: skip
-    return (folder / "report/index.html").read_text()
+    return report_text(folder / "report")
 
 
 def figures_of(folder: Path) -> set[str]:
@@ -67,12 +75,13 @@ def test_every_figure_of_masks_is_made(page):
     }  # fmt: skip
 
 
-def test_the_page_loads_nothing_from_anywhere(page):
-    loads = Loads()
-    loads.feed(page[0])
-    assert loads.found and all(one.startswith(("data:image/", "#")) for one in loads.found)
-    assert not re.search(r"@import|url\(|https?://", re.sub(r"data:image/[^\"]+", "", page[0]))
-    assert page[0].count("data:image/png") == 2  # pixels are PNG, charts SVG
+def test_pictures_are_png_and_charts_svg(page):
+    files = [path.name for path in (page[1] / "report/figures").iterdir()]
+    assert {name for name in files if name.endswith(".png")} == {
+        "pictures__town.png",
+        "backbones__town.png",
+    }
+    assert sorted(set(re.findall(r'src="../figures/([^"]+)"', page[0]))) == sorted(files)
 
 
 def test_metrics_and_the_card_of_masks_are_in_words(page):
@@ -85,8 +94,8 @@ def test_metrics_and_the_card_of_masks_are_in_words(page):
 def test_several_seeds_are_one_line_with_mean_and_spread(page):
     text, folder = page
     assert (
-        text.count('<th scope="row">net</th><td class="text">mean IoU</td>') == 2
-    )  # fpn and dense-knn
+        text.count('<th scope="row">net</th><td class="text">mean IoU</td>') == 2 * 2
+    )  # fpn and dense-knn, on both pages
     assert "0, 1, 2</td>" in text and "± seeds" in text and "Several seeds.</strong>" in text
     assert len((folder / "l.csv").read_text().splitlines()) > 3 * 4 * 6  # every seed is in the file
 
@@ -95,7 +104,7 @@ def test_without_seeds_backbones_or_kept_masks_nothing_is_made_of_them(tmp_path)
     text = build(
         tmp_path, make_dense_card(), backbones={"net": 0.1}, probes={"fpn": [0]}, pictures=0
     )
-    assert "±" not in re.sub(r"data:image/[^\"]+", "", text) and "Several seeds" not in text
+    assert "±" not in text and "Several seeds" not in text
     assert "No masks are shown: fpn was told to keep no pictures." in text
     assert not {"pictures__town", "backbones__town"} & figures_of(tmp_path)
 
@@ -119,9 +128,8 @@ def test_many_backbones_are_split_over_figures_and_the_rest_is_named(tmp_path):
         "backbones__town__1",
         "backbones__town__2",
     }
-    assert {s for s in stems if s.startswith("training")} == {
-        f"training__town__{i}" for i in (1, 2, 3)
-    }
+    assert {s for s in stems if s.startswith("training")} == {"training__town"}
+    assert "Training of the heads, of the 6 best backbones of 14 in colour" in text
     assert "Masks of the 12 best backbones are compared; those of 2 others" in text
 
 
@@ -134,7 +142,7 @@ def test_hostile_class_names_are_drawn_as_text_and_shared_colours_are_said(tmp_p
     ]
     card = make_dense_card(classes=names, images=5)
     text = build(tmp_path, card, backbones={"net": 0.1}, probes={"fpn": [0]}, pictures=1)
-    assert text.count("<script>") == 1
+    assert text.count("<script>") == 2  # that of each page
     assert "There are more classes than colours: some share one." in text
 
 

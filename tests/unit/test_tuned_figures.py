@@ -27,8 +27,8 @@ def material(rows):
 
 def test_there_is_a_figure_for_each_probe_that_trains_backbones(tmp_path):
     (drawn,) = draw_gains(material(rows_of("a", 0.7, 0.6) + rows_of("b", 0.9, 0.5)), tmp_path)
-    assert drawn.stem.name == "tuned__eurosat__tune"
-    assert drawn.stem.with_name("tuned__eurosat__tune.svg").exists()
+    assert drawn.path.stem == "tuned__eurosat__tune"
+    assert drawn.path.name == "tuned__eurosat__tune.svg" and drawn.path.exists()
     assert draw_gains(material(make_score_rows(backbone="a")), tmp_path) == []
 
 

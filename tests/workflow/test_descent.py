@@ -32,8 +32,8 @@ def test_both_run_for_every_seed_and_are_scored(finished):
 
 
 def test_the_report_shows_how_the_learning_rate_was_chosen(finished):
-    names = {path.name for path in finished.path("results/report/figures").glob("*.png")}
-    assert "learning_rates__tiny-landcover__sgd.png" in names
+    names = {path.name for path in finished.path("results/report/figures").iterdir()}
+    assert "learning_rates__tiny-landcover__sgd.svg" in names
 
 
 def test_a_second_run_does_nothing(finished):

@@ -54,9 +54,9 @@ def test_no_features_are_made_for_it(finished):
 
 
 def test_the_report_shows_training_and_gain(finished):
-    names = {path.name for path in finished.path("results/report/figures").glob("*.png")}
+    names = {path.name for path in finished.path("results/report/figures").iterdir()}
     for dataset in CONFIG["datasets"]:
-        assert {f"tuned__{dataset}__fine-tune.png", f"training__{dataset}.png"} <= names
+        assert {f"tuned__{dataset}__fine-tune.svg", f"training__{dataset}.svg"} <= names
 
 
 def test_deleted_image_stores_are_made_again_when_a_job_needs_them(finished, tmp_path):

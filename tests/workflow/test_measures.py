@@ -64,11 +64,11 @@ def test_the_task_decides_what_is_undefined(finished):
 
 
 def test_the_report_shows_them(finished):
-    names = {path.name for path in finished.path("results/report/figures").glob("*.png")}
+    names = {path.name for path in finished.path("results/report/figures").iterdir()}
     assert {
-        f"{kind}__{name}.png" for kind in ("measures", "similarity") for name in CONFIG["datasets"]
+        f"{kind}__{name}.svg" for kind in ("measures", "similarity") for name in CONFIG["datasets"]
     } <= names
-    assert "The features themselves" in finished.path("results/report/index.html").read_text()
+    assert "The features themselves" in finished.report_text()
 
 
 def test_a_second_run_does_nothing(finished):

@@ -86,15 +86,15 @@ def test_predicted_rasters_are_kept_where_they_are_asked_for(finished):
 
 
 def test_the_report_shows_rasters_alpha_and_all_pixels(finished):
-    names = {path.name for path in finished.path("results/report/figures").glob("*.png")}
+    names = {path.name for path in finished.path("results/report/figures").iterdir()}
     assert {
         "pictures__tiny-height.png",
         "backbones__tiny-height.png",
-        "numbers__tiny-height.png",
-        "targets__tiny-height.png",
-        "alpha__tiny-height__ridge.png",
+        "numbers__tiny-height.svg",
+        "targets__tiny-height.svg",
+        "alpha__tiny-height__ridge.svg",
     } <= names
-    page = finished.path("results/report/index.html").read_text()
+    page = finished.report_text()
     assert "pixels without data" in page and "smallest target" in page and "height (m)" in page
 
 

@@ -43,8 +43,8 @@ def test_costs_of_every_backbone_are_in_the_leaderboard(finished):
 
 
 def test_the_report_shows_them(finished):
-    assert finished.path("results/report/figures/costs__tiny-segmentation.png").is_file()
-    assert "<h3>Cost</h3>" in finished.path("results/report/index.html").read_text()
+    assert finished.path("results/report/figures/costs__tiny-segmentation.svg").is_file()
+    assert "<h2>Cost</h2>" in finished.report_text()
 
 
 def test_another_way_to_run_makes_none_anew_and_another_option_does(finished):

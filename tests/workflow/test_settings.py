@@ -108,15 +108,15 @@ def test_one_row_of_an_evaluation_is_ranked(rows):
 
 
 def test_the_report_shows_every_setting(finished):
-    names = {path.name for path in finished.path("results/report/figures").glob("settings__*.png")}
+    names = {path.name for path in finished.path("results/report/figures").glob("settings__*.svg")}
     for dataset in CONFIG["datasets"]:
         assert names >= {
-            f"settings__{dataset}__knn-sweep__k.png",
-            f"settings__{dataset}__few-shot__share.png",
-            f"settings__{dataset}__few-shot__per_class.png",
+            f"settings__{dataset}__knn-sweep__k.svg",
+            f"settings__{dataset}__few-shot__share.svg",
+            f"settings__{dataset}__few-shot__per_class.svg",
         }
         figures = finished.path("results/report/figures")
-        assert (figures / f"dotplot__{dataset}__retrieval.png").exists()
+        assert (figures / f"dotplot__{dataset}__retrieval.svg").exists()
 
 
 def test_a_second_run_does_nothing(finished):

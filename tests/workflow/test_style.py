@@ -61,4 +61,4 @@ def test_snakemakes_own_report_holds_the_leaderboard_and_the_figures(project):
 
     with zipfile.ZipFile(project.path("results/snakemake.zip")) as archive:
         names = "\n".join(archive.namelist())
-    assert "leaderboard.csv" in names and "dotplot__tiny-landcover.png" in names
+    assert "leaderboard.csv" in names and "dotplot__tiny-landcover.svg" in names

@@ -58,7 +58,7 @@ def test_views_are_made_and_measured(finished):
 
 
 def test_the_report_shows_them(finished):
-    page = finished.path("results/report/index.html").read_text()
+    page = finished.report_text()
     assert (
         "Of augmented views (alignment (views), LiDAR): 3 of each of 15 of the 24 samples of train"
         in page

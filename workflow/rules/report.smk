@@ -4,6 +4,7 @@ REPORT = f"{RESULTS}/report"
 rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
+        summary=f"{RESULTS}/summary.csv",
         predictions=every_evaluation("predictions"),
         comparisons=every_comparison(),
         similarities=every_similarity(),
@@ -16,10 +17,11 @@ rule report:
         ),
         figures=report(
             directory(f"{REPORT}/figures"),
-            patterns=["{name}.png"],
+            patterns=["{name}.png", "{name}.svg"],
             caption="../report/figures.rst",
             category="Figures",
         ),
+        datasets=directory(f"{REPORT}/datasets"),
         stamp=REPORTED,
     log:
         f"{RESULTS}/logs/report.log",
@@ -29,5 +31,5 @@ rule report:
     params:
         job=PLAN.report().fingerprint,
     shell:
-        "permafrost report --job {params.job} --plan {PLAN_FILE:q} "
+        "permafrost report --job {params.job} --plan {PLAN_FILE:q} --summary {input.summary:q} "
         "--output {REPORT:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"

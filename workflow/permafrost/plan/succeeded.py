@@ -98,6 +98,7 @@ def write_made_page(
         build_report(
             plan=plan,
             leaderboard_path=leaderboard,
+            summary_path=Path(plan["results"]) / "summary.csv",
             cards=by_names(plan, "card", "dataset"),
             predictions=predictions,
             images=by_names(plan, "prepare", "dataset", "split"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .score_text import bootstrap_words, interval, print_rows
+from .notation import interval_of
+from .score_text import bootstrap_words, print_rows
 
 # more categories than this are in the files, not on the screen
 SHOWN = 20
@@ -28,7 +29,7 @@ def print_summary(evaluation, rows: list[dict]) -> None:
     """The familiar lines with their intervals, then the categories if they are few."""
     bounds = {row["metric"]: row for row in rows if row["class"] is None}
     for name, line in zip(evaluation.names, evaluation.lines(), strict=True):
-        print(f"{line} {interval(bounds[name], _DIGITS)}".rstrip())
+        print(f"{line} {interval_of(bounds[name])}".rstrip())
     of_classes = [row for row in rows if row["class"] is not None]
     classes = {row["class"] for row in of_classes}
     if len(classes) > SHOWN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -45,6 +46,11 @@ class Material:
     similarity: Path | None = None
     bins: int = 15
 
+    @functools.cached_property
+    def lines(self) -> list[dict]:
+        """Its primary scores, several seeds as one line."""
+        return merge_seeds(overall(self.rows))
+
     def expected(self, path) -> str | None:
         """The fingerprint that the file at `path` must carry."""
         return self.expect.get(str(path))
@@ -74,13 +80,13 @@ class Material:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure on disk: its stem, what it shows in words, if it needs a line of its own, its width."""
+    """A figure on disk: its path, what it shows in words, if it needs a line of its own, its width and height."""
 
-    stem: Path
+    path: Path
     alt: str
     caption: str
-    wide: bool = False
-    inches: float = 0.0
+    wide: bool
+    inches: tuple[float, float]
 
 
 def best_evaluation(material: Material, backbone: str | None = None) -> Evaluation | None:
@@ -92,7 +98,7 @@ def best_evaluation(material: Material, backbone: str | None = None) -> Evaluati
     """
     lines = [
         line
-        for line in merge_seeds(overall(material.rows))
+        for line in material.lines
         if finite(line["value"])
         and line["task"] not in OF_PROBES
         and backbone in (None, line["backbone"])
@@ -117,10 +123,7 @@ def best_of_each(material: Material) -> list[Evaluation]:
     """The best evaluation of every backbone, best backbone first."""
     names = {backbone for backbone, _, _ in material.predictions}
     found = [best_evaluation(material, name) for name in sorted(names)]
-    values = {
-        (line["backbone"], line["probe"]): better_first(line)
-        for line in merge_seeds(overall(material.rows))
-    }
+    values = {(line["backbone"], line["probe"]): better_first(line) for line in material.lines}
     return sorted((one for one in found if one is not None), key=lambda one: values[one[0], one[2]])
 
 
@@ -160,8 +163,10 @@ def slug(name: str) -> str:
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def save(figure, folder: Path, kind: str, *names: str, alt: str, caption: str, wide=False) -> Drawn:
-    """Write a figure as ``{kind}__{name}….png`` and ``.svg`` into `folder`."""
+def save(
+    figure, folder: Path, kind: str, *names: str, alt: str, caption: str, wide=False, pixels=False
+) -> Drawn:
+    """Write a figure as ``{kind}__{name}….svg`` into `folder`; one of pixels as ``.png``, which is smaller."""
     stem = folder / "__".join([kind, *map(slug, names)])
-    save_figure(figure, stem)
-    return Drawn(stem, alt, caption, wide, figure.get_figwidth())
+    path = save_figure(figure, stem, "png" if pixels else "svg")
+    return Drawn(path, alt, caption, wide, tuple(figure.get_size_inches().tolist()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from .notation import true_minus
 from .rows import better_first, finite, overall
 from .seeds import merge_seeds
 
@@ -173,4 +174,4 @@ def brief(value) -> str:
     if not finite(value):
         return "–"
     text = f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
-    return text.replace("-", "−")
+    return true_minus(text)

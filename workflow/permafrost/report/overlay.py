@@ -60,7 +60,7 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
             )
         pixels, step = read_small(path, LONGEST)
         figure = draw_overlay(evaluation, index, pixels, step)
-        paths += save_figure(figure, folder / names[index], ("png",))
+        paths.append(save_figure(figure, folder / names[index], "png"))
     return paths, len(evaluation.images) - len(paths)
 
 

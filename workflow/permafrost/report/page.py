@@ -1,7 +1,12 @@
-"""The report: figures, and one page that shows everything and works without a network."""
+"""The report: a page over everything, a page for each dataset, and their figures; all works without a network."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import functools
+import gc
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,12 +16,14 @@ from permafrost.core.tables import read_metadata, read_table
 from permafrost.data.card import read_card
 from permafrost.metrics.calibration.confidence import BINS
 
-from .material import Material
+from .material import Material, slug
+from .notation import interval, number, signed
 from .rows import distinct
-from .sections.dataset import dataset_section
+from .sections.dataset import dataset_line, dataset_section
 from .sections.incomplete import incomplete_section
 from .sections.run import run_section
 from .sections.scores import scores_section
+from .summary import read_summary
 
 _TEMPLATE = Path(__file__).parent / "template"
 
@@ -25,6 +32,7 @@ def build_report(
     *,
     plan: dict,
     leaderboard_path,
+    summary_path=None,
     cards: Mapping[str, Path],
     predictions: Mapping[tuple[str, str, int, str], Path],
     images: Mapping[tuple[str, str], Path],
@@ -38,12 +46,13 @@ def build_report(
     hardware: Mapping[str, object] | None = None,
     incomplete: Mapping | None = None,
 ) -> None:
-    """Write ``output_dir/index.html`` and ``output_dir/figures/*.{png,svg}``, whole or not at all.
+    """Write ``output_dir/{index.html, datasets/*.html, figures/*}``, whole or not at all.
 
     Parameters
     ----------
     plan : the recorded plan (``plan``, ``config``, ``backbones``, ``datasets``, ``probes``).
     leaderboard_path : the leaderboard table.
+    summary_path : the summary over datasets (`summary.write_summary`); without it none is shown.
     cards : dataset -> card.json.
     predictions : (dataset, backbone, seed, probe) -> predictions table.
     images : (dataset, split) -> image store. A store that is missing costs the pictures, which a
@@ -63,9 +72,10 @@ def build_report(
     table, gathered = read_table(leaderboard_path, expect=expect.get(str(leaderboard_path)))
     rows = table.to_pylist()
     metadata = [read_metadata(path, expect=expect.get(str(path))) for path in predictions.values()]
-    with whole_directory(output_dir) as folder:
-        figures = folder / "figures"
-        figures.mkdir()
+    shared = {"title": title, **scores_section(table, rows, _summary(summary_path, rows))}
+    with _rare_garbage_collection(), whole_directory(output_dir) as folder:
+        for name in ("figures", "datasets"):
+            (folder / name).mkdir()
         materials = _materials(
             rows,
             plan,
@@ -77,17 +87,59 @@ def build_report(
             picture_seed,
             similarities or {},
         )
+        lines = []
+        for material in materials:
+            # one dataset after the other: what was drawn of it is written before the next is read
+            section = dataset_section(
+                material, _of_dataset(comparisons, material.name), folder / "figures"
+            )
+            section["lines"] = [
+                line for line in shared["lines"] if line["dataset"] == material.name
+            ]
+            section["anchor"] = f"dataset-{slug(material.name)}"
+            page = f"datasets/{slug(material.name)}.html"
+            _write(folder / page, "dataset.html.j2", {**shared, "notices": [], "dataset": section})
+            lines.append(dataset_line(section, page))
         values = {
-            "title": title,
-            **scores_section(table, rows),
-            "datasets": [
-                dataset_section(material, _of_dataset(comparisons, material.name), figures)
-                for material in materials
-            ],
+            **shared,
+            "datasets": [line["values"] for line in lines],
+            "shown": {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]},
             **run_section(plan, [gathered, *metadata], hardware),
             "incomplete": incomplete_section(incomplete),
         }
-        (folder / "index.html").write_text(render_page(values), encoding="utf-8")
+        _write(folder / "index.html", "index.html.j2", values)
+
+
+@contextlib.contextmanager
+def _rare_garbage_collection() -> Iterator[None]:
+    """Collect garbage a hundred times less often, and never look at what was read before.
+
+    Figures are many small objects that live briefly: with the usual thresholds a tenth of the time goes into
+    looking through them and all rows again and again.
+    """
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(100 * thresholds[0], *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+def _summary(path, rows: list[dict]) -> list[dict]:
+    """The rows of the summary over datasets, if it is of the backbones and probes of the leaderboard."""
+    if path is None:
+        return []
+    found = read_summary(path)
+    scored = {(row["probe"], row["backbone"]) for row in rows if row["primary"]}
+    if {(row["probe"], row["backbone"]) for row in found} != scored:
+        raise PermafrostError(
+            "the summary over datasets is of another leaderboard",
+            where=path,
+            remedy="delete the file and run snakemake again",
+        )
+    return found
 
 
 def _materials(
@@ -128,10 +180,27 @@ def _read_card(cards: Mapping[str, Path], dataset: str, expect: Mapping[str, str
     return read_card(cards[dataset], expect=expect.get(str(cards[dataset])))
 
 
-def render_page(values: dict) -> str:
-    """Fill the template; every value is escaped, a value that is not given is an error."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def _write(path: Path, template: str, values: dict) -> None:
+    path.write_text(render_page(template, values), encoding="utf-8")
+
+
+def render_page(template: str, values: dict) -> str:
+    """Fill a template; every value is escaped, a value that is not given is an error."""
     from markupsafe import Markup
+
+    script = (_TEMPLATE / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    own = {
+        "css": Markup((_TEMPLATE / "page.css").read_text(encoding="utf-8")),
+        "js": Markup(script),
+        "js_hash": Markup(f"sha256-{digest}"),  # a browser runs this script and no other
+    }
+    return _templates().get_template(template).render(**values, **own) + "\n"
+
+
+@functools.cache
+def _templates():
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATE),
@@ -140,8 +209,5 @@ def render_page(values: dict) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    own = {
-        "css": Markup((_TEMPLATE / "page.css").read_text(encoding="utf-8")),
-        "js": Markup((_TEMPLATE / "page.js").read_text(encoding="utf-8")),
-    }
-    return environment.get_template("page.html.j2").render(**values, **own) + "\n"
+    environment.globals |= {"number": number, "signed": signed, "interval": interval}
+    return environment

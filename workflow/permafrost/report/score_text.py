@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from .notation import interval_of, number
+
 
 def print_scores(rows: list[dict], *, heading: str, unit: str, confidence: float, notes) -> None:
     """The figures as a table, overall ones first, and remarks below."""
@@ -20,7 +22,7 @@ def print_rows(rows: list[dict], *, digits: int) -> None:
             row["metric"],
             row["class"] or "",
             number(row["value"], digits),
-            interval(row, digits),
+            interval_of(row, lambda value: number(value, digits)),
             _test(row.get("p_value")),
         )
         for row in rows
@@ -54,18 +56,6 @@ def _test(p_value: float | None) -> str:
         return ""
     text = p_value_text(p_value)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
-
-
-def number(value, digits: int) -> str:
-    """A value, or a dash where it is undefined."""
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def interval(row: dict, digits: int) -> str:
-    """A row's bounds, or nothing where it has none."""
-    if row["lower"] is None:
-        return ""
-    return f"[{number(row['lower'], digits)}, {number(row['upper'], digits)}]"
 
 
 def bootstrap_words(

@@ -6,6 +6,7 @@ import math
 
 import pyarrow as pa
 
+from permafrost.core.errors import PermafrostError, first_line
 from permafrost.statistics.aggregate import aggregate_scores
 
 from .leaderboard import write_csv
@@ -34,6 +35,26 @@ _TYPES = {
 def write_summary(leaderboard: pa.Table, path, **options) -> None:
     """Write `build_summary` as CSV; its columns are those of ``summary.schema.yaml``."""
     write_csv(path, build_summary(leaderboard, **options))
+
+
+def read_summary(path) -> list[dict]:
+    """The rows of a summary that `write_summary` wrote; what it left empty is None.
+
+    Raises
+    ------
+    PermafrostError : the file is missing, or no summary.
+    """
+    import pyarrow.csv
+
+    options = pyarrow.csv.ConvertOptions(column_types=_TYPES, include_columns=list(_TYPES))
+    try:
+        return pyarrow.csv.read_csv(path, convert_options=options).to_pylist()
+    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise PermafrostError(
+            f"the summary over datasets cannot be read ({first_line(error)})",
+            where=path,
+            remedy="delete the file and run snakemake again",
+        ) from error
 
 
 def build_summary(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from .notation import interval_of, number, places
 from .rows import distinct, finite, gates_of, metric_name, overall
 from .seeds import merge_seeds
 
@@ -12,7 +13,7 @@ _SPATIAL = "spatially_random"
 
 
 def format_leaderboard(table: pa.Table, *, digits: int = 3) -> str:
-    """One block per dataset and probe: rank, backbone, value with its interval, gates marked.
+    """One block per dataset and probe, best backbone first: rank (``1=`` where tied), value with its interval, gates marked.
 
     Parameters
     ----------
@@ -59,31 +60,23 @@ def _block(rows: list[dict], marks: dict[str, str], digits: int) -> str:
     )
     header = ["rank", "backbone", "value", *(["seeds"] if most > 1 else []), "interval", ""]
     lines = []
-    for row in rows:
+    for row, place in zip(rows, places([row["rank"] for row in rows]), strict=True):
         flags = "".join(sorted({marks[explain(gate)] for gate in _flags(row)}))
         lines.append(
             [
-                _rank(row["rank"]),
+                place,
                 row["backbone"],
-                _number(row["value"], digits),
+                number(row["value"], digits),
                 *([_spread(row["seed_std"], digits)] if most > 1 else []),
-                f"[{_number(row['lower'], digits)}, {_number(row['upper'], digits)}]",
+                interval_of(row, lambda value: number(value, digits)),
                 flags,
             ]
         )
     return head + "\n" + _columns([header, *lines], right={"rank", "value"})
 
 
-def _rank(rank) -> str:
-    return f"{rank:.3g}" if finite(rank) else "–"
-
-
-def _number(value, digits: int) -> str:
-    return f"{value:.{digits}f}" if finite(value) else "–"
-
-
 def _spread(value, digits: int) -> str:
-    return f"± {_number(value, digits)}" if finite(value) else ""
+    return f"± {number(value, digits)}" if finite(value) else ""
 
 
 def _columns(lines: list[list[str]], right: set[str]) -> str:

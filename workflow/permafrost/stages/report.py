@@ -1,4 +1,4 @@
-"""``permafrost report``: leaderboard, predictions, comparisons and cards in, one page with figures out."""
+"""``permafrost report``: leaderboard, predictions, comparisons and cards in, pages with figures out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from .arguments import add_job, read_job
 
 def add_arguments(parser) -> None:
     add_job(parser, plan="recorded plan, names every input")
+    parser.add_argument(
+        "--summary", type=Path, required=True, help="aggregates over datasets, as CSV"
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument(
         "--stamp",
@@ -29,6 +32,7 @@ def run(arguments) -> None:
     build_report(
         plan=plan,
         leaderboard_path=by_names(plan, "aggregate")[()],
+        summary_path=arguments.summary,
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),

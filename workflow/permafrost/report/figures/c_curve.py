@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .style import COLOURS, FAINT, INK, MARKERS, PAGE_WIDTH, drawing, plain, put_title, shorten
+from ..notation import number
+from .style import COLOURS, INK, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
-_TOGETHER = len(COLOURS)  # more curves than colours are drawn in panels of their own
+_TOGETHER = len(COLOURS)  # more backbones than colours are drawn as lines of a heat map
 
 
 def draw_c_curve(
@@ -19,7 +20,7 @@ def draw_c_curve(
     meaning: str = "C (inverse regularisation strength, log scale)",
     lower_is_better: bool = False,
 ):
-    """One curve per backbone.
+    """One curve per backbone; where backbones are more than colours, one line of colours each.
 
     Parameters
     ----------
@@ -33,15 +34,12 @@ def draw_c_curve(
     with drawing() as Figure:
         if len(names) <= _TOGETHER:
             figure = _one_panel(Figure, curves, names, setting)
+            figure.axes[0].set_ylabel(f"validation {score}")
         else:
-            figure = _panels(Figure, curves, names, setting)
+            sign = -1 if lower_is_better else 1
+            figure = _lines(Figure, curves, names, setting, f"validation {score}", sign)
+        figure.axes[0].set_xlabel(meaning)
         put_title(figure, f"{dataset}: {probe}")
-        across, up = meaning, f"validation {score}"
-        if len(figure.axes) == 1:
-            figure.axes[0].set(xlabel=across, ylabel=up)
-        else:
-            figure.supxlabel(across, fontsize=8.5)
-            figure.supylabel(up, fontsize=8.5)
     return figure
 
 
@@ -54,8 +52,8 @@ def _top(curve: dict, lower_is_better: bool) -> float:
 def _one_panel(Figure, curves: dict, names: list[str], setting: str):
     figure = Figure(figsize=(PAGE_WIDTH, 3.4))
     axes = figure.add_subplot()
-    for number, name in enumerate(names):
-        _curve(axes, curves[name], COLOURS[number], MARKERS[number], label=_label(name, curves))
+    for name, colour, marker in zip(names, COLOURS, MARKERS, strict=False):
+        _curve(axes, curves[name], colour, marker, label=_label(name, curves))
     axes.set_xscale("log")
     axes.grid(axis="both")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), title=f"chosen {setting}", alignment="left",
@@ -63,30 +61,51 @@ def _one_panel(Figure, curves: dict, names: list[str], setting: str):
     return figure
 
 
-def _panels(Figure, curves: dict, names: list[str], setting: str):
-    columns = 4
-    rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(PAGE_WIDTH, 0.7 + 1.45 * rows))
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes, name in zip(grid.flat, names, strict=False):
-        for other in names:
-            axes.plot(curves[other]["c"], curves[other]["score"], color="#e3e3e3", lw=0.7)
-        _curve(axes, curves[name], COLOURS[0], "o")
-        axes.set_xscale("log")
-        axes.set_title(f"{plain(shorten(name, 24))}", fontsize=7.5, weight="normal")
-        axes.annotate(f"{setting} = {_short(curves[name]['best'])}", (0.97, 0.06), xycoords="axes fraction",
-                      ha="right", fontsize=7, color=FAINT)  # fmt: skip
-        axes.tick_params(labelsize=7)
-        axes.locator_params(axis="y", nbins=4)
-    for axes in grid.flat[len(names) :]:
-        axes.set_visible(False)
-    for axes in grid.flat[max(0, len(names) - columns) : len(names)]:
-        axes.tick_params(labelbottom=True)  # also where the panel below is an empty one
+def _lines(Figure, curves: dict, names: list[str], setting: str, score: str, sign: int):
+    """A line of colours per backbone: how far each value of the setting stays behind the backbone's best."""
+    import numpy as np
+
+    tried = sorted({value for name in names for value in curves[name]["c"]})
+    places = {value: place for place, value in enumerate(tried)}
+    behind = np.full((len(names), len(tried)), np.nan)
+    for row, name in enumerate(names):
+        best = _top(curves[name], sign < 0)
+        for value, found in zip(curves[name]["c"], curves[name]["score"], strict=True):
+            behind[row, places[value]] = best - sign * found
+    known = behind[np.isfinite(behind)]
+    # a setting that fails altogether must not hide the differences between all others
+    most = float(np.percentile(known, 90)) if known.size else 0.0
+    figure = Figure(figsize=(PAGE_WIDTH, 1.2 + 0.17 * len(names)))
+    axes = figure.add_subplot()
+    image = axes.imshow(
+        behind, cmap="viridis_r", vmin=0, vmax=most or 1.0, aspect="auto", interpolation="nearest"
+    )
+    chosen = [_nearest(tried, curves[name]["best"]) for name in names]
+    axes.plot(chosen, range(len(names)), "o", ms=3.6, mfc="white", mec=INK, mew=0.9, lw=0)
+    axes.set_yticks(range(len(names)), [f"{_label(name, curves, 24)} ({number(sign * _top(curves[name], sign < 0))})"
+                                        for name in names], fontsize=6.5)  # fmt: skip
+    marks = range(0, len(tried), max(1, len(tried) // 8))
+    axes.set_xticks(list(marks), [_short(tried[place]) for place in marks])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02)
+    bar.set_label(f"{score}, behind the best of the line", fontsize=7.5)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)
+    put_note(
+        figure,
+        f"behind each name the chosen {setting} and its best {score}; the dot marks the choice",
+    )
     return figure
 
 
-def _label(name: str, curves: dict) -> str:
-    return f"{plain(shorten(name, 26))}: {_short(curves[name]['best'])}"
+def _label(name: str, curves: dict, limit: int = 26) -> str:
+    return f"{plain(shorten(name, limit))}: {_short(curves[name]['best'])}"
+
+
+def _nearest(tried: list[float], chosen: float) -> int:
+    """Where the chosen value stands; logarithms are compared, as JSON may have rounded it."""
+    return min(range(len(tried)), key=lambda place: abs(math.log(tried[place] / chosen)))
 
 
 def _short(value: float) -> str:
@@ -96,9 +115,7 @@ def _short(value: float) -> str:
 
 def _curve(axes, curve: dict, colour: str, marker: str, label: str | None = None) -> None:
     axes.plot(curve["c"], curve["score"], color=colour, lw=1.5)
-    best = curve["best"]
-    # the chosen C is one of the grid; compare logarithms, as JSON may have rounded it
-    place = min(range(len(curve["c"])), key=lambda i: abs(math.log(curve["c"][i] / best)))
+    place = _nearest(curve["c"], curve["best"])
     axes.plot([curve["c"][place]], [curve["score"][place]], marker=marker, ms=7, mfc="white",
               mec=colour, mew=1.8, color=colour, lw=1.5, label=label, zorder=4)  # fmt: skip
     if place in (0, len(curve["c"]) - 1):

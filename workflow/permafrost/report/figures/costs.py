@@ -9,7 +9,18 @@ from permafrost.statistics.pareto import pareto_front
 
 from ..costs import WORDS, brief_cost
 from ..rows import distinct, finite, metric_name
-from .style import COLOURS, FAINT, INK, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from .style import (
+    COLOURS,
+    FAINT,
+    INK,
+    PAGE_WIDTH,
+    drawing,
+    lay_out,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
 
 _FRONT, _BEATEN = COLOURS[0], "#a9b7c0"
 _LABELS_UP_TO = 12  # of more backbones, only those on the front are named
@@ -157,7 +168,7 @@ def _name_points(figure, panels: list[tuple]) -> None:
     ----------
     panels : axes and the points in them.
     """
-    figure.draw_without_rendering()
+    lay_out(figure)
     pixels = figure.dpi / 72  # of a point
     for axes, points in panels:
         box = axes.get_window_extent()
@@ -178,10 +189,9 @@ def _name_points(figure, panels: list[tuple]) -> None:
             taken.append((*corner, corner[0] + wide, corner[1] + high))
             # in points from the dot, so that it fits whatever the resolution
             offset = ((corner[0] - x) / pixels, (corner[1] - y) / pixels)
-            label = axes.annotate(plain(text), (one["x"], one["score"]), offset, fontsize=_FONT,
+            axes.annotate(plain(text), (one["x"], one["score"]), offset, fontsize=_FONT,
                                   textcoords="offset points", ha="left", va="bottom",
                                   color=INK if one["front"] else FAINT)  # fmt: skip
-            label.set_in_layout(False)
 
 
 def _lines(axes, points: list[dict], places: list, box) -> list[tuple]:

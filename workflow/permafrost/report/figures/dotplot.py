@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 
 from ..rows import better_first, distinct, finite, interval_words, mean_value, metric_name, overall
-from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_title, shorten
+from .style import (
+    COLOURS,
+    FAINT,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_title,
+    shorten,
+    stripe_rows,
+)
 
 _PROBES_TOGETHER = 3  # more probes, or more backbones than the next line, get a panel per probe
 _BACKBONES_TOGETHER = 12
@@ -65,9 +75,12 @@ def _one_panel(Figure, rows, backbones, probes, chance):
     line = max(0.28, min(0.6, 0.12 * len(lanes) + 0.12))
     figure = Figure(figsize=(PAGE_WIDTH, 1.25 + line * len(backbones)))
     axes = figure.add_subplot()
-    for row in rows:
-        y = backbones.index(row["backbone"]) + _offset(lanes, (row["probe"], row["seed"]))
-        _dot(axes, row, y, probes.index(row["probe"]))
+    for number, probe in enumerate(probes):
+        own = [row for row in rows if row["probe"] == probe]
+        heights = [
+            backbones.index(row["backbone"]) + _offset(lanes, (probe, row["seed"])) for row in own
+        ]
+        _dots(axes, own, heights, number)
     _axes(axes, rows, backbones, chance)
     axes.legend(_handles(probes), [plain(shorten(probe, 22)) for probe in probes],
                 loc="lower right", bbox_to_anchor=(1.01, 1.0), ncols=len(probes), borderaxespad=0.2,
@@ -84,9 +97,8 @@ def _panels(Figure, rows, backbones, probes, chance):
     for number, (axes, probe) in enumerate(zip(grid.flat, probes, strict=False)):
         own = [row for row in rows if row["probe"] == probe]
         lanes = distinct(own, "seed")
-        for row in own:
-            y = backbones.index(row["backbone"]) + _offset(lanes, row["seed"])
-            _dot(axes, row, y, number, size=3.6)
+        heights = [backbones.index(row["backbone"]) + _offset(lanes, row["seed"]) for row in own]
+        _dots(axes, own, heights, number, size=3.6)
         _axes(axes, rows, backbones, chance, font=7)
         axes.set_title(plain(shorten(probe, 26)), fontsize=8, weight="normal")
     for axes in grid.flat[len(probes) :]:
@@ -101,22 +113,29 @@ def _offset(lanes: list, lane) -> float:
     return (lanes.index(lane) - (len(lanes) - 1) / 2) * min(0.26, 0.72 / len(lanes))
 
 
-def _dot(axes, row: dict, y: float, number: int, size: float = 5.2) -> None:
-    colour = COLOURS[number % len(COLOURS)]
-    if not finite(row["value"]):
-        axes.annotate("no value", (0.01, y), xycoords=("axes fraction", "data"), color=colour,
-                      va="center", fontsize=7)  # fmt: skip
-        return
-    if finite(row["lower"]) and finite(row["upper"]):
-        axes.plot([row["lower"], row["upper"]], [y, y], color=colour, lw=size / 3, alpha=0.55,
-                  solid_capstyle="butt")  # fmt: skip
-    axes.plot([row["value"]], [y], marker=MARKERS[number % len(MARKERS)], ms=size, lw=0,
-              color=colour, mfc="white" if row["gates"] else colour, mew=1.2, zorder=3)  # fmt: skip
+def _dots(axes, rows: list[dict], heights: list[float], number: int, size: float = 5.2) -> None:
+    """Values of one probe with their intervals: few artists, however many backbones there are."""
+    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+    known, bounded = [], []
+    for row, y in zip(rows, heights, strict=True):
+        if not finite(row["value"]):
+            axes.annotate("no value", (0.01, y), xycoords=("axes fraction", "data"), color=colour,
+                          va="center", fontsize=7)  # fmt: skip
+            continue
+        known.append((row, y))
+        if finite(row["lower"]) and finite(row["upper"]):
+            bounded.append((row, y))
+    axes.hlines([y for _, y in bounded], [row["lower"] for row, _ in bounded],
+                [row["upper"] for row, _ in bounded], color=colour, lw=size / 3, alpha=0.55)  # fmt: skip
+    for face, flagged in ((colour, False), ("white", True)):
+        chosen = [(row["value"], y) for row, y in known if bool(row["gates"]) == flagged]
+        if chosen:
+            axes.plot(*zip(*chosen, strict=True), marker=marker, ms=size, lw=0, color=colour, mfc=face, mew=1.2,
+                      zorder=3)  # fmt: skip
 
 
 def _axes(axes, rows: list[dict], backbones: list[str], chance, font: float = 8.5) -> None:
-    for index in range(1, len(backbones), 2):
-        axes.axhspan(index - 0.5, index + 0.5, color="#f5f5f5", lw=0, zorder=0)
+    stripe_rows(axes, len(backbones))
     axes.set_ylim(len(backbones) - 0.5, -0.5)
     axes.set_yticks(range(len(backbones)), [plain(shorten(n)) for n in backbones], fontsize=font)
     axes.tick_params(axis="y", length=0)

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from ..rows import brief_count
-from .style import COLOURS, FAINT, INK, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from .style import (
+    COLOURS,
+    FAINT,
+    INK,
+    PAGE_WIDTH,
+    drawing,
+    legend_shape,
+    put_legend,
+    put_note,
+    put_title,
+    shorten,
+)
 
 MOST = len(COLOURS)  # backbones in one figure
 # kinds of `metrics.detection.analysis.tide` in words, in the order of drawing
@@ -30,12 +41,14 @@ def draw_errors(found: dict, *, title: str):
     step = max(0.34, 0.15 * len(found) + 0.1)
     height = 0.8 / max(len(found), 1)
     with drawing() as Figure:
-        figure = Figure(figsize=(PAGE_WIDTH * 0.85, 1.3 + step * len(kinds)))
+        width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in found]
+        room = legend_shape(names, width)[1] if len(found) > 1 else 0.0
+        figure = Figure(figsize=(width, 1.1 + room + step * len(kinds)))
         axes = figure.add_subplot()
         for lane, (name, errors) in enumerate(found.items()):
             gains = [errors.gain[kind] for kind in kinds]
             y = [place - 0.4 + (lane + 0.5) * height for place in range(len(kinds))]
-            axes.barh(y, gains, 0.86 * height, color=COLOURS[lane], label=plain(shorten(name, 30)))
+            axes.barh(y, gains, 0.86 * height, color=COLOURS[lane], label=name)
             for place, gain, kind in zip(y, gains, kinds, strict=True):
                 axes.annotate(brief_count(errors.counts[kind]), (max(gain, 0.0), place), xytext=(3, 0),
                               textcoords="offset points", va="center", fontsize=6.5,
@@ -49,8 +62,7 @@ def draw_errors(found: dict, *, title: str):
         axes.grid(axis="x")
         axes.set_xlabel("AP gained without this kind of error")
         if len(found) > 1:
-            axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=min(3, len(found)),
-                        borderaxespad=0.2)  # fmt: skip
+            put_legend(axes, names)
         put_title(figure, title)
         put_note(figure, "numbers: errors of this kind at an IoU of 0.5, whatever the score")
     return figure

@@ -108,7 +108,7 @@ def draw_comparison(
             for column, (name, answers) in enumerate(columns, start=2):
                 if answers[line] is not None:
                     painted = paint_mask(answers[line].mask, colours)
-                    sheet.picture(line, column, painted, shorten(name, 23) if line == 0 else "")
+                    sheet.picture(line, column, painted, name if line == 0 else "")
                     sheet.words(line, column, _right(answers[line].accuracy))
         sheet.legend()
     return sheet.figure

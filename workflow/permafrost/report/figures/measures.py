@@ -6,7 +6,17 @@ import math
 
 from ..measured import LABELLED, OF_VIEWS, is_flagged, words_of
 from ..rows import finite, metric_name
-from .style import COLOURS, FAINT, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from .style import (
+    COLOURS,
+    FAINT,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+    stripe_rows,
+)
 
 _ACROSS = 5
 _SCORE, _FREE, _OF_LABELS, _OF_VIEWS = COLOURS[0], COLOURS[2], COLOURS[1], COLOURS[3]
@@ -73,8 +83,7 @@ def _note(lines: list[dict], names: list[str]) -> str:
 
 
 def _panel(axes, rows: list[dict | None], colour: str) -> None:
-    for place in range(1, len(rows), 2):
-        axes.axhspan(place - 0.5, place + 0.5, color="#f5f5f5", lw=0, zorder=0)
+    stripe_rows(axes, len(rows))
     shown = []
     for place, row in enumerate(rows):
         if row is None or not finite(row["value"]):

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ..rows import finite, metric_name
-from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_title, shorten
+from .style import (
+    COLOURS,
+    FAINT,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    legend_shape,
+    plain,
+    put_legend,
+    put_title,
+    shorten,
+    stripe_rows,
+)
 
 MOST = len(COLOURS)  # backbones in one figure
 
@@ -35,17 +47,19 @@ def draw_per_class(
     font, step = (8.5, 0.22) if len(classes) <= 25 else (7, 0.16)
     step = max(step, 0.1 * len(backbones) + 0.08)
     with drawing() as Figure:
-        figure = Figure(figsize=(PAGE_WIDTH * 0.85, 1.0 + len(classes) * step))
+        width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in backbones]
+        room = legend_shape(names, width)[1] if len(backbones) > 1 else 0.0
+        figure = Figure(figsize=(width, 0.75 + room + len(classes) * step))
         axes = figure.add_subplot()
-        for row in rows:
-            lane = backbones.index(row["backbone"])
-            height = 0.74 / len(backbones)
-            y = classes.index(row["class"]) + (lane - (len(backbones) - 1) / 2) * height
-            _dot(axes, row, y, lane, font)
+        apart = 0.74 / len(backbones)
+        places = {name: place for place, name in enumerate(classes)}
+        for lane, name in enumerate(backbones):
+            own = [row for row in rows if row["backbone"] == name]
+            offset = (lane - (len(backbones) - 1) / 2) * apart
+            _dots(axes, own, [places[row["class"]] + offset for row in own], lane, font)
         if len(backbones) > 1:
-            for index in range(1, len(classes), 2):
-                axes.axhspan(index - 0.5, index + 0.5, color="#f5f5f5", lw=0, zorder=0)
-            _legend(axes, backbones)
+            stripe_rows(axes, len(classes))
+            put_legend(axes, names, _handles(len(backbones)))
         axes.set_ylim(len(classes) - 0.4, -0.6)
         axes.set_yticks(
             range(len(classes)), [_name(name, support) for name in classes], fontsize=font
@@ -66,25 +80,27 @@ def _best_first(row: dict) -> tuple:
     return (0, -row["value"] if row["higher_is_better"] else row["value"], row["class"])
 
 
-def _dot(axes, row: dict, y: float, lane: int, font: float) -> None:
-    if not finite(row["value"]):
-        axes.annotate("no value", (0.0, y), va="center", color=FAINT, fontsize=font)
-        return
-    if finite(row["lower"]) and finite(row["upper"]):
-        axes.plot([row["lower"], row["upper"]], [y, y], color=COLOURS[lane], lw=2, alpha=0.45,
-                  solid_capstyle="butt")  # fmt: skip
-    axes.plot([row["value"]], [y], MARKERS[lane], ms=4.6, color=COLOURS[lane])
+def _dots(axes, rows: list[dict], heights: list[float], lane: int, font: float) -> None:
+    """Values of one backbone with their intervals."""
+    known = []
+    for row, y in zip(rows, heights, strict=True):
+        if finite(row["value"]):
+            known.append((row, y))
+        else:
+            axes.annotate("no value", (0.0, y), va="center", color=FAINT, fontsize=font)
+    bounded = [(row, y) for row, y in known if finite(row["lower"]) and finite(row["upper"])]
+    axes.hlines([y for _, y in bounded], [row["lower"] for row, _ in bounded],
+                [row["upper"] for row, _ in bounded], color=COLOURS[lane], lw=2, alpha=0.45)  # fmt: skip
+    axes.plot([row["value"] for row, _ in known], [y for _, y in known], MARKERS[lane], ms=4.6,
+              color=COLOURS[lane])  # fmt: skip
 
 
-def _legend(axes, backbones: list[str]) -> None:
+def _handles(count: int) -> list:
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], color=COLOURS[i], marker=MARKERS[i], lw=1.6, ms=4.6)
-        for i in range(len(backbones))
+    return [
+        Line2D([], [], color=COLOURS[i], marker=MARKERS[i], lw=1.6, ms=4.6) for i in range(count)
     ]
-    axes.legend(handles, [plain(shorten(name, 30)) for name in backbones], loc="lower left",
-                bbox_to_anchor=(-0.01, 1.0), ncols=min(3, len(backbones)), borderaxespad=0.2)  # fmt: skip
 
 
 def _name(name: str, support: dict[str, str] | None) -> str:

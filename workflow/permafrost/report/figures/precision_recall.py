@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from .style import (
+    COLOURS,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    legend_shape,
+    put_legend,
+    put_note,
+    put_title,
+    shorten,
+)
 
 MOST = len(COLOURS)  # backbones in one figure
 
@@ -20,24 +30,27 @@ def draw_precision_recall(
     note : what counts as found.
     """
     with drawing() as Figure:
-        figure = Figure(figsize=(PAGE_WIDTH * 0.85, 3.6))
+        width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in curves]
+        figure = Figure(figsize=(width, 3.6 + legend_shape(names, width)[1]))
         axes = figure.add_subplot()
         for number, (name, (recall, precision)) in enumerate(curves.items()):
             # a marker now and then, not at the same recalls for all
             every = (5 + 3 * number, 20)
             axes.plot(recall, precision, color=COLOURS[number], lw=1.6, marker=MARKERS[number], ms=4.6,
-                      mfc="white", markevery=every, label=plain(shorten(name, 30)))  # fmt: skip
+                      mfc="white", markevery=every, label=name)  # fmt: skip
         axes.set_xlim(-0.01, 1.01)
         axes.set_ylim(-0.01, 1.03)
         axes.set_aspect("equal")
         axes.grid(axis="both", lw=0.5)
         axes.set_xlabel("recall: share of the objects that are found")
         axes.set_ylabel("precision: share of right detections")
-        legend = axes.legend(
-            loc="upper left", bbox_to_anchor=(1.02, 1), borderaxespad=0, handlelength=2
+        put_legend(
+            axes,
+            names,
+            handlelength=2,
+            title="best first" if len(curves) > 1 else None,
+            alignment="left",
         )
-        legend.set_title("best first" if len(curves) > 1 else None)
-        legend.get_title().set(color=FAINT, fontsize=7.5)
         put_title(figure, title)
         put_note(figure, note)
     return figure

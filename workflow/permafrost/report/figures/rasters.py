@@ -131,7 +131,7 @@ def draw_comparison(
             for column, (name, answers) in enumerate(columns, start=2):
                 if answers[line] is not None:
                     painted = scale.paint(answers[line].raster)
-                    sheet.picture(line, column, painted, shorten(name, 23) if line == 0 else "")
+                    sheet.picture(line, column, painted, name if line == 0 else "")
                     sheet.words(line, column, _error(answers[line].rmse))
         sheet.bar(0, scale.low, scale.high, COLOURS, scale.words)
     return sheet.figure

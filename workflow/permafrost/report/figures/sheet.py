@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
-from .style import DPI, FAINT, INK, plain
+from .style import DPI, FAINT, INK, plain, shorten
 
 WIDTH = 10.4  # pictures need more room than charts
 _GAP, _PART, _MARGIN = 0.06, 0.14, 0.05  # between panels, between two halves, around
@@ -66,6 +67,14 @@ class Sheet:
         self._text(_MARGIN, self.height - 0.08, note, size=7, color=FAINT)
         self._legend = legend, ncols, legend_top
 
+    @functools.cached_property
+    def _paper(self):
+        """Axes in inches from the top left: one for all pictures, since axes take longer to make than to draw."""
+        axes = self.figure.add_axes((0, 0, 1, 1))
+        axes.set(xlim=(0, self.width), ylim=(self.height, 0), autoscale_on=False)
+        axes.set_axis_off()
+        return axes
+
     def _text(
         self, x: float, y: float, text: str, *, size: float, color=INK, weight="normal"
     ) -> None:
@@ -79,14 +88,13 @@ class Sheet:
 
     def picture(self, line: int, column: int, picture: np.ndarray, word: str) -> None:
         """Show (h, w, 3) or (h, w) in [0, 1] with `word` above, in the middle of a square."""
-        axes = self._axes(line, column, self._cell, self._cell)
         picture = thinned(picture, self._cell)
-        axes.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        height, width = picture.shape[:2]
-        side = max(height, width) / 2  # pictures of any shape stand in squares of one size
-        axes.set_xlim(width / 2 - 0.5 - side, width / 2 - 0.5 + side)
-        axes.set_ylim(height / 2 - 0.5 + side, height / 2 - 0.5 - side)
-        axes.set_axis_off()
+        # pictures of any shape stand in squares of one size
+        height, width = (self._cell * side / max(picture.shape[:2]) for side in picture.shape[:2])
+        left = self._x(column) + (self._cell - width) / 2
+        top = self._tops[line] + (self._cell - height) / 2
+        self._paper.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto",
+                           extent=(left, left + width, top + height, top))  # fmt: skip
         self._above(line, column, word)
 
     def canvas(
@@ -120,6 +128,7 @@ class Sheet:
 
     def _above(self, line: int, column: int, word: str) -> None:
         if word:
+            word = shorten(word, int(self._cell * 72 / (0.62 * 7.5)))  # no wider than its picture
             self._text(self._x(column), self._tops[line] - 0.05, word, size=7.5, color=FAINT)
 
     def words(self, line: int, column: int, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..notation import number
 from .style import FAINT, INK, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
 _VALUES_UP_TO = 25  # more backbones than this leave no room for numbers in the cells
@@ -54,7 +55,6 @@ def _write(axes, values: np.ndarray, font: float) -> None:
         elif row == column:
             axes.text(column, row, "1", ha="center", va="center", fontsize=font, color="white")
         else:
-            # rounded first, so that nothing is written as minus zero
-            text = f"{round(float(value), 2) + 0.0:.2f}".replace("-", "−")
+            text = number(value, 2)
             axes.text(column, row, text, ha="center", va="center", fontsize=font,
                       color="white" if value > 0.45 else INK)  # fmt: skip

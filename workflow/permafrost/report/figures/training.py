@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..rows import finite
 from .style import COLOURS, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
-MOST = len(COLOURS)  # backbones in one figure
+MOST = len(COLOURS)  # backbones in colour; others are grey
+_OTHER = "#d0d0d0"
 # score in a log of epochs -> in words
 SCORES = {
     "val_mean_iou": "mean IoU",
@@ -16,23 +17,35 @@ SCORES = {
 }
 
 
-def draw_training(logs: dict[str, dict[str, dict]], *, dataset: str, score: str = "val_mean_iou"):
+def draw_training(
+    logs: dict[str, dict[str, dict]],
+    *,
+    dataset: str,
+    score: str = "val_mean_iou",
+    order: list[str] | None = None,
+):
     """A line of panels per head: losses on the left, the validation score on the right.
 
     Parameters
     ----------
     logs : probe -> backbone -> {"epochs": [{epoch, train_loss, val_loss, and the score}], "epoch": the
-        one that was scored}; at most `MOST` backbones. A value that is None or not finite is left out.
+        one that was scored}. A value that is None or not finite is left out.
+    order : backbones, the first `MOST` of which are in colour.
     score : a key of `SCORES`.
     """
     if not logs:
         raise ValueError("no epochs to draw")
-    backbones = list(dict.fromkeys(name for own in logs.values() for name in own))
+    backbones = order or list(dict.fromkeys(name for own in logs.values() for name in own))
+    others = backbones[MOST:]
+    backbones = backbones[:MOST]
     with drawing() as Figure:
         figure = Figure(figsize=(1.25 * PAGE_WIDTH, 0.9 + 1.75 * len(logs)))
         grid = figure.subplots(len(logs), 2, squeeze=False, sharex="row")
         for (left, right), (probe, own) in zip(grid, logs.items(), strict=True):
-            for backbone, log in own.items():
+            for backbone in (name for name in others if name in own):
+                right.plot(*_series(own[backbone], score), color=_OTHER, lw=0.8, zorder=1)
+            for backbone in (name for name in backbones if name in own):
+                log = own[backbone]
                 number = backbones.index(backbone)
                 _losses(left, log, COLOURS[number])
                 _scores(right, log, score, COLOURS[number], MARKERS[number])
@@ -48,7 +61,10 @@ def draw_training(logs: dict[str, dict[str, dict]], *, dataset: str, score: str 
         grid[0, 1].legend(*_legend(backbones), loc="upper left", bbox_to_anchor=(1.01, 1),
                           borderaxespad=0, handlelength=1.6)  # fmt: skip
         put_title(figure, f"{dataset}: training of the heads")
-        put_note(figure, "solid: train loss, dashed: validation loss; the marked epoch was scored")
+        grey = f"; grey: scores of {len(others)} other backbones" if others else ""
+        put_note(
+            figure, f"solid: train loss, dashed: validation loss; the marked epoch was scored{grey}"
+        )
     return figure
 
 

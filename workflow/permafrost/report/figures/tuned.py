@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..notation import interval_of, signed
 from ..rows import finite, metric_name
 from .style import COLOURS, FAINT, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
 
@@ -54,9 +55,4 @@ def _dot(axes, row: dict, y: float, number: int, marker: str) -> None:
 def _words(row: dict) -> str:
     if not finite(row["value"]):
         return ""
-    value, lower, upper = (_signed(row[key]) for key in ("value", "lower", "upper"))
-    return f"{value} [{lower}, {upper}]"
-
-
-def _signed(value) -> str:
-    return f"{value + 0.0:+.3f}".replace("-", "−") if finite(value) else "–"
+    return f"{signed(row['value'])} {interval_of(row, signed)}"

@@ -14,6 +14,7 @@ from permafrost.statistics.columns import array_of
 from ..figures.reliability import MOST, draw_reliability
 from ..gates import explain_at_length
 from ..material import Drawn, Evaluation, Material, best_of_each, name_of, save
+from ..notation import interval_of, number
 from ..rows import better_first, finite, gates_of, metric_name, overall
 from ..seeds import merge_seeds
 
@@ -71,10 +72,10 @@ def _lines(material: Material) -> list[dict]:
 
 
 def _cell(row: dict) -> dict:
-    known = finite(row["lower"]) and finite(row["upper"])
     return {
         "value": row["value"] if finite(row["value"]) else None,
-        "interval": f"{row['lower']:.3f} … {row['upper']:.3f}" if known else "",
+        "text": number(row["value"]),
+        "interval": interval_of(row),
         "flagged": any(gate.startswith("temperature_") for gate in gates_of(row)),
     }
 
@@ -155,4 +156,4 @@ def _diagram(material: Material, one: Evaluation) -> dict:
         and (row["backbone"], row["seed"], row["probe"]) == one
     ]
     words = name_of(one, material).removeprefix(f"{one[0]}, ")
-    return {**found, "words": f"{words}, ECE {errors[0]:.3f}"}
+    return {**found, "words": f"{words}, ECE {number(errors[0])}"}

@@ -16,8 +16,8 @@ from ..costs import (
 )
 from ..figures.costs import draw_costs
 from ..material import Drawn, Material, save
-from ..rows import finite, metric_name, overall
-from ..seeds import merge_seeds
+from ..notation import interval_of, number
+from ..rows import finite, metric_name
 
 
 def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
@@ -52,11 +52,10 @@ def _words(lines: list[dict]) -> str:
 def _best(score: dict | None) -> dict | None:
     if score is None:
         return None
-    known = finite(score["lower"]) and finite(score["upper"])
     return {
         "value": score["value"],
-        "text": f"{score['value']:.3f}",
-        "interval": f"{score['lower']:.3f} … {score['upper']:.3f}" if known else "",
+        "text": number(score["value"]),
+        "interval": interval_of(score),
         "words": f"{metric_name(score['metric'])}, {score['probe']}",
     }
 
@@ -64,18 +63,17 @@ def _best(score: dict | None) -> dict | None:
 def _cell(row: dict | None) -> dict:
     if row is None:
         return {"value": None, "text": "–", "interval": "", "flagged": False}
-    known = finite(row["lower"]) and finite(row["upper"])
     return {
         "value": row["value"] if finite(row["value"]) else None,
         "text": brief_cost(row["value"]),
-        "interval": f"{brief_cost(row['lower'])} … {brief_cost(row['upper'])}" if known else "",
+        "interval": interval_of(row, brief_cost),
         "flagged": is_flagged(row),
     }
 
 
 def _figures(material: Material, lines: list[dict], folder: Path) -> list[Drawn]:
     costs = [name for name in DRAWN if any(_known(line["costs"].get(name)) for line in lines)]
-    scores = merge_seeds(overall(material.rows))
+    scores = material.lines
     if not costs or not any(_known(line) for line in scores):
         return []
     figure = draw_costs(lines, scores, costs, title=f"{material.name}: score against cost")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from pathlib import Path
 
+from permafrost.core.splits import SPLITS
 from permafrost.core.tables import read_table
+from permafrost.data.objects import OBJECT_TASKS
 
 from ..dataset_figures import draw_dataset
 from ..figures.dataset import counted_of
 from ..figures.numbers import target_words
 from ..gates import explain, explain_at_length
 from ..material import Drawn, Material
+from ..notation import true_minus
 from ..rows import better_first, brief_count, overall
 from ..score_text import p_value_text
 from ..seeds import merge_seeds
@@ -20,10 +22,10 @@ from .calibration import calibration_section
 from .costs import costs_section
 from .measures import measures_section
 
-_IMAGE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
-# pictures hold pixels, so PNG is smaller; charts stay sharp as SVG
-_PNG_KINDS = ("strip__", "pictures__", "backbones__", "detections__", "detections_backbones__")
 _PIXELS_PER_INCH = 110  # on the page: text in figures is then about as large as text around them
+
+
+_SPATIAL = {"short": explain("spatially_random"), "long": explain_at_length("spatially_random")}
 
 
 def dataset_section(material: Material, comparisons: Mapping[str, Path], folder: Path) -> dict:
@@ -41,21 +43,20 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
     return {
         "name": material.name,
         "title": card.get("title") or "",
-        "spatially_random": card["spatially_random"],
-        "spatial_words": explain_at_length("spatially_random"),
+        "task": card["task"],
+        "counts": [card["splits"].get(split, {}).get("count") for split in SPLITS],
+        "flags": [_SPATIAL] if card["spatially_random"] else [],
         "facts": card_facts(card),
-        "splits": [split_line(name, card) for name in card["splits"]],
-        "counted": counted_of(card),
-        "extremes": _extremes(card),
+        "splits": split_lines(card),
         "audit": audit_facts(card),
-        "figures": [_embed(figure) for figure in figures],
+        "figures": [_shown(figure) for figure in figures],
         "notes": notes,
         "calibration": calibration,
-        "calibration_figures": [_embed(figure) for figure in of_calibration],
+        "calibration_figures": [_shown(figure) for figure in of_calibration],
         "measures": measures,
-        "measure_figures": [_embed(figure) for figure in of_measures],
+        "measure_figures": [_shown(figure) for figure in of_measures],
         "costs": costs,
-        "cost_figures": [_embed(figure) for figure in of_costs],
+        "cost_figures": [_shown(figure) for figure in of_costs],
         "comparisons": (compared := _comparisons(material, comparisons)),
         "comparison_remarks": comparison_remarks(compared),
     }
@@ -119,7 +120,7 @@ def _without_data(splits: dict) -> list[tuple[str, str]]:
 
 
 def _extremes(card: dict) -> tuple[str, str]:
-    """What the last two columns of the table of splits hold."""
+    """What the last two lines of the table of splits hold."""
     counted = counted_of(card)
     if counted == "numbers":
         return "smallest target", "largest target"
@@ -155,24 +156,41 @@ def _split(card: dict) -> str:
     return made if card["split_method"] == "given" else f"{made}, seed {card['split_seed']}"
 
 
-def split_line(name: str, card: dict) -> dict:
-    """One split of a card as a line of a table; of masks, classes are counted in pixels."""
+def split_lines(card: dict) -> dict:
+    """The splits as a table with a column each, which no number of quantities makes too wide.
+
+    Returns
+    -------
+    ``names`` of the splits, and ``lines`` (quantity, its value in each split); of masks, classes are counted in pixels.
+    """
+    columns = [_split_values(name, card) for name in card["splits"]]
+    lines = [(name, [column[name] for column in columns]) for name in columns[0]]
+    return {"names": list(card["splits"]), "lines": lines}
+
+
+def _split_values(name: str, card: dict) -> dict[str, str]:
     split = card["splits"][name]
     counts = split["class_counts"] or [0]
+    words = brief_count if card["task"] == "segmentation" else str
     if "target" in card:
         counts = [card["target"]["splits"][name][key] for key in ("min", "max")]
-    groups = split.get("groups")
-    words = brief_count if card["task"] == "segmentation" else str
-    words = "{:.4g}".format if "target" in card else words
-    objects = (card.get("detection") or {}).get("splits", {}).get(name, {})
-    return {
-        "name": name,
-        **{key: objects.get(key) for key in ("images", "objects", "empty", "crowd")},
-        "count": split["count"],
-        "groups": "not known" if groups is None else groups,
-        "smallest": words(min(counts)),
-        "largest": words(max(counts)),
-    }
+        words = lambda value: true_minus(f"{value:.4g}")  # noqa: E731
+    values = {"samples": str(split["count"]), "groups": _or_unknown(split.get("groups"))}
+    if counted_of(card) == "objects":
+        objects = (card.get("detection") or {}).get("splits", {}).get(name, {})
+        named = (
+            ("images", "images"),
+            ("without objects", "empty"),
+            ("objects", "objects"),
+            ("crowds", "crowd"),
+        )
+        values |= {title: _or_unknown(objects.get(key)) for title, key in named}
+    extremes = zip(_extremes(card), (min(counts), max(counts)), strict=True)
+    return values | {title: words(count) for title, count in extremes}
+
+
+def _or_unknown(value) -> str:
+    return "not known" if value is None else str(value)
 
 
 def audit_facts(card: dict) -> list[dict]:
@@ -243,14 +261,36 @@ def comparison_remarks(lines: list[dict]) -> list[str]:
     ]
 
 
-def _embed(figure: Drawn) -> dict:
-    kind = "png" if figure.stem.name.startswith(_PNG_KINDS) else "svg"
-    path = figure.stem.with_name(f"{figure.stem.name}.{kind}")
-    coded = base64.b64encode(path.read_bytes()).decode()
+def _shown(figure: Drawn) -> dict:
+    width, height = (round(_PIXELS_PER_INCH * side) for side in figure.inches)
     return {
-        "data": f"data:{_IMAGE_TYPES[kind]};base64,{coded}",
+        "file": figure.path.name,
         "alt": figure.alt,
         "caption": figure.caption,
         "wide": figure.wide,
-        "width": round(_PIXELS_PER_INCH * figure.inches),
+        "width": width,
+        "height": height,
     }
+
+
+def dataset_line(section: dict, page: str) -> dict:
+    """What the page over everything says of a dataset whose own page is `page`.
+
+    Returns
+    -------
+    ``values`` for the template, and ``shown``: which parts some text must explain.
+    """
+    bests: dict[str, list[dict]] = {}
+    for line in section["lines"]:
+        if line["place"] in ("1", "1="):
+            bests.setdefault(line["probe"], []).append(line)
+    values = {
+        **{key: section[key] for key in ("name", "title", "anchor", "task", "counts", "flags")},
+        "href": page,
+        "bests": [
+            {**lines[0], "backbone": " = ".join(line["backbone"] for line in lines)}
+            for lines in bests.values()
+        ],
+    }
+    shown = {key: bool(section[key]) for key in ("calibration", "measures", "costs")}
+    return {"values": values, "shown": {**shown, "objects": section["task"] in OBJECT_TASKS}}

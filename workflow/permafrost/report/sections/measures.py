@@ -26,6 +26,7 @@ from ..measured import (
     view_words,
     words_of,
 )
+from ..notation import interval_of, number
 from ..rows import finite, interval_words, metric_name
 
 
@@ -83,7 +84,7 @@ def _words(lines: list[dict], names: list[str]) -> str:
 def _best(score: dict | None) -> dict | None:
     if score is None:
         return None
-    return {"value": score["value"], "text": f"{score['value']:.3f}", "interval": _interval(score, "{:.3f}"),
+    return {"value": score["value"], "text": number(score["value"]), "interval": interval_of(score),
             "words": f"{metric_name(score['metric'])}, {score['probe']}"}  # fmt: skip
 
 
@@ -91,14 +92,7 @@ def _cell(row: dict | None) -> dict:
     if row is None:
         return {"value": None, "text": "–", "interval": "", "flagged": False}
     return {"value": row["value"] if finite(row["value"]) else None, "text": brief(row["value"]),
-            "interval": _interval(row), "flagged": is_flagged(row)}  # fmt: skip
-
-
-def _interval(row: dict, form: str = "") -> str:
-    if not (finite(row["lower"]) and finite(row["upper"])):
-        return ""
-    ends = [form.format(row[k]) if form else brief(row[k]) for k in ("lower", "upper")]
-    return " … ".join(ends)
+            "interval": interval_of(row, brief), "flagged": is_flagged(row)}  # fmt: skip
 
 
 def _figure(material: Material, lines: list[dict], names: list[str], folder: Path) -> Drawn:
@@ -125,7 +119,7 @@ def _pair(row: dict) -> dict:
     notes = json.loads(row["notes"])
     said = [f"undefined, {notes['undefined']}"] if "undefined" in notes else []
     said += [notes[name] for name in ("flag", "interval") if name in notes]
-    return {**row, "interval": _interval(row, "{:.3f}"), "remark": "; ".join(said)}
+    return {**row, "interval": interval_of(row), "remark": "; ".join(said)}
 
 
 def _matrix(material: Material, pairs: list[dict], order: list[str], folder: Path) -> Drawn:

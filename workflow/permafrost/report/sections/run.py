@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from permafrost.core.versions import gather_versions, mixture_words
+from permafrost.plan.probes import KINDS
 
 
 def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
@@ -17,16 +18,41 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
     hardware : what the page was made on, name -> value.
     """
     met = gather_versions(metadata)
+    probes = plan.get("probes") or plan["config"].get("probes", {})
     return {
         "plan_hash": plan["plan"],
         "backbones": entry_lines(plan["backbones"]),
         "dataset_entries": entry_lines(plan["datasets"]),
-        "probes": entry_lines(plan.get("probes") or plan["config"].get("probes", {})),
+        "probes": entry_lines(probes),
+        "reading": probes_explained(probes),
         "settings": _settings(plan["config"]),
         "versions": {name: ", ".join(versions) for name, versions in met.items()},
         "mixture": mixture_words(met),
         "hardware": [(str(name), _words(value)) for name, value in (hardware or {}).items()],
         "compute": compute_words(metadata),
+    }
+
+
+def probes_explained(probes: Mapping[str, dict]) -> dict:
+    """What a reader must know of the probes of a run.
+
+    Returns
+    -------
+    ``training``, ``reading`` : names of probes that train backbones, and of those that leave them frozen.
+    probes : each kind that ran, with its ``names`` and its ``summary`` (`plan.probes.KINDS`).
+    """
+    names: dict[str, list[str]] = {}
+    for name, options in sorted(probes.items()):
+        names.setdefault(options["kind"], []).append(name)
+    training = [name for kind in names if KINDS[kind].trains_backbone for name in names[kind]]
+    return {
+        "training": training,
+        "reading": sorted(set(probes) - set(training)),
+        "probes": [
+            {"kind": kind, "names": names[kind], "summary": KINDS[kind].summary}
+            for kind in KINDS
+            if kind in names
+        ],
     }
 
 

@@ -2,27 +2,81 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 
-from permafrost.statistics.ranks import missing_results
+from permafrost.statistics.ranks import mean_tied_ranks, missing_results
 
 from ..gates import explain, explain_at_length
+from ..notation import places
 from ..rows import better_first, distinct, finite, gates_of, metric_name, overall
 from ..seeds import merge_seeds
 
 _SPATIAL = "spatially_random"
 
 
-def scores_section(table: pa.Table, rows: list[dict]) -> dict:
-    """Everything that the template asks of the leaderboard; `rows` are those of `table`."""
+def scores_section(table: pa.Table, rows: list[dict], summed: list[dict]) -> dict:
+    """Everything that the template asks of the leaderboard.
+
+    Parameters
+    ----------
+    rows : those of `table`; summed : of the summary over datasets, which may be none.
+    """
+    lines = leaderboard_lines(rows)
+    over, notes = over_datasets(summed, lines)
     return {
         "summary": summary(rows),
-        "lines": leaderboard_lines(rows),
-        "several_seeds": any(len(line["seeds"]) > 1 for line in merge_seeds(overall(rows))),
-        "confidence": _confidence(rows),
+        "over_datasets": over,
+        "over_confidence": _levels(over),
+        "over_notes": notes,
+        "lines": lines,
+        "several_seeds": any(len(line["seeds"]) > 1 for line in lines),
+        "confidence": _levels(lines),
         "gates": gates_met(rows),
-        "missing": missing_results(table),
+        "notices": notices(table),
     }
+
+
+def notices(table: pa.Table) -> list[dict]:
+    """What a reader must know before any number: each a ``title``, ``words`` and a list ``each``."""
+    missing = missing_results(table)
+    if not missing:
+        return []
+    words = "A backbone that lacks a result which another one has gets no mean rank and no mean over datasets."
+    return [{"title": "Missing results.", "words": words, "each": missing}]
+
+
+def over_datasets(summed: list[dict], lines: list[dict]) -> tuple[list[dict], list[str]]:
+    """Lines of the summary of probes with more than one dataset, and notes on what hampers them.
+
+    Within a probe the best interquartile mean is first, and bars share a scale.
+    """
+    found, notes = [], []
+    for probe in distinct(summed, "probe"):
+        own = [row for row in summed if row["probe"] == probe]
+        if max(row["n_datasets"] for row in own) < 2:
+            continue
+        own.sort(key=lambda row: (row["iqm"] is None, -(row["iqm"] or 0.0), row["backbone"]))
+        bounds = [
+            {"value": row["iqm"], "lower": row["iqm_lower"], "upper": row["iqm_upper"]}
+            for row in own
+        ]
+        low, high = _range(bounds)
+        values = [math.nan if row["iqm"] is None else row["iqm"] for row in own]
+        ranks = mean_tied_ranks(values).tolist()
+        marks = zip(own, bounds, ranks, places(ranks), strict=True)
+        found += [
+            {**row, "bar": _bar(bound, low, high), "rank": rank, "place": place}
+            for row, bound, rank, place in marks
+        ]
+        metrics = sorted({line["metric_name"] for line in lines if line["probe"] == probe})
+        if len(metrics) > 1:
+            notes.append(
+                f"{probe} is scored by {' and '.join(metrics)}, depending on the dataset: a mean mixes them, so prefer "
+                "the mean rank."
+            )
+    return found, notes
 
 
 def flags_of(row: dict) -> list[str]:
@@ -40,10 +94,12 @@ def leaderboard_lines(rows: list[dict]) -> list[dict]:
     for dataset in distinct(rows, "dataset"):
         own = merge_seeds(overall(rows, dataset=dataset))
         low, high = _range(own)
-        for row in sorted(own, key=lambda r: (r["probe"], *better_first(r))):
+        own.sort(key=lambda r: (r["probe"], *better_first(r)))
+        for row, place in zip(own, _places(own), strict=True):
             lines.append(
                 {
                     **row,
+                    "place": place,
                     "seed_words": ", ".join(map(str, row["seeds"])),
                     "metric_name": metric_name(row["metric"]),
                     "flags": [
@@ -53,6 +109,15 @@ def leaderboard_lines(rows: list[dict]) -> list[dict]:
                 }
             )
     return lines
+
+
+def _places(lines: list[dict]) -> list[str]:
+    """Ranks within each probe, as they are written."""
+    by_probe: dict[str, list] = {}
+    for line in lines:
+        by_probe.setdefault(line["probe"], []).append(line["rank"])
+    words = {probe: iter(places(ranks)) for probe, ranks in by_probe.items()}
+    return [next(words[line["probe"]]) for line in lines]
 
 
 def _range(rows: list[dict]) -> tuple[float, float]:
@@ -134,6 +199,6 @@ def gates_met(rows: list[dict]) -> list[dict]:
     ]
 
 
-def _confidence(rows: list[dict]) -> str:
-    levels = distinct(overall(rows), "confidence") if rows else []
-    return " or ".join(f"{100 * level:g} %" for level in levels)
+def _levels(lines: list[dict]) -> str:
+    """Confidence of the lines' intervals, in words."""
+    return " or ".join(f"{100 * level:g} %" for level in distinct(lines, "confidence"))

@@ -118,7 +118,7 @@ def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> D
         lambda index: shown[at[index]], right, wrong, _words(material.card["classes"], truth),
         title=f"{material.name}: {name_of(best, material)}", bands=how,
     )  # fmt: skip
-    return save(figure, folder, "strip", material.name, wide=True,
+    return save(figure, folder, "strip", material.name, wide=True, pixels=True,
                 alt=f"Test images of {material.name} that {best[0]} got right and wrong",
                 caption=f"Test images drawn at random: right above, wrong below, by {best[0]} with "
                 f"{best[2]}, the best evaluation here.")  # fmt: skip

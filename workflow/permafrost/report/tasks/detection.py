@@ -28,6 +28,7 @@ from ..material import (
     of_evaluation,
     save,
 )
+from ..notation import interval_of, number
 from ..rows import brief_count, finite, metric_name, of_metrics
 from .object_pictures import MOST as MOST_PICTURES
 from .object_pictures import draw_objects
@@ -137,7 +138,7 @@ def _calibration(
         save(figure, folder, "calibration", material.name,
              alt=f"Share of right detections against their score, {best[0]} with {best[2]} on {material.name}",
              caption=f"Scores of the best evaluation: the share of detections that are right (at an IoU of 0.5) "
-             f"against their score. Expected calibration error {counted.expected:.3f}.")
+             f"against their score. Expected calibration error {number(counted.expected)}.")
     ]  # fmt: skip
 
 
@@ -170,7 +171,7 @@ def _errors_in_words(rows: list[dict]) -> str:
     said = []
     for metric in of_metrics(row for row in rows if row["metric"] in LOWER_IS_BETTER):
         values = [
-            f"{row['backbone']} {row['value']:.3g} ({row['lower']:.3g} to {row['upper']:.3g})"
+            f"{row['backbone']} {row['value']:.3g} {interval_of(row, '{:.3g}'.format)}".rstrip()
             for row in rows
             if row["metric"] == metric and finite(row["value"])
         ]

@@ -64,7 +64,7 @@ def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> 
     classes = material.card["classes"]
     figure = masks.draw_pictures(groups, classes, class_colours(classes),
                                  title=f"{material.name}: {name_of(best, material)}", note=how)  # fmt: skip
-    return save(figure, folder, "pictures", material.name, wide=True,
+    return save(figure, folder, "pictures", material.name, wide=True, pixels=True,
                 alt=f"Test images of {material.name} with true mask, the mask predicted by {best[0]} with "
                 f"{best[2]}, and its errors",
                 caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
@@ -85,7 +85,7 @@ def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[
                                        note=how)  # fmt: skip
         figures.append(
             save(figure, folder, "backbones", material.name, *number,
-                 wide=True, alt=f"True and predicted masks of {material.name} by backbone",
+                 wide=True, pixels=True, alt=f"True and predicted masks of {material.name} by backbone",
                  caption="The images drawn at random, with the best head of each backbone "
                  f"({names_of(part, material)}), and the share of pixels that are right.{_sharing(classes)}")
         )  # fmt: skip

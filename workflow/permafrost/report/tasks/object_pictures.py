@@ -62,7 +62,7 @@ def _pictures(material, best, found: ObjectPredictions, examples: dict, how: str
     figure = detections.draw_pictures(
         groups, found.kind, title=f"{material.name}: {name_of(best, material)}", note=how
     )
-    return save(figure, folder, "detections", material.name, wide=True,
+    return save(figure, folder, "detections", material.name, wide=True, pixels=True,
                 alt=f"Test images of {material.name} with true objects and those that {best[0]} with {best[2]} "
                 "detected",
                 caption=f"Detections of the best evaluation, {name_of(best, material)}: test images drawn at "
@@ -103,7 +103,7 @@ def _comparison(
         )
         figures.append(
             save(figure, folder, "detections_backbones", material.name,
-                 *([str(number)] if len(parts) > 1 else []), wide=True,
+                 *([str(number)] if len(parts) > 1 else []), wide=True, pixels=True,
                  alt=f"True objects of {material.name} and detections by backbone",
                  caption="The images drawn at random, with the best head of each backbone "
                  f"({names_of(part, material)}). Detections are shown that reach the head's score "

@@ -69,7 +69,7 @@ def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> 
     figure = rasters.draw_pictures(
         groups, scale, title=f"{material.name}: {name_of(best, material)}", note=how
     )
-    return save(figure, folder, "pictures", material.name, wide=True,
+    return save(figure, folder, "pictures", material.name, wide=True, pixels=True,
                 alt=f"Test images of {material.name} with true numbers, those predicted by {best[0]} with "
                 f"{best[2]}, and their errors",
                 caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
@@ -93,7 +93,7 @@ def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[
         )
         figures.append(
             save(figure, folder, "backbones", material.name, *number,
-                 wide=True, alt=f"True and predicted numbers of {material.name} by backbone",
+                 wide=True, pixels=True, alt=f"True and predicted numbers of {material.name} by backbone",
                  caption="The images drawn at random, with the best probe of each backbone "
                  f"({names_of(part, material)}), and the root mean squared error.")
         )  # fmt: skip

@@ -11,7 +11,7 @@ from ..material import Drawn, Material, best_of_each, save
 
 
 def draw_training_curves(material: Material, folder: Path, score: str) -> list[Drawn]:
-    """Epochs of every head that was trained, at its first seed, for six backbones at a time.
+    """Epochs of every head that was trained, at its first seed; the best backbones are in colour.
 
     `score` is what `figures.training.SCORES` calls by its key in the log of epochs.
     """
@@ -24,17 +24,20 @@ def draw_training_curves(material: Material, folder: Path, score: str) -> list[D
             backbone, _, probe = key
             log = {"epochs": settings["epochs_log"], "epoch": settings["epoch"]}
             logs.setdefault(backbone, {})[probe] = log
-    names = list(logs)
-    parts = [names[start : start + training.MOST] for start in range(0, len(names), training.MOST)]
-    figures, words = [], training.SCORES[score]
-    for number, part in enumerate(parts, start=1):
-        probes = sorted({probe for name in part for probe in logs[name]})
-        by_probe = {p: {name: logs[name][p] for name in part if p in logs[name]} for p in probes}
-        figures.append(
-            save(training.draw_training(by_probe, dataset=material.name, score=score), folder, "training",
-                 material.name, *([str(number)] if len(parts) > 1 else []), wide=True,
-                 alt=f"Losses and validation {words} per epoch of every head on {material.name}",
-                 caption=f"Training of the heads, at the first seed: losses and validation {words} of every "
-                 "epoch, the scored epoch marked.")
-        )  # fmt: skip
-    return figures
+    if not logs:
+        return []
+    probes = sorted({probe for own in logs.values() for probe in own})
+    by_probe = {p: {name: logs[name][p] for name in logs if p in logs[name]} for p in probes}
+    words, shown = training.SCORES[score], list(logs)[: training.MOST]
+    which = (
+        f", of the {len(shown)} best backbones of {len(logs)} in colour"
+        if len(logs) > len(shown)
+        else ""
+    )
+    figure = training.draw_training(by_probe, dataset=material.name, score=score, order=list(logs))
+    return [
+        save(figure, folder, "training", material.name, wide=True,
+             alt=f"Losses and validation {words} per epoch of every head on {material.name}",
+             caption=f"Training of the heads{which}, at the first seed: losses and validation {words} of every "
+             "epoch, the scored epoch marked.")
+    ]  # fmt: skip

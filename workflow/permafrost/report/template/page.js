@@ -22,7 +22,7 @@ for (const table of document.querySelectorAll("table.sort")) {
   });
 }
 const filter = document.getElementById("filter"), shown = document.getElementById("shown");
-filter.addEventListener("input", () => {
+filter?.addEventListener("input", () => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = Array.from(document.getElementById("scores").tBodies[0].rows);
   let count = 0;
