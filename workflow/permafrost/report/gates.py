@@ -67,6 +67,11 @@ WORDS = {
         "All of the test set is one image, or one group of images that belong together: how far the value would "
         "move with others cannot be said, and the interval is a point. Divide the data so that test has several.",
     ),
+    "few_units": (
+        "few test units",
+        "The test set is only two to five images, or groups of images that belong together: intervals and p-values are "
+        "formed, but so few units cannot show what they assume. Divide the data so that test has more.",
+    ),
     "significance_out_of_reach": (
         "significance out of reach",
         "No difference between these backbones could be significant, whatever the data: the test set has too few units, "
