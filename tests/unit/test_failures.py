@@ -260,7 +260,8 @@ def test_an_error_is_one_line_without_the_command(tmp_path):
 def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
     folder = tmp_path / "logs" / "slurm"
     folder.mkdir(parents=True)
-    log = logged(folder, "slurmstepd: error: Job 5 exceeded memory limit\n")
+    text = "srun: error: x\nslurmstepd-n1: error: Job 5 exceeded memory limit\nslurmstepd-n1: error: y\n"
+    log = logged(folder, text)
     messages = Messages()
     messages.emit(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
     messages.emit(record("job_error", rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",
