@@ -57,5 +57,5 @@ def run(arguments) -> None:
     print(
         "Leaderboard and report hold what succeeded and are marked incomplete:\n"
         f"  {results / 'leaderboard.csv'}\n  {results / 'report' / 'index.html'}\n"
-        "The same command again makes only what is missing."
+        "The same command again makes only what is missing; permafrost archive packs what there is."
     )
