@@ -7,7 +7,7 @@ WORDS = {
     "incomplete_run": (
         "ranked among fewer",
         "Jobs of other backbones failed, so this rank is among fewer backbones than were planned. Run again; only "
-        "what lacks is made.",
+        "what is missing is made.",
     ),
     "best_c_on_edge": (
         "C on the grid's edge",
