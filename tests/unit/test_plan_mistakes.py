@@ -270,6 +270,30 @@ def test_a_probe_that_serves_no_dataset_is_a_mistake(root, config):
     assert "add a dataset of the task segmentation" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"probes": {"seg": {"kind": "segmentation", "head": "linear", "learning_rate": 1.0e-7}}},
+         "probes.seg: the learning rate 1e-07 is below min_learning_rate 1e-06"),
+        ({"probes": {"ft": {"kind": "fine_tune", "epochs": 2, "warmup_epochs": 3}}},
+         "probes.ft: warmup_epochs: a warm-up of 3 of 2 epochs"),
+        ({"probes": {"linear": {"kind": "linear", "c_min": 1.0, "c_max": 1.0}}},
+         "probes.linear: c_min and c_max are both 1"),
+        ({"extraction": {"precision": "fp16"}, "runtime": {"device": "cpu"}},
+         "extraction: precision: fp16 needs a GPU"),
+        ({"extra_backbones": {"stats": {"kind": "rcf", "kernel_size": 225}}, "backbones": ["stats"]},
+         "stats: kernel_size: 225 exceeds the image of 224 pixels"),
+    ],
+)  # fmt: skip
+def test_options_that_exclude_each_other_are_known(root, config, changes, message):
+    config["extra_datasets"]["pixels"] = {"task": "segmentation", "source": {"kind": "demo"}}
+    seg = {"seg": {"kind": "segmentation", "head": "linear"}, "knn": {"kind": "knn"}}
+    config["datasets"].append("pixels")
+    config |= {**changes, "probes": {**seg, **changes.get("probes", {})}}
+    with pytest.raises(PermafrostError, match=message):
+        make_plan(root, config)
+
+
 # --- how it is known -----------------------------------------------------------------------------------
 
 PROGRAM = """

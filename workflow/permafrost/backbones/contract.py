@@ -196,6 +196,17 @@ def resolve_input(contract: InputContract, card: dict, *, where: object = None) 
     )
 
 
+def check_kernel(entry: dict, side: int | None, where: str) -> None:
+    """Refuse filters that are larger than the images fed, of `side` pixels; None keeps their native size."""
+    kernel = entry.get("kernel_size", 1)
+    if side is not None and kernel > side:
+        raise PermafrostError(
+            f"kernel_size: {kernel} exceeds the image of {side} pixels",
+            where=where,
+            remedy="use a smaller kernel_size, or a larger input.size",
+        )
+
+
 def check_channels(wanted: int | None, plan: InputPlan, weights: object, where: str) -> None:
     """Refuse another number of channels than the weights were trained with; None fits any number."""
     if wanted is not None and wanted != len(plan):

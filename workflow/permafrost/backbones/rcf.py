@@ -15,7 +15,7 @@ from torch import nn
 
 from ..core.errors import PermafrostError
 from .backbone import Backbone, Resources
-from .contract import OWN_WANTS, InputPlan
+from .contract import OWN_WANTS, InputPlan, check_kernel
 from .windows import WindowMeans, window_counts, window_dense, window_sums
 
 OPTIONS = frozenset({"features", "kernel_size", "bias", "mode", "seed"})
@@ -113,10 +113,7 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
             where=resources.where,
             remedy="every filter gives two features",
         )
-    if plan.side is not None and kernel > plan.side:
-        raise PermafrostError(
-            f"kernel_size: {kernel} exceeds the image of {plan.side} pixels", where=resources.where
-        )
+    check_kernel(entry, plan.side, resources.where)
     generator = torch.Generator().manual_seed(int(entry.get("seed", 0)))
     filters = torch.randn(features // 2, len(plan), kernel, kernel, generator=generator)
     mode = entry.get("mode", "gaussian")

@@ -10,6 +10,7 @@ from pathlib import Path
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.entries import entry_mistakes, selected_bands
+from permafrost.probes.dense.choice import check_warmup, rates_of
 
 from .feeding import check_feeding, known_of
 from .installed import installed
@@ -54,6 +55,48 @@ def check_entries(
         if not wrong:
             bands[name] = selected_bands(entry, where=where)
     check_feeding(known, bands, config["extraction"], mistakes)
+
+
+def check_options(config: dict, where: str, mistakes: Mistakes) -> None:
+    """Add to `mistakes` the options of the configuration that exclude each other.
+
+    Parameters
+    ----------
+    config : the validated configuration.
+    where : the files that it was read from.
+    """
+    on_cpu = config["runtime"]["device"] == "cpu"
+    for name, options in [("extraction", config["extraction"]), *config["probes"].items()]:
+        place = f"{where}: {name}" if options is config["extraction"] else f"{where}: probes.{name}"
+        if not options:
+            continue
+        if on_cpu and options.get("precision") == "fp16":
+            mistakes.add(
+                PermafrostError(
+                    "precision: fp16 needs a GPU, and runtime.device is cpu",
+                    where=place,
+                    remedy="use bf16 or fp32 on a CPU",
+                )
+            )
+        if options.get("schedule") is not None and "min_learning_rate" in options:
+            with mistakes.gathered():
+                rates_of(options, place)
+        if "warmup_epochs" in options:
+            with mistakes.gathered():
+                check_warmup(options, place)
+        if options.get("c_min") is not None and options["c_count"] > 1:
+            with mistakes.gathered():
+                _check_grid(options["c_min"], options["c_max"], place)
+
+
+def _check_grid(low: float, high: float, where: str) -> None:
+    """Refuse a grid whose ends are the same: several values of C would be one."""
+    if low == high:
+        raise PermafrostError(
+            f"c_min and c_max are both {low:g}, and several values of C between them are asked for",
+            where=where,
+            remedy="give c_count: 1, or two different ends",
+        )
 
 
 def check_entrypoint(entry: dict, root: Path, where: str) -> None:

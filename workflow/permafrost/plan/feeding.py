@@ -9,6 +9,7 @@ from permafrost.backbones.contract import (
     OWN_WANTS,
     InputContract,
     check_channels,
+    check_kernel,
     input_contract,
     resolve_input,
     wavelengths_nm,
@@ -70,6 +71,7 @@ def check_feeding(
         with mistakes.gathered():
             own = entry.get("input") or {}
             contract = input_contract(known.wants, own, extraction, where=where)
+            check_kernel(entry, contract.crop or contract.size, where)
             fed.append(_Fed(name, where, known, contract))
     cards = [
         {

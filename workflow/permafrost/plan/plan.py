@@ -111,8 +111,9 @@ class Plan:
         if not faults:
             self._check_probes(mistakes)
         if not checked:
-            from .checks import check_entries
+            from .checks import check_entries, check_options
 
+            check_options(config, where, mistakes)
             places = {kind: known.where for kind, known in self._catalogues.items()}
             check_entries(self.backbones, self.datasets, places, config, self.root, mistakes)
         mistakes.refuse(where)

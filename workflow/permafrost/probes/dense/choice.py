@@ -1,12 +1,14 @@
-"""What is chosen on validation: learning rates and epochs."""
+"""What is chosen on validation: learning rates and epochs. Light: the plan checks the options."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass
@@ -47,3 +49,13 @@ def rates_of(options: dict, where: str) -> list[float]:
             remedy="lower min_learning_rate, or use schedule: constant",
         )
     return rates
+
+
+def check_warmup(options: dict, where: str) -> None:
+    """Refuse a warm-up that is longer than the training."""
+    if options["warmup_epochs"] > options["epochs"]:
+        raise PermafrostError(
+            f"a warm-up of {options['warmup_epochs']:g} of {options['epochs']} epochs",
+            where=f"{where}: warmup_epochs",
+            remedy="make it shorter, or train for more epochs",
+        )

@@ -12,6 +12,7 @@ from permafrost.core.identity import derive_seed
 from permafrost.features.extract import Opened, open_backbone
 from permafrost.features.numerics import exact_numerics
 
+from ..dense.choice import check_warmup
 from .answers import FINE_TUNED, FROZEN, Answer
 from .augmentation import Augmentation
 from .depth import Layers, layers_of
@@ -226,12 +227,7 @@ def rates_of(options: dict, where: str) -> tuple[list[float], list[float]]:
     ------
     PermafrostError : a warm-up that is longer than the training.
     """
-    if options["warmup_epochs"] > options["epochs"]:
-        raise PermafrostError(
-            f"a warm-up of {options['warmup_epochs']:g} of {options['epochs']} epochs",
-            where=f"{where}: warmup_epochs",
-            remedy="make it shorter, or train for more epochs",
-        )
+    check_warmup(options, where)
     given = (options["learning_rate"], options["head_learning_rate"])
     return tuple(
         [float(rate) for rate in (rates if isinstance(rates, list) else [rates])] for rates in given
