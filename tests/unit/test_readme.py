@@ -15,7 +15,7 @@ def test_the_files_it_names_exist():
     named = re.findall(
         r"`((?:config|workflow|envs|profiles|benchmarks|results|tests)/[\w./{}-]*\w)`", README
     )
-    made_by_a_run = ("results/images", "results/archive", "results/snakemake")
+    made_by_a_run = ("results/images", "results/archive", "results/leaderboard", "results/report")
     missing = [
         name
         for name in named
