@@ -23,7 +23,7 @@ def test_rows_and_metadata_are_read_back(path):
     assert table.replace_schema_metadata(None).equals(ROWS)
     assert {**metadata, "versions": None} == {**METADATA, "versions": None}
     assert metadata["versions"]["pyarrow"]
-    assert read_metadata(path, expect="plan-a") == METADATA
+    assert read_metadata(path, expect="plan-a") == metadata
 
 
 def test_chosen_columns_are_read_alone(path):
