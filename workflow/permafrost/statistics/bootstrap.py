@@ -149,6 +149,8 @@ class _Intervals:
     replicates : metric to (…, B) on resamples that were drawn, of the metrics whose intervals need them.
     left_out : metric to (…, J) without each part, of those whose intervals need them.
     spreads : of `left_out`, where the method is ``auto``.
+    supports : number of units that each of these metrics rests on.
+    quantiles : metric to those of Student's t for its spread, and for its support.
     """
 
     values: dict
@@ -160,9 +162,22 @@ class _Intervals:
     replicates: dict[str, np.ndarray]
     left_out: dict[str, np.ndarray]
     spreads: dict[str, Spread]
+    supports: dict[str, np.ndarray]
+    quantiles: dict[str, tuple[np.ndarray, np.ndarray]]
 
     @classmethod
-    def of(cls, family, values: dict, units: Units, *, resamples, seed, method, **options):
+    def of(
+        cls,
+        family,
+        values: dict,
+        units: Units,
+        *,
+        method: str,
+        confidence: float,
+        resamples: int,
+        seed,
+        differences: bool,
+    ):
         automatic = method == "auto"
         drawn = set(values) & OF_GAPS if automatic else set(values)
         others = set(values) - drawn if automatic else set(values) - OF_CURVES - OF_GAPS
@@ -173,21 +188,25 @@ class _Intervals:
         if (automatic and units.count > 1) or method == "bca":
             parts = iter_jackknife(units.count, PARTS if automatic else None)
             left_out = gather(family, parts, others)
-        spreads = {}
+        spreads, supports = {}, {}
         if automatic:
             sizes = part_sizes(units)
             spreads = {
                 name: spread_of(values[name], each, sizes) for name, each in left_out.items()
             }
+            supports = {name: _support(family, name, spreads[name], units) for name in spreads}
         return cls(
             values,
             units,
             method,
-            family=family,
-            replicates=replicates,
-            left_out=left_out,
-            spreads=spreads,
-            **options,
+            confidence,
+            differences,
+            family,
+            replicates,
+            left_out,
+            spreads,
+            supports,
+            _quantiles(spreads, supports, confidence),
         )
 
     def row(self, metric: str, column: int | None) -> dict:
@@ -245,8 +264,8 @@ class _Intervals:
 
     def _jackknife(self, metric: str, value: float, pick) -> tuple[float, float]:
         spread, form = self.spreads[metric], self._form(metric)
-        error, df = float(spread.error[pick]), float(spread.df[pick])
-        quantile = float(t_quantile(self.confidence, df))
+        error = float(spread.error[pick])
+        quantile, few = (float(each[pick]) for each in self.quantiles[metric])
         if form == "jackknife_log":
             return log_interval(value, error, quantile)
         if self.differences:
@@ -256,9 +275,7 @@ class _Intervals:
         if form == "jackknife_t" and error > 0:
             lowest = -np.inf if metric in BELOW_ONE else 0.0
             return max(value - quantile * error, lowest), min(value + quantile * error, 1.0)
-        support = float(self.units.count)
-        if hasattr(self.family, "support"):
-            support = float(np.asarray(self.family.support(metric))[pick])
+        support = float(self.supports[metric][pick])
         if self.units.kind == "image" and metric in getattr(self.family, "proportions", ()):
             return wilson_interval(value, support, normal_quantile(self.confidence))
         centre = value
@@ -266,6 +283,26 @@ class _Intervals:
             centre -= float(spread.bias[pick])
         if error == 0 or not 0 < centre < 1:
             # all units are alike, which is known of those alone that the metric rests on
-            few = float(t_quantile(self.confidence, max(1.0, support - 1)))
-            return wilson_interval(min(max(value, 0.0), 1.0), max(support, 1.0), few)
+            return wilson_interval(min(max(value, 0.0), 1.0), support, few)
         return wilson_interval(centre, centre * (1 - centre) / error**2, quantile)
+
+
+def _support(family, metric: str, spread: Spread, units: Units) -> np.ndarray:
+    """Number of units that a metric rests on, at least 1; all of them where the family does not know."""
+    known = family.support(metric) if hasattr(family, "support") else units.count
+    return np.maximum(np.broadcast_to(np.float64(known), spread.error.shape), 1.0)
+
+
+def _quantiles(spreads: dict, supports: dict, confidence: float) -> dict:
+    """Those of Student's t for every metric, all at once."""
+    degrees = [
+        each for name in spreads for each in (spreads[name].df, np.maximum(supports[name] - 1, 1))
+    ]
+    if not degrees:
+        return {}
+    found = t_quantile(confidence, np.concatenate([np.ravel(each) for each in degrees]))
+    ends = np.cumsum([each.size for each in degrees])[:-1]
+    parts = [
+        part.reshape(each.shape) for part, each in zip(np.split(found, ends), degrees, strict=True)
+    ]
+    return dict(zip(spreads, zip(parts[::2], parts[1::2], strict=True), strict=True))
