@@ -79,8 +79,8 @@ def test_a_card_of_another_plan_and_weights_that_changed_are_refused(tmp_path):
     (tmp_path / "w.pt").write_bytes(b"weights")
     source = CONVOLUTION.replace("def build(plan)", "def build(plan, weights)")
     entry = toy(tmp_path, source, weights={"source": "file", "path": str(tmp_path / "w.pt")})
-    with pytest.raises(PermafrostError, match="the weights file changed since"):
-        profile(tmp_path, entry, files={"w.pt": "0" * 64})
+    with pytest.raises(PermafrostError, match=r"w\.pt changed since"):
+        profile(tmp_path, entry, files={str(tmp_path / "w.pt"): "0" * 64})
 
 
 def test_a_store_of_another_length_than_the_card_says_is_refused(tmp_path):
