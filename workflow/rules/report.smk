@@ -4,6 +4,7 @@ REPORT = f"{RESULTS}/report"
 rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
+        stamp=AGGREGATED,
         predictions=every_evaluation("predictions"),
         comparisons=every_comparison(),
         similarities=every_similarity(),
