@@ -5,6 +5,7 @@ rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
         summary=f"{RESULTS}/summary.csv",
+        stamp=AGGREGATED,
         predictions=every_evaluation("predictions"),
         comparisons=every_comparison(),
         similarities=every_similarity(),

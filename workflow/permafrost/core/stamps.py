@@ -53,6 +53,16 @@ def altered_files(path, *, expect: str) -> dict[Path, str]:
     return found
 
 
+def refuse_altered(path, *, expect: str) -> None:
+    """An error that names a file of a stamp that is missing or was altered, if there is one."""
+    for file, reason in altered_files(path, expect=expect).items():
+        raise PermafrostError(
+            f"the file is {reason}" if reason == "missing" else reason,
+            where=file,
+            remedy="run `permafrost stale --delete`, then snakemake again",
+        )
+
+
 def _read(path: Path, expect: str) -> dict[str, str]:
     try:
         content = json.loads(path.read_text("utf-8"))

@@ -22,13 +22,15 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.stamps import write_stamp
-    from permafrost.plan.recorded import by_names, expected, read_plan
+    from permafrost.core.stamps import refuse_altered, write_stamp
+    from permafrost.plan.recorded import by_names, expected, read_plan, stamped
     from permafrost.report.page import build_report
     from permafrost.report.provenance import describe_machine
 
     spec, fingerprint = read_job(arguments)
     plan = read_plan(arguments.plan)
+    gathered, _ = stamped(plan)
+    refuse_altered(arguments.plan.with_name(f"{gathered}.done"), expect=gathered)
     build_report(
         plan=plan,
         leaderboard_path=by_names(plan, "aggregate")[()],
