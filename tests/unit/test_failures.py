@@ -266,6 +266,10 @@ def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
     messages.emit(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
     messages.emit(record("job_error", rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",
                          jobid=5, log=[str(log)]))  # fmt: skip
+    refused = "SLURM sbatch failed. The error message was 'no such partition'."
+    messages.emit(record("job_error", rule_msg=f"{refused}\n    sbatch call:\n  sbatch …", jobid=6,
+                         log=[]))  # fmt: skip
+    assert messages.by_job.pop(6) == refused
     assert messages.by_job == {
         4: "Job 5 exceeded memory limit",
         5: "Slurm: FAILED; Job 5 exceeded memory limit",

@@ -52,7 +52,8 @@ class Messages(logging.Handler):
     def _with_slurm(message: str, logs: list) -> str:
         """The message in short, with what Slurm wrote into the job's log of its own."""
         state = re.search(r"SLURM status is: '(\w+)", message)
-        parts = [f"Slurm: {state[1]}" if state else message]
+        # behind the first line of a message stands the whole call of sbatch
+        parts = [f"Slurm: {state[1]}" if state else message.partition("\n")[0]]
         for log in logs:
             if "slurm" in Path(log).parts and Path(log).is_file():
                 # the first line is the cause, what follows is how the job was ended
