@@ -257,6 +257,13 @@ def test_an_error_is_one_line_without_the_command(tmp_path):
     assert "TIMEOUT" in lines[0] and "--spec" not in lines[0] and "unknown key" in lines[1]
 
 
+def test_of_a_group_that_failed_the_jobs_and_the_log_are_named():
+    shortened = Shortened({4: "CANCELLED"}, since=0.0, dryrun=False)
+    shortened.filter(job_info(4, "knn", "log", dataset="d", backbone="b"))
+    failed = record("group_error", aux_logs=["slurm/5.log"], job_error_info=[{"jobid": 4}])
+    assert printed(shortened, failed) == ["Error in group of knn d b: CANCELLED, log: slurm/5.log"]
+
+
 def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
     folder = tmp_path / "logs" / "slurm"
     folder.mkdir(parents=True)
@@ -266,6 +273,10 @@ def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
     messages.emit(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
     messages.emit(record("job_error", rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",
                          jobid=5, log=[str(log)]))  # fmt: skip
+    refused = "SLURM sbatch failed. The error message was 'no such partition'."
+    messages.emit(record("job_error", rule_msg=f"{refused}\n    sbatch call:\n  sbatch …", jobid=6,
+                         log=[]))  # fmt: skip
+    assert messages.by_job.pop(6) == refused
     assert messages.by_job == {
         4: "Job 5 exceeded memory limit",
         5: "Slurm: FAILED; Job 5 exceeded memory limit",

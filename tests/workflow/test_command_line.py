@@ -58,7 +58,7 @@ def test_all_cores_are_taken_only_where_no_profile_is_named(
     assert profile.get("cores") == cores and set(profile) >= COMMON
 
 
-def test_named_profiles_leave_to_the_default_one_what_it_outdoes():
+def test_named_profiles_leave_out_what_the_default_one_overrides():
     for name in ("local", "slurm"):
         path = Path(REPOSITORY / "profiles" / name / "config.yaml")
         assert not COMMON & set(yte.process_yaml(path.read_text()))

@@ -52,7 +52,8 @@ class Messages(logging.Handler):
     def _with_slurm(message: str, logs: list) -> str:
         """The message in short, with what Slurm wrote into the job's log of its own."""
         state = re.search(r"SLURM status is: '(\w+)", message)
-        parts = [f"Slurm: {state[1]}" if state else message]
+        # behind the first line of a message stands the whole call of sbatch
+        parts = [f"Slurm: {state[1]}" if state else message.partition("\n")[0]]
         for log in logs:
             if "slurm" in Path(log).parts and Path(log).is_file():
                 # the first line is the cause, what follows is how the job was ended
@@ -105,12 +106,13 @@ class Shortened(logging.Filter):
     def _group_info(self, record) -> bool:
         return False
 
-    def _group_error(self, record) -> str | bool:
+    def _group_error(self, record) -> str:
         """What the executor says of jobs that travelled together; those that ran follow one by one."""
         jobs = [job["jobid"] for job in record.job_error_info]
         said = next((self._messages[job] for job in jobs if job in self._messages), None)
         names = [self._jobs[job][0] for job in jobs if job in self._jobs]
-        return f"Error in group of {' and '.join(names)}: {said}" if said else False
+        cause = f": {said}" if said else ""
+        return f"Error in group of {' and '.join(names)}{cause}, log: {', '.join(record.aux_logs)}"
 
     def _resources_info(self, record) -> bool:
         self._remote = getattr(record, "nodes", None) is not None
