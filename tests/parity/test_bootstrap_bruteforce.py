@@ -130,7 +130,7 @@ def test_the_interval_is_the_percentile_of_naive_replicates():
     predictions = LabelledSamples.from_arrays(
         [f"{i:02}" for i in range(60)], *arrays, task="classification", classes="abcdefghijkl"
     )
-    rows = bootstrap_scores(predictions, resamples=80, seed=5)
+    rows = bootstrap_scores(predictions, resamples=80, seed=5, method="percentile")
     resamples = draw_resamples(60, 80, 5)
     naive = naive_replicates(
         arrays, resamples.counts, np.arange(60), task="classification", classes=12

@@ -44,9 +44,14 @@ def refused(tmp_path, text, *, what="predictions", encoding="utf-8") -> str:
         (HEADER + GOOD + "a.png,10,0,0,10,Tree,0.5\n", "line 3: the box .* wrong order"),
         (HEADER + GOOD + "a.png,0,10,10,0,Tree,0.5\n", "line 3: the box .* wrong order"),
         (HEADER + GOOD + "a.png,50,50,10,10,Tree,0.5\n", "not a width and a height"),
-        (HEADER + GOOD + "a.png,5,5,5,10,Tree,0.5\n", "line 3: the box .* no area"),
         (HEADER + GOOD + "a.png,0,0,1e308,10,Tree,0.5\n", "line 3: a coordinate is beyond 1e.07"),
-        (HEADER + GOOD + "a.png,0,0,0,0,Tree,0.5\n", "line 3: the shape has no area"),
+        ("image_path,label,geometry\na,T,POLYGON EMPTY\n", "line 2: the shape has no area"),
+        (HEADER.replace("score", "geometry") + "a.png,,,,,T,\n", "line 2: xmin is ''"),
+        (HEADER.replace("score", "geometry") + "a.png,1,,3,4,T,POINT (1 1)\n", "line 2: ymin is ''"),
+        (HEADER.replace("score", "geometry") + "a.png,1,2,3,4,T,\na.png,,,,,T,POINT (1 1)\n",
+         "polygons and points"),
+        (HEADER.replace("score", "geometry") + "a.png,3,2,1,4,T,\n"
+         'a.png,,,,,T,"POLYGON ((0 0, 4 4, 4 0, 0 0))"\n', "line 2: the box .* wrong order"),
         (HEADER + GOOD + ",0,0,10,10,Tree,0.5\n", "line 3: image_path is blank"),
         (HEADER + GOOD + "a.png,0,0,10,10, ,0.5\n", "line 3: label is blank"),
         (HEADER + '"a.png,0,0,10,10,Tree,0.5\n', "not a CSV file"),
@@ -64,6 +69,11 @@ def test_a_bad_table_is_refused_by_row(tmp_path, text, words):
 
     message = refused(tmp_path, text)
     assert re.search(words, message), message
+
+
+@pytest.mark.parametrize("row", ["a.png,5,5,5,10,Tree,0.5\n", "a.png,5,5,9,5,Tree,0.5\n"])
+def test_a_true_box_without_area_is_refused(tmp_path, row):
+    assert "line 3: the box" in refused(tmp_path, HEADER + GOOD + row, what="truth")
 
 
 def test_a_file_that_is_missing_or_not_text(tmp_path):

@@ -114,3 +114,72 @@ def test_groups_of_images():
     rows[2]["flight"] = "y"
     with pytest.raises(PermafrostError, match="'a.png' is in the groups 'x' and 'y'"):
         read_groups(rows, "flight", ("a.png",))
+
+
+SQUARE = shapely.box(1, 2, 3, 4.5)
+TRIANGLE = shapely.Polygon([(0, 0), (8, 0), (0, 8)])
+NAMES = ("xmin", "ymin", "xmax", "ymax")
+
+
+def joined(*rows, blank=None) -> list[dict]:
+    """Records with the columns of both tools; what one has not is blank."""
+    return [{**dict.fromkeys((*NAMES, "geometry"), blank), **row} for row in rows]
+
+
+@pytest.mark.parametrize("blank", [None, float("nan"), ""])
+@pytest.mark.parametrize("what", ["truth", "predictions"])
+def test_rows_without_geometry_have_the_box_of_their_corners(blank, what):
+    rows = joined(ROWS[0], {**ROWS[2], "geometry": shapely.box(5, 6, 9, 9)}, blank=blank)
+    found = read_annotations(rows, what)
+    assert found.kind == "box" and found.shape.tolist() == [[1, 2, 3, 4.5], [5, 6, 9, 9]]
+    found = read_annotations(rows, what, geometry="polygon")
+    assert [shape.bounds for shape in found.shape] == [(1, 2, 3, 4.5), (5, 6, 9, 9)]
+
+
+def test_rows_without_geometry_in_a_file(tmp_path):
+    rows = joined({**ROWS[0], "geometry": SQUARE.wkt}, ROWS[2])
+    found = read_annotations(written(tmp_path / "t.csv", rows), "truth")
+    assert found.kind == "box" and found.shape.tolist() == [[1, 2, 3, 4.5], [5, 6, 9, 9]]
+
+
+def test_a_column_of_blanks_says_nothing_beside_corners():
+    assert read_annotations(joined(*ROWS), "truth").shape.tolist() == [[1, 2, 3, 4.5], [5, 6, 9, 9]]
+    with pytest.raises(PermafrostError, match="row 1: geometry"):
+        read_annotations([{"image_path": "a", "label": "T", "geometry": None}], "truth")
+
+
+def test_rows_without_corners_have_the_bounds_of_their_geometry():
+    tree = {"image_path": "a.png", "label": "Tree", "geometry": TRIANGLE}
+    rows = joined(ROWS[0], ROWS[1], tree)
+    found = read_annotations(rows, "truth", geometry="box")
+    assert found.images == ("a.png", "b.png")
+    assert found.shape.tolist() == [[1, 2, 3, 4.5], [0, 0, 8, 8]]
+    found = read_annotations(rows, "truth", geometry="polygon")
+    assert [shape.area for shape in found.shape] == [5, 32]
+    with pytest.raises(PermafrostError, match="several kinds"):
+        read_annotations(rows, "truth")
+
+
+@pytest.mark.parametrize("geometry", ["auto", "box", "polygon"])
+@pytest.mark.parametrize("matching", ["area", "iou", "score"])
+@pytest.mark.parametrize("flat", [(3, 3, 3, 9), (3, 3, 9, 3), (4, 4, 4, 4), (0, 0, 0, 0)])
+def test_a_predicted_box_without_area_is_a_false_alarm_with_a_warning(geometry, matching, flat):
+    truth = [box("a.png", (0, 0, 10, 10))]
+    right = box("a.png", (0, 0, 10, 10), score=0.5)
+    found = evaluate(
+        truth, [right, box("a.png", flat, score=0.9)], geometry=geometry, matching=matching
+    )
+    assert (found.values["recall", None], found.values["precision", None]) == (1, 0.5)
+    (said,) = found.notes()
+    assert said.startswith("Warning: 1 predicted") and "row 2 of predictions" in said
+    assert evaluate(truth, [right], geometry=geometry).notes() == []
+
+
+@pytest.mark.parametrize("average", ["image", "dataset"])
+def test_precision_is_zero_where_there_are_predictions_and_no_truth(average):
+    truth = [box("a", (0, 0, 0, 0)), box("b", (0, 0, 0, 0))]
+    found = evaluate(truth, [box("a", (0, 0, 5, 5), score=1.0)], average=average).values
+    assert found["precision", None] == found["precision", "Tree"] == 0
+    assert np.isnan(found["recall", None])
+    both = evaluate([*truth[1:], box("a", (0, 0, 5, 5))], [box("a", (0, 0, 5, 5), "Fir")]).values
+    assert both["precision", "Fir"] == 0 and both["precision", None] == 1

@@ -283,3 +283,16 @@ def test_kinds_turn_into_each_other():
     assert as_kind(boxes, "point").shape.tolist() == as_kind(polygons, "point").shape.tolist()
     with pytest.raises(PermafrostError, match="points have no box"):
         as_kind(as_kind(boxes, "point"), "box")
+
+
+@pytest.mark.parametrize("kind", ["box", "polygon"])
+@pytest.mark.filterwarnings("error")
+def test_a_prediction_without_area_is_in_every_window_that_holds_it(kind):
+    rows = [box("a", corners, score=0.5) for corners in ((5, 5, 5, 9), (90, 10, 90, 10), (90, 0, 150, 0))]  # fmt: skip
+    flat = as_kind(read_annotations(rows, "predictions"), kind)
+    cut, source = cut_annotations(flat, {"a": (200, 100)}, size=120, overlap=0.3)
+    # windows begin at 0 and 80: the last box reaches over the edge of the first
+    assert sorted(source.tolist()) == [0, 1, 1, 2]
+    truth = as_kind(read_annotations([box("a", (0, 0, 20, 20))], "truth"), kind)
+    both = compare_tiles(truth, flat, {"a": (200, 100)}, size=120, overlap=0.3)
+    assert both.whole.values["precision", None] == 0 and len(both.whole.flat) == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from permafrost.metrics.representation import MEASURES
-from permafrost.plan.probes import KINDS
+from permafrost.probes.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "which-evaluation-when.md").read_text()

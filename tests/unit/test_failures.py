@@ -136,21 +136,24 @@ FAILURES = [
     {"stage": "sgd_linear", "dataset": "e", "backbone": "b", "probe": "sgd", "seed": 2,
      "error": SENTENCE, "log": "logs/probe/e/b.log"},
 ]  # fmt: skip
-LACKING = [
+MISSING = [
     {"dataset": "d", "backbone": "a", "probe": "knn", "seed": 0, "reason": "no such file"},
     {"dataset": "e", "backbone": "a", "probe": "knn", "seed": 0, "reason": None},
 ]
 
 
 def test_an_incomplete_run_counts_backbones_that_lack_nothing():
-    about = describe({"plan": "p", "backbones": {"a": {}, "b": {}, "c": {}}}, FAILURES, LACKING)
-    assert headline(about) == "Incomplete: 2 of 3 backbones have all their results; 2 results lack."
+    about = describe({"plan": "p", "backbones": {"a": {}, "b": {}, "c": {}}}, FAILURES, MISSING)
+    assert (
+        headline(about)
+        == "Incomplete: 2 of 3 backbones have all their results; 2 results are missing."
+    )
     section = incomplete_section(json.loads(json.dumps(about)))
-    assert [(line["backbone"], line["what"]) for line in section["lacking"]] == [
+    assert [(line["backbone"], line["what"]) for line in section["missing"]] == [
         ("a", "d, knn"),
         ("a", "e, knn"),
     ]
-    assert section["lacking"][1]["reason"].startswith("not run")
+    assert section["missing"][1]["reason"].startswith("not run")
     assert incomplete_section(None) is None
 
 
@@ -171,7 +174,7 @@ def test_long_errors_are_wrapped_for_a_terminal():
 def test_rows_that_are_ranked_among_fewer_are_marked():
     table = pa.table({"dataset": ["d", "d", "f"], "probe": ["knn", "mlp", "knn"],
                       "gates": ["one_unit", "", ""]})  # fmt: skip
-    marked = mark_incomplete(table, LACKING)["gates"].to_pylist()
+    marked = mark_incomplete(table, MISSING)["gates"].to_pylist()
     assert marked == [f"one_unit;{GATE}", "", ""]
 
 
@@ -257,7 +260,8 @@ def test_an_error_is_one_line_without_the_command(tmp_path):
 def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
     folder = tmp_path / "logs" / "slurm"
     folder.mkdir(parents=True)
-    log = logged(folder, "slurmstepd: error: Job 5 exceeded memory limit\n")
+    text = "srun: error: x\nslurmstepd-n1: error: Job 5 exceeded memory limit\nslurmstepd-n1: error: y\n"
+    log = logged(folder, text)
     messages = Messages()
     messages.emit(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
     messages.emit(record("job_error", rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",

@@ -26,7 +26,7 @@ from _tables import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
-from permafrost.plan.probes import KINDS
+from permafrost.probes.kinds import KINDS
 from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.material import slug
 from permafrost.report.notation import number

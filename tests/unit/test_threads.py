@@ -64,6 +64,6 @@ def test_threads_are_limited_before_numpy_and_torch_are_imported(reached):
 
 
 def test_all_commands_that_compute_take_threads(reached):
-    from permafrost.plan.probes import KINDS
+    from permafrost.probes.kinds import KINDS
 
     assert set(KINDS) | {"extract", "views", "profile", "measure", "similarity"} == set(reached)

@@ -88,7 +88,7 @@ def test_each_failure_is_named_once_in_a_table_at_the_end(failed):
         (line,) = [n for n in table.splitlines() if n.lstrip().startswith(f"{backbone} ")]
         assert line.split()[:3] == [backbone, "tiny-landcover", "extract"] and sentence in line
         assert table.count(f"log: results/logs/extract/tiny-landcover/{backbone}.log") == 1
-    assert "Incomplete: 2 of 4 backbones have all their results; 2 results lack." in table
+    assert "Incomplete: 2 of 4 backbones have all their results; 2 results are missing." in table
 
 
 def test_the_leaderboard_holds_what_succeeded_and_says_what_lacks(failed):
@@ -99,7 +99,7 @@ def test_the_leaderboard_holds_what_succeeded_and_says_what_lacks(failed):
     assert rows and all("incomplete_run" in row["gates"].split(";") for row in rows)
     about = incomplete(project)
     assert (about["complete"], about["backbones"]) == (2, 4)
-    reasons = {row["backbone"]: row["reason"] for row in about["lacking"]}
+    reasons = {row["backbone"]: row["reason"] for row in about["missing"]}
     assert set(reasons) == {"broken", "killed"}
     assert NAN_SENTENCE in reasons["broken"] and KILLED_SENTENCE in reasons["killed"]
     assert project.path("results/summary.csv").exists()

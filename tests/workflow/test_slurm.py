@@ -158,5 +158,5 @@ def test_a_killed_job_and_one_out_of_memory_cost_only_their_own_backbones(slurm,
     assert "Incomplete: 2 of 4 backbones" in table
     assert {row["backbone"] for row in project.leaderboard()} == {"imagestats", "tiny-network"}
     metadata = pq.read_schema(project.path("results/leaderboard.parquet")).metadata
-    assert len(json.loads(metadata[b"permafrost"])["incomplete"]["lacking"]) == 2
+    assert len(json.loads(metadata[b"permafrost"])["incomplete"]["missing"]) == 2
     assert "Incomplete: 2 of 4" in project.path("results/report/index.html").read_text()

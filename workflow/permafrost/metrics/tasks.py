@@ -110,6 +110,12 @@ OF_CURVES = frozenset(
         *PER_CLASS["point_detection"],
     }
 )
+# without an upper bound, but never below 0: their intervals are formed on the logarithm
+POSITIVE = frozenset({"rmse", "mae", "count_mae", TEMPERATURE, BRIER, f"{BRIER}{SCALED}"})
+# without a lower bound
+BELOW_ONE = frozenset({"r2"})
+# few positives make them too high on average: their intervals are moved by the bias
+BIASED = frozenset({"macro_ap", "average_precision"})
 # measured only where a probe was asked to count boundaries
 BOUNDARY = frozenset({"mean_boundary_iou", "boundary_iou"})
 

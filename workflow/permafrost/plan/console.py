@@ -28,7 +28,7 @@ _NOISE = re.compile(
 )
 # names the whole command; the line of the job's own error says why
 _COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
-_SLURM_SAYS = re.compile(r"^slurmstepd: error: (.+)$", re.MULTILINE)
+_SLURM_SAYS = re.compile(r"^slurmstepd(?:-\S+)?: error: (.+)$", re.MULTILINE)
 _LONGEST_REASON = 100
 
 
@@ -55,7 +55,8 @@ class Messages(logging.Handler):
         parts = [f"Slurm: {state[1]}" if state else message]
         for log in logs:
             if "slurm" in Path(log).parts and Path(log).is_file():
-                parts += _SLURM_SAYS.findall(Path(log).read_text(errors="replace"))[-1:]
+                # the first line is the cause, what follows is how the job was ended
+                parts += _SLURM_SAYS.findall(Path(log).read_text(errors="replace"))[:1]
         return "; ".join(filter(None, parts))
 
 

@@ -21,21 +21,21 @@ _GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}
 
 
 def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[dict]]:
-    """The score tables of a recorded plan that exist, and what lacks.
+    """The score tables of a recorded plan that exist, and what is missing.
 
     Returns
     -------
-    (tables, lacking) : each of `lacking` has ``dataset``, ``backbone``, ``probe``, ``seed`` and
+    (tables, missing) : each of `missing` has ``dataset``, ``backbone``, ``probe``, ``seed`` and
     ``reason``, the error of the job that failed, or None where none did.
     """
-    tables, lacking = [], []
+    tables, missing = [], []
     for stage, name in _GATHERED.items():
         for row in planned(plan, stage):
             try:
                 tables.append(read_table(row["path"], expect=row["fingerprint"])[0])
             except PermafrostError as error:
                 refused = error.problem if Path(row["path"]).exists() else None
-                lacking.append(
+                missing.append(
                     {
                         "dataset": row["dataset"],
                         "backbone": row["backbone"],
@@ -44,7 +44,7 @@ def read_made_scores(plan: dict, failures: list[Failure]) -> tuple[list, list[di
                         "reason": next((f.error for f in failures if f.stops(stage, row)), refused),
                     }
                 )
-    return tables, lacking
+    return tables, missing
 
 
 def are_made(plan: dict, stage: str) -> bool:
@@ -61,7 +61,7 @@ def write_made_tables(plan: dict, tables: list, about: dict, options: dict) -> N
     options : of the aggregates over datasets.
     """
     results = Path(plan["results"])
-    table = mark_incomplete(build_leaderboard(tables), about["lacking"])
+    table = mark_incomplete(build_leaderboard(tables), about["missing"])
     # the files below are no plan's any more: without its stamp each plan gathers its scores again
     forget_gathered(results)
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}

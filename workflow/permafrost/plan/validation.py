@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from .explain import explain
 
 # a link to workflow/schemas; a folder of its own where the package is installed
-SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
+SCHEMAS = Path(__file__).resolve().parent / "schemas"
 
 
 @functools.cache

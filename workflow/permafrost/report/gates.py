@@ -7,7 +7,7 @@ WORDS = {
     "incomplete_run": (
         "ranked among fewer",
         "Jobs of other backbones failed, so this rank is among fewer backbones than were planned. Run again; only "
-        "what lacks is made.",
+        "what is missing is made.",
     ),
     "best_c_on_edge": (
         "C on the grid's edge",
@@ -66,6 +66,11 @@ WORDS = {
         "one test unit",
         "All of the test set is one image, or one group of images that belong together: how far the value would "
         "move with others cannot be said, and the interval is a point. Divide the data so that test has several.",
+    ),
+    "few_units": (
+        "few test units",
+        "The test set is only two to five images, or groups of images that belong together: intervals and p-values are "
+        "formed, but so few units cannot show what they assume. Divide the data so that test has more.",
     ),
     "significance_out_of_reach": (
         "significance out of reach",

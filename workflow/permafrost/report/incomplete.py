@@ -15,23 +15,23 @@ _COLUMNS = ("backbone", "dataset", "stage", "error")
 _NOT_RUN = "not run: the run ended before"
 
 
-def describe(plan: dict, failures: list[dict], lacking: list[dict]) -> dict:
+def describe(plan: dict, failures: list[dict], missing: list[dict]) -> dict:
     """What a leaderboard of what succeeded says about itself in its metadata.
 
     Parameters
     ----------
     plan : the recorded plan.
     failures : jobs that failed (``stage``, ``error``, ``log`` and the names it worked on).
-    lacking : results that lack: ``dataset``, ``backbone``, ``probe`` (or measures, profile), ``seed``
+    missing : results that are missing: ``dataset``, ``backbone``, ``probe`` (or measures, profile), ``seed``
         and ``reason``, the error of the job that failed, or None.
     """
-    without = {row["backbone"] for row in lacking}
+    without = {row["backbone"] for row in missing}
     return {
         "plan": plan["plan"],
         "backbones": len(plan["backbones"]),
         "complete": sum(name not in without for name in plan["backbones"]),
         "failures": failures,
-        "lacking": [{**row, "reason": row["reason"] or _NOT_RUN} for row in lacking],
+        "missing": [{**row, "reason": row["reason"] or _NOT_RUN} for row in missing],
     }
 
 
@@ -41,19 +41,19 @@ def read_incomplete(leaderboard) -> dict | None:
 
 
 def headline(about: Mapping) -> str:
-    """``Incomplete: 9 of 10 backbones have all their results; 3 results lack.``"""
-    complete, planned, count = about["complete"], about["backbones"], len(about["lacking"])
+    """``Incomplete: 9 of 10 backbones have all their results; 3 results are missing.``"""
+    complete, planned, count = about["complete"], about["backbones"], len(about["missing"])
     if not count:
-        return "Incomplete: all scores are there, but comparisons of backbones lack."
+        return "Incomplete: all scores are there, but comparisons of backbones are missing."
     backbones = f"{complete} of {planned} backbone{'' if planned == 1 else 's'}"
     have = "has all its" if complete == 1 else "have all their"
-    lack = "1 result lacks" if count == 1 else f"{count} results lack"
-    return f"Incomplete: {backbones} {have} results; {lack}."
+    missing = "1 result is missing" if count == 1 else f"{count} results are missing"
+    return f"Incomplete: {backbones} {have} results; {missing}."
 
 
-def mark_incomplete(table: pa.Table, lacking: Iterable[Mapping]) -> pa.Table:
+def mark_incomplete(table: pa.Table, missing: Iterable[Mapping]) -> pa.Table:
     """The leaderboard with a gate in every row that is ranked among fewer than were planned."""
-    columns = {(row["dataset"], row["probe"]) for row in lacking}
+    columns = {(row["dataset"], row["probe"]) for row in missing}
     rows = zip(*(table[name].to_pylist() for name in ("gates", "dataset", "probe")), strict=True)
     gates = [
         ";".join(filter(None, (gate, GATE if (dataset, probe) in columns else "")))

@@ -40,16 +40,16 @@ def run(arguments) -> None:
 
     plan = read_plan(failed["plan"])
     results = Path(plan["results"])
-    tables, lacking = read_made_scores(plan, failed["failures"])
-    about = describe(plan, failures, lacking)
-    if not lacking and are_made(plan, "compare") and are_made(plan, "similarity"):
+    tables, missing = read_made_scores(plan, failed["failures"])
+    about = describe(plan, failures, missing)
+    if not missing and are_made(plan, "compare") and are_made(plan, "similarity"):
         return
     print(f"\n{headline(about)}", flush=True)
     if not tables:
         print("No result of this plan exists yet, so there is no leaderboard.")
         return
     leaderboard = results / "leaderboard.parquet"
-    if lacking:
+    if missing:
         write_made_tables(plan, tables, about, failed["aggregate"]["options"])
     elif not are_made(plan, "aggregate"):
         return
@@ -57,5 +57,5 @@ def run(arguments) -> None:
     print(
         "Leaderboard and report hold what succeeded and are marked incomplete:\n"
         f"  {results / 'leaderboard.csv'}\n  {results / 'report' / 'index.html'}\n"
-        "The same command again makes only what lacks."
+        "The same command again makes only what is missing; permafrost archive packs what there is."
     )

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from permafrost.metrics.tasks import LOWER_IS_BETTER, OF_CURVES, OF_GAPS, PRIMARY, UNRANKED
+from permafrost.metrics.tasks import (
+    BELOW_ONE,
+    BIASED,
+    LOWER_IS_BETTER,
+    OF_CURVES,
+    OF_GAPS,
+    POSITIVE,
+    PRIMARY,
+    UNRANKED,
+)
 
 from .intervals import (
     basic_interval,
     basic_square_interval,
     bca_interval,
     check_method,
+    constant_difference_interval,
+    expanded,
+    log_interval,
     percentile_interval,
+    reflected_square,
+    wilson_interval,
 )
+from .jackknife import PARTS, Spread, part_sizes, spread_of
 from .predictions import Predictions
-from .resamples import iter_jackknife, iter_resamples
-from .units import find_units
+from .resamples import check_resamples, iter_jackknife, iter_resamples
+from .student_t import normal_quantile, t_quantile
+from .units import Units, find_units
 
 
 def bootstrap_scores(
@@ -24,7 +42,7 @@ def bootstrap_scores(
     resamples: int = 200,
     confidence: float = 0.95,
     seed: int,
-    method: str = "percentile",
+    method: str = "auto",
     calibration: dict | None = None,
 ) -> list[dict]:
     """Value and interval of every metric of a task.
@@ -33,10 +51,12 @@ def bootstrap_scores(
     ----------
     predictions : of one backbone on a test set; units are its groups where known, else its images.
     seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
-    method : ``percentile``, or ``bca`` (an interval per metric that has none falls back to
-        percentile, and its row's ``method`` says so). Whatever the method, metrics `OF_CURVES` have
-        ``basic`` intervals (see `intervals.reflected`) and those `OF_GAPS` have ``basic_square``
-        ones (`intervals.reflected_square`).
+    method : ``auto`` takes for each metric what covers in simulation (`docs/intervals.md`), from the
+        standard error of `jackknife`: ``wilson`` for metrics in [0, 1], ``jackknife_log`` for positive
+        ones, ``jackknife_t`` for R², for what is read from curves (cut to [0, 1]) and for differences; and ``basic_square`` from resamples for those
+        `OF_GAPS` (`intervals.reflected_square`). ``percentile`` and ``bca`` are the bootstrap's (an
+        interval per metric that has no BCa falls back to percentile, and its row's ``method`` says so);
+        with them, metrics `OF_CURVES` have ``basic`` intervals (`intervals.reflected`).
     calibration : options of `calibration.Calibration`, for predictions with probabilities; None
         leaves its metrics out, and changes nothing in the rows of the others.
 
@@ -45,11 +65,12 @@ def bootstrap_scores(
     Rows ``metric, class (None for overall), value, lower, upper, confidence, method, resamples,
     n_undefined, unit, n_units, n_test, primary, higher_is_better (None where neither more nor
     less is), bootstrap_seed``; those of `calibration` have ``flags`` too, what limits this one metric.
-    The value is that of the whole test set. Resamples on which a metric is undefined (such as the
-    recall of a class that was not drawn) do not enter its interval and are counted in
-    ``n_undefined``.
+    The value is that of the whole test set. ``resamples`` is the number of resamples that the interval
+    comes from: of draws, or of parts that were left out in turn. Those on which a metric is undefined
+    (such as the recall of a class that was not drawn) do not enter it and are counted in ``n_undefined``.
     """
     check_method(method, confidence)
+    check_resamples(resamples)
     # evaluating comes first: it checks the arrays
     values = predictions.evaluate()
     units = find_units(
@@ -62,13 +83,18 @@ def bootstrap_scores(
 
         judged = calibration_of(predictions, units.index, calibration)
         values, family = {**values, **judged.values}, Joined(family, judged)
-    replicates = gather(family, iter_resamples(units.count, resamples, seed))
-    left_out: dict[str, np.ndarray] = {}
-    if method == "bca":
-        left_out = gather(family, iter_jackknife(units.count), set(values) - OF_CURVES - OF_GAPS)
+    interval = _Intervals.of(
+        family,
+        values,
+        units,
+        method=method,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        differences=getattr(predictions, "is_difference", False),
+    )
     common = {
         "confidence": confidence,
-        "resamples": resamples,
         "unit": units.kind,
         "n_units": units.count,
         "n_test": len(predictions),
@@ -77,15 +103,7 @@ def bootstrap_scores(
     rows = []
     for metric, value in values.items():
         for column, name in _columns(value, predictions.classes):
-            pick = ... if column is None else column
-            row = _interval(
-                float(np.asarray(value)[pick]),
-                replicates[metric][pick],
-                left_out[metric][pick] if metric in left_out else None,
-                confidence,
-                kind=_kind(metric),
-            )
-            row = {"metric": metric, "class": name, **row, **common}
+            row = {"metric": metric, "class": name, **interval.row(metric, column), **common}
             row["primary"] = metric == PRIMARY[predictions.task]
             row["higher_is_better"] = None if metric in UNRANKED else metric not in LOWER_IS_BETTER
             if judged is not None and (flags := judged.flags(metric)):
@@ -122,26 +140,132 @@ def _columns(value, classes):
     return list(enumerate(classes))
 
 
-def _kind(metric: str):
-    """The interval that a metric has whatever the method, and its name; or None."""
-    if metric in OF_CURVES:
-        return basic_interval, "basic"
-    return (basic_square_interval, "basic_square") if metric in OF_GAPS else None
+@dataclass(frozen=True)
+class _Intervals:
+    """Intervals of all metrics of one test set.
 
+    Attributes
+    ----------
+    replicates : metric to (…, B) on resamples that were drawn, of the metrics whose intervals need them.
+    left_out : metric to (…, J) without each part, of those whose intervals need them.
+    spreads : of `left_out`, where the method is ``auto``.
+    """
 
-def _interval(value: float, replicates, left_out, confidence: float, *, kind) -> dict:
-    bounds, method = None, "percentile"
-    if kind is not None:
-        interval, method = kind
-        bounds = interval(value, replicates, confidence)
-    elif left_out is not None:
-        bounds, method = bca_interval(value, replicates, left_out, confidence), "bca"
-    if bounds is None:
-        bounds, method = percentile_interval(replicates, confidence), "percentile"
-    return {
-        "value": value,
-        "lower": bounds[0],
-        "upper": bounds[1],
-        "method": method,
-        "n_undefined": int(np.count_nonzero(np.isnan(replicates))),
-    }
+    values: dict
+    units: Units
+    method: str
+    confidence: float
+    differences: bool
+    family: object
+    replicates: dict[str, np.ndarray]
+    left_out: dict[str, np.ndarray]
+    spreads: dict[str, Spread]
+
+    @classmethod
+    def of(cls, family, values: dict, units: Units, *, resamples, seed, method, **options):
+        automatic = method == "auto"
+        drawn = set(values) & OF_GAPS if automatic else set(values)
+        others = set(values) - drawn if automatic else set(values) - OF_CURVES - OF_GAPS
+        replicates: dict = {}
+        if drawn:
+            replicates = gather(family, iter_resamples(units.count, resamples, seed), drawn)
+        left_out: dict = {}
+        if (automatic and units.count > 1) or method == "bca":
+            parts = iter_jackknife(units.count, PARTS if automatic else None)
+            left_out = gather(family, parts, others)
+        spreads = {}
+        if automatic:
+            sizes = part_sizes(units)
+            spreads = {
+                name: spread_of(values[name], each, sizes) for name, each in left_out.items()
+            }
+        return cls(
+            values,
+            units,
+            method,
+            family=family,
+            replicates=replicates,
+            left_out=left_out,
+            spreads=spreads,
+            **options,
+        )
+
+    def row(self, metric: str, column: int | None) -> dict:
+        """``value, lower, upper, method, resamples, n_undefined`` of a metric, or of its class `column`."""
+        pick = ... if column is None else column
+        value = float(np.asarray(self.values[metric])[pick])
+        if metric in self.replicates:
+            seen = self.replicates[metric][pick]
+            (lower, upper), method = self._drawn(metric, value, seen, pick)
+        elif self.units.count == 1:
+            # a point, which the gate `one_unit` marks
+            seen = np.array([value])
+            lower, upper, method = value, value, self._form(metric)
+        else:
+            seen = self.left_out[metric][pick]
+            method = self._form(metric)
+            lower, upper = (
+                (np.nan, np.nan) if np.isnan(value) else self._jackknife(metric, value, pick)
+            )
+        return {
+            "value": value,
+            "lower": float(lower),
+            "upper": float(upper),
+            "method": method,
+            "resamples": len(seen),
+            "n_undefined": int(np.count_nonzero(np.isnan(seen))),
+        }
+
+    def _drawn(self, metric: str, value: float, drawn: np.ndarray, pick):
+        """The interval from replicates, and its name."""
+        if metric in OF_GAPS:
+            if self.method == "auto":
+                return self._expanded_square(value, drawn), "basic_square"
+            return basic_square_interval(value, drawn, self.confidence), "basic_square"
+        if metric in OF_CURVES:
+            return basic_interval(value, drawn, self.confidence), "basic"
+        if self.method == "bca":
+            left_out = self.left_out[metric][pick]
+            found = bca_interval(value, drawn, left_out, self.confidence)
+            if found is not None:
+                return found, "bca"
+        return percentile_interval(drawn, self.confidence), "percentile"
+
+    def _expanded_square(self, value: float, drawn: np.ndarray) -> tuple[float, float]:
+        mirrored = reflected_square(value, drawn)
+        lower, upper = percentile_interval(
+            expanded(mirrored, self.units.count, self.confidence), self.confidence
+        )
+        return max(lower, 0.0), min(upper, 1.0)
+
+    def _form(self, metric: str) -> str:
+        if self.differences or metric in BELOW_ONE or metric in OF_CURVES:
+            return "jackknife_t"
+        return "jackknife_log" if metric in POSITIVE else "wilson"
+
+    def _jackknife(self, metric: str, value: float, pick) -> tuple[float, float]:
+        spread, form = self.spreads[metric], self._form(metric)
+        error, df = float(spread.error[pick]), float(spread.df[pick])
+        quantile = float(t_quantile(self.confidence, df))
+        if form == "jackknife_log":
+            return log_interval(value, error, quantile)
+        if self.differences:
+            if error == 0:
+                return constant_difference_interval(value, self.units.count, self.confidence)
+            return value - quantile * error, value + quantile * error
+        if form == "jackknife_t" and error > 0:
+            lowest = -np.inf if metric in BELOW_ONE else 0.0
+            return max(value - quantile * error, lowest), min(value + quantile * error, 1.0)
+        support = float(self.units.count)
+        if hasattr(self.family, "support"):
+            support = float(np.asarray(self.family.support(metric))[pick])
+        if self.units.kind == "image" and metric in getattr(self.family, "proportions", ()):
+            return wilson_interval(value, support, normal_quantile(self.confidence))
+        centre = value
+        if metric in BIASED and 0 < value - float(spread.bias[pick]) < 1:
+            centre -= float(spread.bias[pick])
+        if error == 0 or not 0 < centre < 1:
+            # all units are alike, which is known of those alone that the metric rests on
+            few = float(t_quantile(self.confidence, max(1.0, support - 1)))
+            return wilson_interval(min(max(value, 0.0), 1.0), max(support, 1.0), few)
+        return wilson_interval(centre, centre * (1 - centre) / error**2, quantile)

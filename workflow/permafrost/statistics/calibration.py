@@ -189,6 +189,10 @@ class Joined:
 
     def __init__(self, *families) -> None:
         self.families = families
+        # the first one's metrics may have exact intervals, see `families.SingleLabel`
+        for name in ("proportions", "support"):
+            if hasattr(families[0], name):
+                setattr(self, name, getattr(families[0], name))
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to its values on each resample, of all families."""

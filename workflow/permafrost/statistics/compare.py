@@ -1,20 +1,12 @@
-"""Paired comparison of backbones: differences of a metric on the same resamples of one test set.
+"""Paired comparison of backbones: differences of a metric on the same parts of one test set.
 
-Of metrics `OF_CURVES` the replicates of a difference are mirrored at it, as they are for the interval
-of one score (`intervals.reflected`): the bias of a difference is the difference of two biases, which
-cancel for backbones that are alike and not otherwise. The p-value counts the mirrored replicates
-beyond 0. That is how often a replicate strays from the difference by more than the difference itself,
-so that it is the test of no difference with the replicates moved to where there is none, and at the
-same time what inverts the interval: p <= 0.05 where the 95 % interval leaves 0 out.
-Of calibration errors, each backbone's replicates are mirrored as squares (`intervals.reflected_square`)
-before their difference is taken: chance adds most to the backbone that is calibrated best. Simulated
-differences were held by 0.84 to 0.99 of such intervals of 95 %, where percentiles held as few as 0.05.
+How a difference is tested, and adjusted for the number of pairs, is in `paired`.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +17,6 @@ from permafrost.metrics.tasks import (
     CALIBRATION,
     CALIBRATION_ERRORS,
     LOWER_IS_BETTER,
-    OF_CURVES,
     OF_GAPS,
     PRIMARY,
     UNRANKED,
@@ -33,14 +24,15 @@ from permafrost.metrics.tasks import (
 )
 
 from .gates import comparison_gates
-from .intervals import check_method, percentile_interval, reflected, reflected_square
-from .p_values import bootstrap_p_value, mcnemar_p_value, step_down_max_t
+from .intervals import check_method
+from .jackknife import PARTS
+from .p_values import mcnemar_p_value
+from .paired import paired_by_jackknife, paired_gaps
 from .predictions import Predictions
-from .resamples import Resamples, iter_resamples
+from .resamples import Resamples, iter_jackknife, iter_resamples
 from .units import Units, find_units
 
 ADJUSTMENT = "romano_wolf"
-_ROUNDING = 1e-12
 # what is compared of calibration: the score that is proper, and the error that is read most
 CALIBRATION_COMPARED = (BRIER, CALIBRATION_ERRORS[0])
 
@@ -61,9 +53,8 @@ def compare(
     predictions_by_backbone : of one dataset, probe and seed.
     metric : an overall metric of the task; default its primary one, and with `calibration` after it
         those in `CALIBRATION_COMPARED`.
-    resamples : see `p_values.bootstrap_p_value` for why 200 are too few here.
-    seed : the dataset's; with that and the number of resamples of `bootstrap_scores`, the very
-        resamples of the intervals.
+    resamples : no adjusted p-value is below 1 / (resamples + 1).
+    seed : the dataset's, so that all its comparisons have the same resamples.
     calibration : options of `calibration.Calibration`, for predictions with probabilities, or None.
 
     Returns
@@ -99,8 +90,6 @@ def compare(
     families = [
         _family(predictions_by_backbone[name], units, metrics, calibration) for name in names
     ]
-    values = [family.values for family in families]
-    replicates = _replicate_all(families, metrics, units, resamples, seed)
     gates = comparison_gates(units.count, resamples, confidence)
     common = {
         "adjustment": ADJUSTMENT,
@@ -112,27 +101,29 @@ def compare(
         "n_test": len(first),
         "bootstrap_seed": seed,
     }
-    pairs = list(itertools.combinations(range(len(names)), 2))
+    pairs = np.array(list(itertools.combinations(range(len(names)), 2)))
+    drawn = {"units": units, "confidence": confidence}
     rows: list[dict] = []
     for metric in metrics:
-        differences = [
-            _Difference(
-                metric,
-                (values[a][metric], values[b][metric]),
-                (replicates[a][metric], replicates[b][metric]),
+        values = np.array([family.values[metric] for family in families])
+        if metric in OF_GAPS:
+            blocks = iter_resamples(units.count, resamples, seed)
+            found = paired_gaps(values, _gathered(families, metric, blocks), pairs, **drawn)
+        else:
+            # nothing is left without the only unit
+            left_out = np.full((len(names), 1), np.nan)
+            if units.count > 1:
+                left_out = _gathered(families, metric, iter_jackknife(units.count, PARTS))
+            found = paired_by_jackknife(
+                values, left_out, pairs, resamples=resamples, seed=seed, **drawn
             )
-            for a, b in pairs
-        ]
-        found = [one.row(confidence, testable=units.count > 1) for one in differences]
-        adjusted = _adjusted(differences, [row["p_value"] for row in found])
         rows += [
             {
                 "metric": metric,
                 "higher_is_better": metric not in LOWER_IS_BETTER,
                 "backbone_a": names[a],
                 "backbone_b": names[b],
-                **row,
-                "p_adjusted": p_adjusted,
+                **{name: column[place].item() for name, column in vars(found).items()},
                 "p_mcnemar": _mcnemar(
                     metric,
                     units,
@@ -141,7 +132,7 @@ def compare(
                 ),
                 **common,
             }
-            for (a, b), row, p_adjusted in zip(pairs, found, adjusted, strict=True)
+            for place, (a, b) in enumerate(pairs.tolist())
         ]
     return rows
 
@@ -153,11 +144,10 @@ class _Family:
     values: dict[str, float]
     parts: list[tuple]  # (family, its metrics)
 
-    def replicates(self, block: Resamples) -> dict[str, np.ndarray]:
-        found: dict[str, np.ndarray] = {}
-        for family, metrics in self.parts:
-            found |= family.replicates(block, metrics)
-        return found
+    def replicates(self, block: Resamples, metric: str) -> np.ndarray:
+        """(B,) one of the metrics."""
+        family = next(family for family, metrics in self.parts if metric in metrics)
+        return family.replicates(block, [metric])[metric]
 
 
 def _family(
@@ -179,81 +169,12 @@ def _family(
     return _Family(values, parts)
 
 
-def _replicate_all(
-    families: list[_Family], metrics: list[str], units: Units, resamples: int, seed
-) -> list[dict[str, np.ndarray]]:
-    """(B,) replicates of each metric for each family; every block of resamples serves all."""
-    blocks = [
-        [family.replicates(block) for family in families]
-        for block in iter_resamples(units.count, resamples, seed)
+def _gathered(families: list[_Family], metric: str, blocks: Iterable[Resamples]) -> np.ndarray:
+    """(K, B) a metric of each family; every block of resamples serves all of them."""
+    parts = [
+        np.stack([family.replicates(block, metric) for family in families]) for block in blocks
     ]
-    return [
-        {metric: np.concatenate([part[metric] for part in parts]) for metric in metrics}
-        for parts in zip(*blocks, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class _Difference:
-    """The difference of two backbones; what it is on resamples is worked out when it is asked for.
-
-    Attributes
-    ----------
-    metric : its name.
-    values : of both on the whole test set.
-    replicates : (B,) of both on the same resamples.
-    """
-
-    metric: str
-    values: tuple[float, float]
-    replicates: tuple[np.ndarray, np.ndarray]
-
-    @property
-    def value(self) -> float:
-        return self.values[0] - self.values[1]
-
-    def drawn(self) -> np.ndarray:
-        """(B,) replicates of the difference, mirrored where the metric asks for it."""
-        if self.metric in OF_GAPS:
-            first, second = map(reflected_square, self.values, self.replicates)
-            return first - second
-        drawn = self.replicates[0] - self.replicates[1]
-        return reflected(self.value, drawn) if self.metric in OF_CURVES else drawn
-
-    def row(self, confidence: float, *, testable: bool) -> dict:
-        drawn = self.drawn()
-        lower, upper = percentile_interval(drawn, confidence)
-        return {
-            "difference": self.value,
-            "lower": lower,
-            "upper": upper,
-            "p_value": bootstrap_p_value(drawn) if testable else float("nan"),
-            "n_undefined": int(np.count_nonzero(np.isnan(drawn))),
-        }
-
-    def studentised(self) -> tuple[float, np.ndarray]:
-        """The difference in standard errors, and (B,) how far replicates stray from it; both as sizes."""
-        drawn = self.drawn()
-        defined = drawn[~np.isnan(drawn)]
-        # gaps are mirrored as squares, whose centre is the difference without what chance adds
-        centre = float(defined.mean()) if self.metric in OF_GAPS else self.value
-        error = float(defined.std())
-        if error <= _ROUNDING:
-            return (math.inf if abs(centre) > _ROUNDING else 0.0), np.zeros_like(drawn)
-        return abs(centre) / error, np.abs(drawn - centre) / error
-
-
-def _adjusted(differences: list[_Difference], p_values: list[float]) -> list[float]:
-    """Adjusted p-values of a family; never below those of the single tests, and those where there is one."""
-    defined = ~np.isnan(p_values)
-    if np.count_nonzero(defined) < 2:
-        return list(p_values)
-    statistics = [
-        one.studentised()[0] if known else math.nan
-        for one, known in zip(differences, defined, strict=True)
-    ]
-    adjusted = step_down_max_t(statistics, lambda pair: differences[pair].studentised()[1])
-    return np.maximum(adjusted, p_values).tolist()
+    return np.concatenate(parts, axis=1)
 
 
 def _mcnemar(metric: str, units: Units, a: Predictions, b: Predictions) -> float | None:

@@ -37,6 +37,18 @@ class SingleLabel:
         self.hit = self.target == self.prediction
         self.sizes = np.bincount(self.units)
 
+    # shares of samples that are right, each sample counting once: binomial where samples are the units
+    proportions = frozenset({"accuracy", "top5_accuracy", "recall", "precision"})
+
+    def support(self, metric: str) -> float | np.ndarray:
+        """Number of units that a metric rests on, (K,) per class: what knows it where all are alike."""
+        by = self.prediction if metric.endswith("precision") else self.target
+        if metric in ("recall", "precision"):
+            return units_of_each(by, self.units, self.classes)
+        if metric in ("accuracy", "top5_accuracy"):
+            return float(len(self.sizes))
+        return harmonic_support(units_of_each(by, self.units, self.classes))
+
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
         wanted = set(_names("classification", self.classes) if metrics is None else metrics)
@@ -55,7 +67,7 @@ class SingleLabel:
         return top_k_hits(self.target, self.scores, TOP_K)
 
     def _drawn(self, resamples: Resamples):
-        """Number of samples in each resample: (B,) where groups differ in size, else one number."""
+        """Number of samples in each resample, (B,) or one for all."""
         if len(self.sizes) == len(self.units):
             return resamples.size
         everything = Segments(self.units, [0, len(self.units)])
@@ -96,6 +108,16 @@ class MultiLabel:
         self.classes, self.units = classes, np.asarray(units)
         self._rankings: dict[int | None, Ranking] = {}
 
+    proportions = frozenset()
+
+    def support(self, metric: str) -> float | np.ndarray:
+        """As of `SingleLabel`: of a label, the units in which it is true."""
+        if metric == "micro_ap":
+            return float(len(np.unique(self.units[self.target.any(axis=1)])))
+        rows, labels = np.nonzero(self.target)
+        each = units_of_each(labels, self.units[rows], self.classes)
+        return each if metric == "average_precision" else harmonic_support(each)
+
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (L, B) per class, on each resample; NaN if undefined."""
         wanted = set(_names("multilabel", self.classes) if metrics is None else metrics)
@@ -119,6 +141,18 @@ class MultiLabel:
                 ranking = Ranking(self.target[:, label], self.scores[:, label], self.units)
             self._rankings[label] = ranking
         return self._rankings[label]
+
+
+def units_of_each(labels, units, classes: int) -> np.ndarray:
+    """(K,) number of different units among the samples of each label."""
+    pairs = np.unique(np.asarray(labels, np.int64) + classes * np.asarray(units, np.int64))
+    return np.bincount(pairs % classes, minlength=classes).astype(np.float64)
+
+
+def harmonic_support(each: np.ndarray) -> float:
+    """K^2 / sum 1 / n_k over the K classes that occur: units that know the mean over classes as well."""
+    present = each[each > 0]
+    return float(len(present) ** 2 / np.sum(1 / present)) if present.size else 0.0
 
 
 def share_of(hit: np.ndarray, units: np.ndarray, resamples: Resamples, drawn) -> np.ndarray:

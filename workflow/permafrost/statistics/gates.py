@@ -24,7 +24,10 @@ CONSTANT_TEST = "constant_target_in_test"
 NO_DETECTIONS = "no_detections"
 ONE_UNIT = "one_unit"
 MISSING_IN_TEST = "class_missing_in_test"
+FEW_UNITS = "few_units"
 OUT_OF_REACH = "significance_out_of_reach"
+# with fewer units no sign test can reject at 5 %: whatever an interval says rests on assumptions alone
+ENOUGH_UNITS = 6
 # tasks whose truth and answers are counts of each class and image
 _COUNTED = frozenset({"segmentation", "detection", "point_detection"})
 _OBJECTS = _COUNTED - {"segmentation"}
@@ -59,19 +62,25 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     return int(np.bincount(truth).max()) / len(truth)
 
 
-def below_chance(truth, rows: list[dict], task: str, dead_classes: Iterable[int] = ()) -> list[str]:
+def below_chance(
+    truth, rows: list[dict], task: str, dead_classes: Iterable[int] = (), *, constant: bool = False
+) -> list[str]:
     """``below_chance`` if the interval of the primary metric ends at or below `chance_level`.
 
     It takes the upper end, so a backbone that may still be better than chance is not accused. On
-    a test set of one class nothing is better than chance, and the gate says so.
+    a test set of one class nothing is better than chance, and the gate says so. Where chance is 0
+    because nothing is known, a value of it is enough if no other test set could give more.
 
     Parameters
     ----------
     rows : of `bootstrap_scores` for this test set.
+    constant : whether all answers are the same, so that R² cannot be above 0.
     """
     chance = chance_level(truth, task, dead_classes)
-    upper = [row["upper"] for row in rows if row["metric"] == PRIMARY[task]]
-    return [BELOW_CHANCE] if any(end <= chance for end in upper) else []
+    known = task in _OBJECTS or (task in _NUMBERS and constant)
+    rows = [row for row in rows if row["metric"] == PRIMARY[task]]
+    ends = [row["value"] if known and row["value"] <= chance else row["upper"] for row in rows]
+    return [BELOW_CHANCE] if any(end <= chance for end in ends) else []
 
 
 def one_class_predictions(truth, answers, task: str) -> list[str]:
@@ -104,15 +113,28 @@ def one_unit(rows: list[dict]) -> list[str]:
     return [ONE_UNIT] if any(row["n_units"] == 1 for row in rows) else []
 
 
+def few_units(rows: list[dict]) -> list[str]:
+    """``few_units`` if there are too few units (2 to 5) for an interval to be trusted.
+
+    It is still formed, by Student's t, and covers where units are alike in size and kind; that they
+    are, so few cannot show.
+    """
+    return [FEW_UNITS] if any(1 < row["n_units"] < ENOUGH_UNITS for row in rows) else []
+
+
 def comparison_gates(n_units: int, resamples: int, confidence: float) -> list[str]:
-    """``significance_out_of_reach`` if no p-value of a family can reach 1 - confidence, whatever the data.
+    """Gates of all comparisons on a test set: `one_unit`, `few_units`, and ``significance_out_of_reach``.
+
+    The last says that no p-value of a family can reach 1 - confidence, whatever the data.
 
     So it is with too few resamples, since no adjusted p-value is below 1 / (resamples + 1), and with
     too few units: if two backbones are alike, one of them is ahead on all of U units with probability
     2^(1 - U), so that no test of paired units can reject more rarely.
     """
     smallest = max(1 / (resamples + 1), 2.0 ** (1 - n_units))
-    return [OUT_OF_REACH] if smallest > 1 - confidence else []
+    rows = [{"n_units": n_units}]
+    reached = smallest <= 1 - confidence
+    return [*one_unit(rows), *few_units(rows), *([] if reached else [OUT_OF_REACH])]
 
 
 def class_missing_in_test(
@@ -137,12 +159,14 @@ def class_missing_in_test(
 def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
     """All gates of this module, in a fixed order; `rows` of `bootstrap_scores` for them."""
     truth, task, dead = predictions.truth, predictions.task, predictions.dead_classes
+    constant = one_class_predictions(truth, predictions.answers, task)
     return [
-        *below_chance(truth, rows, task, dead),
-        *one_class_predictions(truth, predictions.answers, task),
+        *below_chance(truth, rows, task, dead, constant=bool(constant)),
+        *constant,
         *constant_target_in_test(truth, task),
         *no_detections(truth, predictions.answers, task),
         *one_unit(rows),
+        *few_units(rows),
         *class_missing_in_test(truth, task, len(predictions.classes), dead),
     ]
 

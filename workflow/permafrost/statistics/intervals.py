@@ -1,6 +1,7 @@
-"""Intervals from bootstrap replicates: percentile, basic (of squares too), and BCa.
+"""Intervals: from a standard error and Student's t, and from bootstrap replicates.
 
-BCa is short for bias-corrected and accelerated.
+Those of replicates are percentile, basic (of squares too), and BCa, bias-corrected and accelerated.
+`docs/intervals.md` says which covers when.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
 
-# those to choose from; what is read from curves always has basic ones, and gaps have those of squares
-METHODS = ("percentile", "bca")
+from .student_t import normal_quantile, t_quantile
+
+# those to choose from; ``auto`` takes what covers, see `bootstrap.bootstrap_scores`
+METHODS = ("auto", "percentile", "bca")
 
 
 def check_method(method: str, confidence: float) -> None:
@@ -25,6 +28,56 @@ def check_method(method: str, confidence: float) -> None:
         raise PermafrostError(
             f"the confidence {confidence} is not between 0 and 1", remedy="give for example 0.95"
         )
+
+
+def wilson_interval(value: float, size: float, quantile: float) -> tuple[float, float]:
+    """Wilson's interval of a share in [0, 1], which has a width at 0 and 1 too.
+
+    It holds the shares p from which the value lies no more than `quantile` standard errors
+    sqrt(p (1 - p) / size) away, so that the error is that of the share and not of the value.
+
+    Parameters
+    ----------
+    size : number of independent units that would give the value's standard error.
+    quantile : of a normal distribution, or of Student's t where the error was estimated.
+
+    Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (1927);
+    Korn and Graubard, Confidence Intervals for Proportions with Small Expected Number of Positive
+    Counts Estimated from Survey Data (1998) for the size.
+    """
+    extra = quantile**2 / size
+    centre = value + extra / 2
+    half = quantile * math.sqrt(value * (1 - value) / size + extra / (4 * size))
+    # rounding may leave [0, 1], and must not part the value from its end
+    return max(0.0, (centre - half) / (1 + extra)), min(1.0, (centre + half) / (1 + extra))
+
+
+def log_interval(value: float, error: float, quantile: float) -> tuple[float, float]:
+    """value exp(± quantile error / value): the interval of a positive size, on its logarithm."""
+    if value <= 0:
+        return value, value
+    factor = math.exp(min(quantile * error / value, 700.0))
+    return value / factor, value * factor
+
+
+def same_in_all_units(n_units: int, confidence: float) -> float:
+    """Share of units that may yet differ though none of `n_units` did.
+
+    1 - (alpha / 2)^(1 / U), the exact bound of Clopper and Pearson for no event ("rule of three").
+    """
+    return 1 - ((1 - confidence) / 2) ** (1 / n_units)
+
+
+def constant_difference_interval(
+    value: float, n_units: int, confidence: float
+) -> tuple[float, float]:
+    """The interval of a difference that is `value` in each of its units, so that no error is known.
+
+    Units of the opposite difference may make up the share q of `same_in_all_units`, hence
+    value ± 2 q |value|. It leaves 0 out where 2^(1 - U) <= 1 - confidence: the p-value of the sign test.
+    """
+    half = 2 * same_in_all_units(n_units, confidence) * abs(value)
+    return value - half, value + half
 
 
 def percentile_interval(replicates: np.ndarray, confidence: float) -> tuple[float, float]:
@@ -74,6 +127,21 @@ def reflected_square(value: float, replicates: np.ndarray) -> np.ndarray:
     from resamples holds it reliably (squares: 0.14 to 0.97).
     """
     return np.sqrt(np.maximum(2 * value**2 - replicates**2, 0.0))
+
+
+def expanded(replicates: np.ndarray, n_units: int, confidence: float) -> np.ndarray:
+    """(B,) replicates moved away from their mean, by sqrt(U / (U - 1)) t / z.
+
+    Resamples of U units vary too little by the first factor, and the second allows for a variance that
+    few units tell. Both go to 1 as U grows.
+    Source: Hesterberg, What Teachers Should Know About the Bootstrap (2015), section 4.4.
+    """
+    if n_units < 2 or np.isnan(replicates).all():
+        return replicates
+    quantile = float(t_quantile(confidence, n_units - 1))
+    factor = math.sqrt(n_units / (n_units - 1)) * quantile / normal_quantile(confidence)
+    centre = np.nanmean(replicates)
+    return centre + factor * (replicates - centre)
 
 
 def basic_square_interval(

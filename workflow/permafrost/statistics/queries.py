@@ -109,6 +109,11 @@ class _Means:
         defined = ~np.isnan(each["mean_ap"])
         rows = [defined, *(np.where(defined, values, 0.0) for values in each.values())]
         self.sums = np.stack([np.bincount(units, row, minlength=count) for row in rows])
+        self.proportions = frozenset(name for name in each if name.startswith("hit_at_"))
+
+    def support(self, metric: str) -> float:
+        """Number of units with a query to which anything is relevant; see `families.SingleLabel`."""
+        return float(np.count_nonzero(self.sums[0]))
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,); NaN on a resample without a query to which anything is relevant."""

@@ -31,12 +31,12 @@ class Resamples:
     Attributes
     ----------
     counts : (U, B) unsigned: how often each unit is in each resample.
-    size : number of units in a resample, the same for all of them.
+    size : number of units in a resample; (B,) where parts of different size were left out.
     peak : the largest count.
     """
 
     counts: np.ndarray
-    size: int
+    size: int | np.ndarray
     peak: int
 
     @classmethod
@@ -52,7 +52,8 @@ class Resamples:
 
     def part(self, start: int, stop: int) -> Resamples:
         """Resamples [start, stop), contiguous in memory."""
-        return Resamples(np.ascontiguousarray(self.counts[:, start:stop]), self.size, self.peak)
+        size = self.size if np.ndim(self.size) == 0 else self.size[start:stop]
+        return Resamples(np.ascontiguousarray(self.counts[:, start:stop]), size, self.peak)
 
 
 def draw_resamples(n_units: int, resamples: int, seed) -> Resamples:
@@ -73,25 +74,44 @@ def iter_resamples(
     block : resamples per block, rounded up to a multiple of 64; the default keeps a block below
         64 MiB where that is possible. What is drawn does not depend on it.
     """
-    if n_units < 1 or resamples < 1:
-        raise PermafrostError(
-            f"cannot draw {resamples} resamples of {n_units} units",
-            remedy="give at least one unit and one resample",
-        )
+    check_resamples(resamples, n_units)
     generator = seed if isinstance(seed, np.random.Generator) else _generator(seed)
     block = _whole_tiles(BLOCK_BYTES // n_units if block is None else block)
     for first in range(0, resamples, block):
         yield _draw_block(generator, n_units, min(block, resamples - first))
 
 
-def iter_jackknife(n_units: int, *, block: int | None = None) -> Iterator[Resamples]:
-    """Yield resamples that leave out one unit each, in the order of the units."""
+def check_resamples(resamples: int, n_units: int = 1) -> None:
+    """Refuse to draw nothing, or from nothing."""
+    if n_units < 1 or resamples < 1:
+        raise PermafrostError(
+            f"cannot draw {resamples} resamples of {n_units} units",
+            remedy="give at least one unit and one resample",
+        )
+
+
+def iter_jackknife(
+    n_units: int, parts: int | None = None, *, block: int | None = None
+) -> Iterator[Resamples]:
+    """Yield resamples that leave out one part each, in the order of the parts.
+
+    Parameters
+    ----------
+    parts : J, at most U. The units are dealt out one after the other, so that part j has the units
+        j, j + J, j + 2 J, …; None makes every unit a part.
+    block : as of `iter_resamples`.
+    """
+    parts = n_units if parts is None else min(parts, n_units)
     block = _whole_tiles(BLOCK_BYTES // n_units if block is None else block)
-    for first in range(0, n_units, block):
-        width = min(block, n_units - first)
-        counts = np.ones((n_units, width), np.uint8)
-        counts[np.arange(first, first + width), np.arange(width)] = 0
-        yield Resamples(counts, n_units - 1, 1)
+    of_unit = np.arange(n_units) % parts
+    sizes = n_units - np.bincount(of_unit, minlength=parts)
+    for first in range(0, parts, block):
+        last = min(first + block, parts)
+        counts = np.ones((n_units, last - first), np.uint8)
+        own = (of_unit >= first) & (of_unit < last)
+        counts[own, of_unit[own] - first] = 0
+        size = sizes[first:last]
+        yield Resamples(counts, int(size[0]) if (size == size[0]).all() else size, 1)
 
 
 def _generator(seed: int) -> np.random.Generator:

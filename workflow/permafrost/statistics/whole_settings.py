@@ -39,6 +39,9 @@ class Gain:
     second: Predictions
     about: object
 
+    # what it evaluates are differences, whatever range the metrics have
+    is_difference = True
+
     def __len__(self) -> int:
         return len(self.first)
 

@@ -26,7 +26,8 @@ def read_annotations(source, what: str, *, geometry: str = AUTO) -> Annotations:
         ``x, y`` (points). ``score`` is optional, others are ignored.
     what : ``truth`` or ``predictions``. In the truth, a row whose coordinates are all 0 (or whose
         polygon is empty) says that the image was searched and holds no crown, as DeepForest
-        writes it.
+        writes it. In the predictions it is a box without area, as every box without width or height:
+        it is kept, and can match nothing. Of the truth such boxes are refused.
     geometry : ``box``, ``polygon`` or ``point`` where a table holds several, or to convert: boxes
         to rectangles, polygons to their bounding boxes, both to their centres. ``auto`` takes what
         the table holds.
@@ -44,7 +45,9 @@ def read_annotations(source, what: str, *, geometry: str = AUTO) -> Annotations:
     for name in ("image_path", "label"):
         need_column(columns, name)
     images = read_texts(columns, "image_path")
-    kind, shapes, marks = read_shapes(columns, None if geometry == AUTO else geometry)
+    kind, shapes, marks = read_shapes(
+        columns, None if geometry == AUTO else geometry, flat=what != "truth"
+    )
     if what != "truth" and marks.any():
         raise PermafrostError(
             "the shape has no area",

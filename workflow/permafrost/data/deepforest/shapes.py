@@ -16,19 +16,25 @@ WKT = "geometry"
 FARTHEST = 1e7
 
 
-def read_shapes(columns: Columns, wanted: str | None) -> tuple[str, np.ndarray, np.ndarray]:
+def read_shapes(
+    columns: Columns, wanted: str | None, *, flat: bool = False
+) -> tuple[str, np.ndarray, np.ndarray]:
     """The kind of the shapes in a table, the shapes, and (N,) bool: which are marks of emptiness.
+
+    A row whose cell of geometry is blank has the box of its corners, and a row whose four corners are blank that
+    of its geometry, as where tables of two tools were joined.
 
     Parameters
     ----------
     wanted : the kind to take where a table holds several; None: there must be one, or all agree.
         A table that holds only another kind is read as that kind.
+    flat : boxes without width or height may stand in the table, and zeros are such a box, no mark.
 
     Returns
     -------
     The kind is empty for a table without rows whose columns do not tell it.
     """
-    found = _held(columns)
+    found = _held(columns, flat)
     if not found:
         raise PermafrostError(
             "there are no columns with shapes",
@@ -39,19 +45,28 @@ def read_shapes(columns: Columns, wanted: str | None) -> tuple[str, np.ndarray, 
         found = {wanted: found[wanted]}
     kind = _only(found, columns)
     shapes, marks = found[kind] if kind else (empty_shapes(BOX), np.zeros(0, bool))
-    check_shapes(columns, kind, shapes, marks)
+    check_shapes(columns, kind, shapes, marks, flat=flat)
     return kind, shapes, marks
 
 
-def _held(columns: Columns) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _held(columns: Columns, flat: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Every kind of shape that the table holds, with the shapes and the marks."""
     found = {}
+    rows = len(columns.rows)
+    drawn = ~_blank(columns, WKT) if WKT in columns.values else np.zeros(rows, bool)
+    cornered = np.zeros(rows, bool)
     if set(CORNERS) <= set(columns.values):
-        found[BOX] = _stacked(columns, CORNERS)
+        cornered = ~(np.all([_blank(columns, name) for name in CORNERS], axis=0) & drawn)
+        boxes, marks = _stacked(columns, CORNERS, cornered)
+        found[BOX] = boxes, marks & ~np.bool(flat)
     if set(CENTRE) <= set(columns.values):
-        found[POINT] = _stacked(columns, CENTRE)
-    if WKT in columns.values:
-        kind, shapes, marks = _from_geometry(columns)
+        found[POINT] = _stacked(columns, CENTRE, np.ones(rows, bool))
+    # a column of blanks says nothing beside one that holds shapes
+    if WKT in columns.values and (drawn.any() or not found or not rows):
+        boxes = np.flatnonzero(cornered & ~drawn)
+        kind, shapes, marks = _from_geometry(columns, boxes, found)
+        if BOX in found and not cornered.all():
+            _fill_corners(columns, found[BOX], ~cornered, kind, shapes)
         if kind in found:
             _agree(columns, found[kind][0], shapes)
         else:
@@ -74,13 +89,41 @@ def _only(found: dict, columns: Columns) -> str:
     return next(iter(found))
 
 
-def _stacked(columns: Columns, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    shapes = np.stack([to_numbers(columns, name) for name in names], axis=1)
+def _blank(columns: Columns, name: str) -> np.ndarray:
+    """(N,) bool: cells that hold nothing: None, NaN, or no text."""
+    return np.fromiter(
+        (
+            value is None or not value.strip() if isinstance(value, str | None) else value != value
+            for value in columns.values[name]
+        ),
+        bool,
+        len(columns.rows),
+    )
+
+
+def _stacked(
+    columns: Columns, names: tuple[str, ...], rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shapes and marks of the (N,) bool `rows`; zeros for the others."""
+    shapes = np.stack([to_numbers(columns, name, rows) for name in names], axis=1)
     return shapes, (shapes == 0).all(axis=1)
 
 
-def to_numbers(columns: Columns, name: str) -> np.ndarray:
-    """A column as (N,) float64.
+def _fill_corners(columns: Columns, held, rows: np.ndarray, kind: str, shapes) -> None:
+    """Give `rows` without corners the bounds of their geometry."""
+    import shapely
+
+    if kind == POINT:
+        columns.refuse(np.flatnonzero(rows), "a point among boxes", "put them into two tables")
+    boxes, marks = held
+    boxes[rows] = np.nan_to_num(
+        shapely.bounds(shapes[rows])
+    )  # NaN of an empty one, which is a mark
+    marks[rows] = shapely.is_empty(shapes[rows])
+
+
+def to_numbers(columns: Columns, name: str, rows: np.ndarray | None = None) -> np.ndarray:
+    """A column as (N,) float64; only the (N,) bool `rows` are read, the others are 0.
 
     Raises
     ------
@@ -91,6 +134,8 @@ def to_numbers(columns: Columns, name: str) -> np.ndarray:
         numbers = np.asarray(values, np.float64).reshape(len(values))
     except (ValueError, TypeError):
         numbers = np.array([_number(value) for value in values])
+    if rows is not None:
+        numbers = np.where(rows, numbers, 0.0)
     wrong = np.flatnonzero(~np.isfinite(numbers))
     if wrong.size:
         columns.refuse(wrong, f"{name} is {values[int(wrong[0])]!r}, not a finite number")
@@ -104,13 +149,24 @@ def _number(value) -> float:
         return float("nan")
 
 
-def _from_geometry(columns: Columns) -> tuple[str, np.ndarray, np.ndarray]:
+def _from_geometry(
+    columns: Columns, boxes: np.ndarray, found: dict
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Kind, shapes and marks of a column of geometries; `boxes` are rows whose corners are taken instead."""
     import shapely
 
     values = columns.values[WKT]
     shapes = np.empty(len(values), object)
+    if len(boxes):
+        corners, marks = found[BOX]
+        check_shapes(
+            columns, BOX, corners, ~np.isin(np.arange(len(values)), boxes) | marks, flat=True
+        )
+        shapes[boxes] = np.where(marks[boxes], shapely.Polygon(), shapely.box(*corners[boxes].T))
     wrong: dict[int, str] = {}
     for index, value in enumerate(values):
+        if shapes[index] is not None:
+            continue
         try:
             shapes[index] = shapely.from_wkt(value) if isinstance(value, str) else value
             shapely.is_empty(shapes[index])
@@ -144,11 +200,17 @@ def _from_geometry(columns: Columns) -> tuple[str, np.ndarray, np.ndarray]:
     return (POLYGON if len(shapes) else ""), shapes, marks
 
 
-def check_shapes(columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndarray) -> None:
-    """Coordinates lie on some image; boxes have corners in order, polygons are valid."""
+def check_shapes(
+    columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndarray, *, flat: bool = False
+) -> None:
+    """Coordinates lie on some image; boxes have corners in order, polygons are valid.
+
+    With `flat`, boxes need no area, nor do polygons whose bounding box has none.
+    """
     _check_extent(columns, kind, shapes, marks)
     if kind == BOX:
-        wrong = ((shapes[:, 2:] <= shapes[:, :2]).any(axis=1)) & ~marks
+        extent = shapes[:, 2:] - shapes[:, :2]
+        wrong = (extent < 0 if flat else extent <= 0).any(axis=1) & ~marks
         if wrong.any():
             rows = np.flatnonzero(wrong)
             columns.refuse(
@@ -162,6 +224,9 @@ def check_shapes(columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndar
 
         # an infinite corner makes a polygon invalid too
         wrong = ~(shapely.is_valid(shapes) & (shapely.area(shapes) > 0)) & ~marks
+        if flat:
+            bounds = shapely.bounds(shapes)
+            wrong &= (bounds[:, 2:] > bounds[:, :2]).all(axis=1)
         if wrong.any():
             rows = np.flatnonzero(wrong)
             columns.refuse(

@@ -15,6 +15,7 @@ from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.geometries import POINT
 from permafrost.metrics.ratios import divide
 
+from .overlaps import areas
 from .rules import Rules
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
@@ -92,6 +93,13 @@ class CrownEvaluation:
         return ~(skipped & (self.image_states == "without truth"))
 
     @cached_property
+    def flat(self) -> np.ndarray:
+        """Indices of predictions without area, which can match nothing."""
+        if self.kind == POINT or not len(self.predictions):
+            return np.empty(0, np.intp)
+        return np.flatnonzero(areas(self.kind, self.predictions.shape) == 0)
+
+    @cached_property
     def classes(self) -> tuple[str, ...]:
         """All labels of truth and predictions, sorted."""
         return tuple(sorted({*self.truth.label.tolist(), *self.predictions.label.tolist()}))
@@ -157,6 +165,12 @@ class CrownEvaluation:
             said.append(f"{self.below_score} predictions score too low and were left out.")
         if self.unlisted:
             said.append(f"{self.unlisted} predictions on images outside the truth were left out.")
+        if count := len(self.flat):
+            first = f"row {self.predictions.row[self.flat[0]]} of {self.predictions.where}"
+            said.append(
+                f"Warning: {count} predicted {_PLURALS[self.kind]} have no area and count as false alarms"
+                f" (the first: {first})."
+            )
         if count := number.get("without predictions"):
             fate = "0" if rules.without_predictions == "zero" else "left out of the mean"
             fate = "that of no prediction" if rules.average == "dataset" else fate

@@ -13,6 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.geometries import BOX, POINT, POLYGON
 from permafrost.data.windows import OVERLAP, SIZE, Window, clip_boxes, cut_windows, tile_name
+from permafrost.metrics.ratios import divide
 
 from .overlaps import areas
 
@@ -24,7 +25,7 @@ def clip_to_window(annotations: Annotations, window: Window) -> tuple[Annotation
     """The crowns that a window shows, in its coordinates.
 
     Boxes and polygons are cut at the window and kept if more than half of their area remains;
-    points are kept if they lie in it, edges included (so on a shared edge in both).
+    points, and predictions without area, are kept if they lie in it, edges included (so on a shared edge in both).
 
     Returns
     -------
@@ -39,14 +40,24 @@ def clip_to_window(annotations: Annotations, window: Window) -> tuple[Annotation
         import shapely
 
         clipped = shapely.intersection(shape, shapely.box(*window.bounds))
-        kept = shapely.area(clipped) / areas(POLYGON, shape) > VISIBLE
+        flat = _flat_inside(areas(POLYGON, shape), shapely.bounds(shape), window)
+        clipped = np.where(flat, shape, clipped)
+        kept = flat | (divide(shapely.area(clipped), areas(POLYGON, shape)) > VISIBLE)
         moved = shapely.transform(clipped[kept], lambda corners: corners - origin)
     else:
         clipped = clip_boxes(shape, np.array(window.bounds, np.float64))
-        kept = areas(BOX, clipped) / areas(BOX, shape) > VISIBLE
+        kept = divide(areas(BOX, clipped), areas(BOX, shape)) > VISIBLE
+        kept |= _flat_inside(areas(BOX, shape), shape, window)
         moved = clipped[kept] - np.tile(origin, 2)
     rows = np.flatnonzero(kept)
     return replace(annotations.take(rows), shape=moved), rows
+
+
+def _flat_inside(area: np.ndarray, bounds: np.ndarray, window: Window) -> np.ndarray:
+    """(N,) bool: shapes without area that lie in the window."""
+    xmin, ymin, xmax, ymax = window.bounds
+    inside = (bounds[:, :2] >= (xmin, ymin)) & (bounds[:, 2:] <= (xmax, ymax))
+    return (area == 0) & inside.all(axis=1)
 
 
 def cut_annotations(

@@ -1,4 +1,4 @@
-"""The page's banner over a run of which some jobs failed: what lacks, and why."""
+"""The page's banner over a run of which some jobs failed: what is missing, and why."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def incomplete_section(about: Mapping | None) -> dict | None:
     """
     if about is None:
         return None
-    lacking: dict[tuple[str, str], list[str]] = {}
-    for row in about["lacking"]:
+    missing: dict[tuple[str, str], list[str]] = {}
+    for row in about["missing"]:
         seed = f", seed {row['seed']}" if row["seed"] else ""
         what = f"{row['dataset']}, {row['probe']}{seed}"
-        lacking.setdefault((row["backbone"], row["reason"]), []).append(what)
+        missing.setdefault((row["backbone"], row["reason"]), []).append(what)
     return {
         "headline": headline(about),
         "failures": about["failures"],
-        "lacking": [
+        "missing": [
             {"backbone": backbone, "reason": reason, "what": "; ".join(what)}
-            for (backbone, reason), what in lacking.items()
+            for (backbone, reason), what in missing.items()
         ],
     }

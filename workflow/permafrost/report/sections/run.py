@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from permafrost.core.versions import gather_versions, mixture_words
-from permafrost.plan.probes import KINDS
+from permafrost.probes.kinds import KINDS
 
 
 def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
@@ -39,7 +39,7 @@ def probes_explained(probes: Mapping[str, dict]) -> dict:
     Returns
     -------
     ``training``, ``reading`` : names of probes that train backbones, and of those that leave them frozen.
-    probes : each kind that ran, with its ``names`` and its ``summary`` (`plan.probes.KINDS`).
+    probes : each kind that ran, with its ``names`` and its ``summary`` (`probes.kinds.KINDS`).
     """
     names: dict[str, list[str]] = {}
     for name, options in sorted(probes.items()):
