@@ -23,7 +23,7 @@ from permafrost.plan.demo import complete
 from permafrost.plan.environment import expose_commands
 from permafrost.plan.failures import check_executor, end_failed_run
 from permafrost.plan.plan import Plan
-from permafrost.probes.kinds import DETECTIONS, MASKS, leaves
+from permafrost.plan.probes import DETECTIONS, MASKS, leaves
 from permafrost.plan.record import record_plan
 
 expose_commands(WORKFLOW)

@@ -12,6 +12,7 @@ COMPUTING = {
     "h5py": "h5py",
     "imagecodecs": "imagecodecs",
     "kornia": "kornia",
+    "numba": "numba",
     "numpy": "numpy",
     "pandas": "pandas",
     "pyarrow": "pyarrow",
