@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Writes the locks anew from the .in files: exact versions with hashes, no registry's address.
-# Run it to update dependencies, run the tests, commit the locks.
+# Run it to update dependencies, then tell planning what the new timm and torchgeo offer:
+#     envs/run python -m permafrost.plan.installed > installed.json && mv installed.json workflow/permafrost/plan/
+# Run the tests, commit the locks and that file.
 set -euo pipefail
 cd "$(dirname "$0")"
 for environment in installer cpu cuda; do

@@ -1,9 +1,7 @@
 """What the installed timm and torchgeo offer, known without importing them, which takes 20 s.
 
-``installed.json`` beside this file describes the versions of the locked environments. It is written by
-
-    python -m permafrost.plan.installed > workflow/permafrost/plan/installed.json
-
+``installed.json`` beside this file describes the versions of the locked environments; ``envs/lock.sh`` says how it
+is written.
 Where other versions are installed, the same is found out once, by a process of its own, and kept.
 """
 
