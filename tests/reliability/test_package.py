@@ -85,9 +85,13 @@ def test_the_wheel_holds_every_file_of_the_package(wheel):
     listed = subprocess.run(
         ["git", "ls-files", "workflow/permafrost"], cwd=REPOSITORY, capture_output=True, text=True
     ).stdout.split()
-    missing = {name.removeprefix("workflow/") for name in listed} - inside - {"permafrost/plan/schemas"}
+    missing = (
+        {name.removeprefix("workflow/") for name in listed} - inside - {"permafrost/plan/schemas"}
+    )
     assert missing == set()
-    schemas = {f"permafrost/plan/schemas/{p.name}" for p in (REPOSITORY / "workflow/schemas").iterdir()}
+    schemas = {
+        f"permafrost/plan/schemas/{p.name}" for p in (REPOSITORY / "workflow/schemas").iterdir()
+    }
     assert schemas <= inside
 
 

@@ -32,18 +32,11 @@ def run(arguments) -> int:
 
 def print_end(results: Path) -> None:
     """The last lines of a run that ended well: the answer, the page, and what to do next."""
-    import pyarrow.compute as pc
-
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, read_plan
     from permafrost.report.terminal import format_leaderboard
 
-    table, _ = read_table(results / "leaderboard.parquet")
-    # ranks tie and rows of some kinds have none
-    best = pc.fill_null(pc.less_equal(table["rank"], SHOWN), True)
-    print(format_leaderboard(table.filter(best)))
-    if not pc.all(best).as_py():
-        print(f"These are the best {SHOWN}; `permafrost show` prints all.\n")
+    print(_best(format_leaderboard(read_table(results / "leaderboard.parquet")[0])))
     print(f"Leaderboard: {results / 'leaderboard.csv'}")
     print(f"Report:      {(results / 'report' / 'index.html').resolve()} (open it in a browser)")
     plan = read_plan(current_plan(results))
@@ -53,3 +46,16 @@ def print_end(results: Path) -> None:
         print(
             "Next:        `snakemake --profile local archive` packs results, plan and code version"
         )
+
+
+def _best(leaderboard: str) -> str:
+    """The printed leaderboard with the first `SHOWN` backbones of each dataset and probe."""
+    blocks = []
+    for block in leaderboard.split("\n\n"):
+        lines = block.splitlines()
+        rows = lines[2:] if len(lines) > 2 and lines[1].split()[0] == "rank" else []
+        if len(rows) > SHOWN:
+            more = f"        and {len(rows) - SHOWN} more: permafrost show"
+            lines = [*lines[: 2 + SHOWN], more]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
