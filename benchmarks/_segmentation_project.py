@@ -10,6 +10,7 @@ from pathlib import Path
 
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.plan import Plan
+from permafrost.plan.record import record_plan
 
 CONFIG = Path(__file__).parent.parent / "config"
 DATASET = "dubai-segmentation"
@@ -136,6 +137,8 @@ class Project:
             "seeds": list(seeds),
         }
         self.plan = Plan(config, folder)
+        # the jobs learn from it where the data lie
+        self.recorded = record_plan(self.plan, str(self.results))
         self.classes = len(dataset["classes"])
 
     def prepare(self) -> dict:
@@ -193,15 +196,14 @@ class Project:
     def _stores(option: str, place) -> list[str]:
         return [option, *(place(f"{split}.zarr") for split in SPLITS)]
 
-    @staticmethod
-    def _request(stage: str, job, command: list[str], *, stream: bool = False) -> dict:
+    def _request(self, stage: str, job, command: list[str], *, stream: bool = False) -> dict:
         imports, phases = STAGES[stage]
         return {
             "side": "ours",
             "imports": imports,
             "phases": phases,
             "stream": stream,
-            "command": [stage, "--spec", job.spec, "--code", job.code, *command],
+            "command": [stage, "--job", job.fingerprint, "--plan", self.recorded, *command],
         }
 
 
