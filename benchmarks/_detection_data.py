@@ -26,8 +26,9 @@ def make_set(
     truths: int = 36_000,
     detections: int = 200_000,
     seed: int = 0,
+    masks: bool = True,
 ) -> dict[str, Path]:
-    """Write ``truth.json``, ``bbox.json`` and ``segm.json`` and return their paths by name."""
+    """Write ``truth.json``, ``bbox.json`` and, with `masks`, ``segm.json``; return their paths by name."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     image, category, boxes = _objects(rng, images, categories, truths)
@@ -46,15 +47,17 @@ def make_set(
         for i, k, box, score in zip(found_image, found_category, found_boxes, scores, strict=True)
     ]
     paths["bbox"].write_text(json.dumps(plain))
+    if not masks:
+        return {name: paths[name] for name in ("truth", "bbox")}
     rings = _rings(rng, found_boxes)
-    masks = rasterise(
+    pixels = rasterise(
         rings.reshape(-1, 2),
         np.full(len(rings), CORNERS),
         np.arange(len(rings)),
         np.full(len(rings), HEIGHT),
         np.full(len(rings), WIDTH),
     )
-    for entry, counts in zip(plain, encode(masks), strict=True):
+    for entry, counts in zip(plain, encode(pixels), strict=True):
         entry["segmentation"] = {"size": [HEIGHT, WIDTH], "counts": counts.decode()}
     paths["segm"].write_text(json.dumps(plain))
     return paths

@@ -36,7 +36,9 @@ def main() -> None:
         folder = options.data / f"{categories}_categories"
         if not (folder / "truth.json").exists():
             sizes = {"images": 20_000, "truths": 100_000, "detections": 600_000}
-            make_set(folder, categories=categories, **(sizes if categories > 80 else {}))
+            make_set(
+                folder, categories=categories, masks=False, **(sizes if categories > 80 else {})
+            )
         command = [sys.executable, __file__, "--data", folder, "--worker", folder]
         command += ["--resamples", str(options.resamples)]
         ran = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
