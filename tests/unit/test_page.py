@@ -24,6 +24,7 @@ from _tables import (
     score_table,
     write_card,
 )
+from permafrost.core import versions
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.probes.kinds import KINDS
@@ -84,6 +85,14 @@ def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) 
 
 def small(name: str = "eurosat", **options) -> dict:
     return make_card(name, **{"classes": 3, "bands": 3, "counts": (40, 20, 30), **options})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_versions_of_this_process():
+    """Tables record what this process has imported, which depends on the tests that ran before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions, "COMPUTING", {})
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ def print_rows(rows: list[dict], *, digits: int) -> None:
             row["class"] or "",
             number(row["value"], digits),
             interval_of(row, lambda value: number(value, digits)),
-            _test(row.get("p_value")),
+            _test(row),
         )
         for row in rows
     ]
@@ -51,10 +51,12 @@ def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3)
     return f"< {bound:.{digits}f}" if value < bound else f"{value:.{digits}f}"
 
 
-def _test(p_value: float | None) -> str:
-    if p_value is None:
+def _test(row: dict) -> str:
+    if row.get("p_value") is None:
         return ""
-    text = p_value_text(p_value)
+    counted = row.get("resamples", 0) - row.get("n_undefined", 0)
+    # a two-sided count of resamples, see `statistics.p_values.bootstrap_p_value`
+    text = p_value_text(row["p_value"], smallest=2 / (counted + 1) if counted > 0 else 0.0)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 

@@ -164,7 +164,7 @@ def comparison_rows(
     Returns
     -------
     Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
-    n_undefined``; the p-values are those of single figures, not adjusted for their number.
+    n_undefined, resamples``; the p-values are those of single figures, not adjusted for their number.
 
     Raises
     ------
@@ -196,6 +196,7 @@ def comparison_rows(
         }
         row = {key: None if cell != cell else cell for key, cell in row.items()}
         row["n_undefined"] = int(np.count_nonzero(np.isnan(moved)))
+        row["resamples"] = len(moved)
         rows.append(row)
     return rows
 
