@@ -57,7 +57,7 @@ def test_a_run_ends_with_the_answer_the_page_and_what_comes_next(own, monkeypatc
     monkeypatch.setattr(run, "SHOWN", 2)
     run.print_end(run.Path("results"))
     printed = capsys.readouterr().out
-    assert "my-scenes · linear · accuracy" in printed and "the best 2; `permafrost show`" in printed
+    assert "my-scenes · linear · accuracy" in printed and "and 1 more: permafrost show" in printed
     *_, page, following = printed.splitlines()
     assert str(own.path("results/report/index.html")) in page and "archive" in following
 

@@ -12,7 +12,7 @@ _MARKS = "*†‡§¶#"
 _SPATIAL = "spatially_random"
 
 
-def format_leaderboard(table: pa.Table, *, digits: int = 3) -> str:
+def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = None) -> str:
     """One block per dataset and probe, best backbone first: rank (``1=`` where tied), value with its interval, gates marked.
 
     Parameters
@@ -20,11 +20,12 @@ def format_leaderboard(table: pa.Table, *, digits: int = 3) -> str:
     table : the leaderboard (`leaderboard.build_leaderboard`). Only rows of the primary metric are
         shown, several seeds as one (`seeds.merge_seeds`); the parquet and CSV files hold the rest.
     digits : decimals of the values.
+    most : backbones of a block; how many more there are is said below it. All by default.
     """
     rows = overall(table.to_pylist())
     marks = _marks(rows)
     blocks = [
-        _block(overall(rows, dataset=dataset, probe=probe), marks, digits)
+        _block(overall(rows, dataset=dataset, probe=probe), marks, digits, most)
         for dataset in distinct(rows, "dataset")
         for probe in distinct(overall(rows, dataset=dataset), "probe")
     ]
@@ -47,7 +48,7 @@ def _flags(row: dict) -> list[str]:
     return gates_of(row) + ([_SPATIAL] if row["spatially_random"] else [])
 
 
-def _block(rows: list[dict], marks: dict[str, str], digits: int) -> str:
+def _block(rows: list[dict], marks: dict[str, str], digits: int, shown: int | None) -> str:
     from .gates import explain
 
     rows = sorted(merge_seeds(rows), key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
@@ -72,7 +73,9 @@ def _block(rows: list[dict], marks: dict[str, str], digits: int) -> str:
                 flags,
             ]
         )
-    return head + "\n" + _columns([header, *lines], right={"rank", "value"})
+    further = len(lines[shown:]) if shown is not None else 0
+    more = f"\n  and {further} more: permafrost show" if further else ""
+    return head + "\n" + _columns([header, *lines[:shown]], right={"rank", "value"}) + more
 
 
 def _spread(value, digits: int) -> str:

@@ -49,3 +49,4 @@ def run(arguments) -> None:
     )
     files = [path for path in arguments.output.rglob("*") if path.is_file()]
     write_stamp(arguments.stamp, fingerprint, files)
+    print(f"report: {arguments.output / 'index.html'}")

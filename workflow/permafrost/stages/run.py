@@ -62,8 +62,6 @@ def find_root(start: Path) -> Path:
 
 def print_end(results: Path) -> None:
     """The last lines of a run that ended well: the answer, the page, and what to do next."""
-    import pyarrow.compute as pc
-
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, planned, read_plan
@@ -75,11 +73,7 @@ def print_end(results: Path) -> None:
         table, _ = read_table(row["path"], expect=row["fingerprint"])
     except PermafrostError:
         return  # only some targets were asked for
-    # ranks tie and rows of some kinds have none
-    best = pc.fill_null(pc.less_equal(table["rank"], SHOWN), True)
-    print(format_leaderboard(table.filter(best)))
-    if not pc.all(best).as_py():
-        print(f"These are the best {SHOWN}; `permafrost show` prints all.\n")
+    print(f"\n{format_leaderboard(table, most=SHOWN)}")
     print(f"Leaderboard: {results / 'leaderboard.csv'}")
     print(f"Report:      {(results / 'report' / 'index.html').resolve()} (open it in a browser)")
     if all(entry["source"]["kind"] == "demo" for entry in plan["datasets"].values()):
