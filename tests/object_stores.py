@@ -169,6 +169,7 @@ def toy_stores(
     folder: Path,
     *,
     counts=(40, 10, 12),
+    seeds=(0, 1, 2),
     size=(64, 64),
     grids=(4, 8),
     points: bool = False,
@@ -177,8 +178,8 @@ def toy_stores(
 ) -> dict[str, Path]:
     """Three stores whose maps tell the objects."""
     stores = {}
-    for i, (split, count) in enumerate(zip(("train", "val", "test"), counts, strict=True)):
-        rng = np.random.default_rng(i)
+    for split, count, seed in zip(("train", "val", "test"), counts, seeds, strict=True):
+        rng = np.random.default_rng(seed)
         images = [scatter(rng, size, classes=classes) for _ in range(count)]
         if points:
             images = [
