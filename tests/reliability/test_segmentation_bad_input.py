@@ -39,7 +39,10 @@ def stores_of(folder, sizes):
     for split in ("train", "val", "test"):
         maps = [rng.normal(size=(4, 3, *size)).astype(np.float32) for size in sizes]
         made[split] = write_maps(
-            folder / f"{split}.zarr", maps, rng.integers(0, 3, (4, 16, 16)).astype(np.uint8)
+            folder / f"{split}.zarr",
+            maps,
+            rng.integers(0, 3, (4, 16, 16)).astype(np.uint8),
+            split=split,
         )
     return made
 
