@@ -30,14 +30,19 @@ def test_nan_in_the_maps_stops_with_epoch_batch_and_cause_and_leaves_no_file(toy
     images = [scatter(rng, (64, 64)) for _ in range(12)]
     maps = telling_maps(rng, images, (64, 64), (4, 8))
     maps[1][5, 2, 0, 0] = np.nan
-    broken = write_objects(tmp_path / "broken.zarr", maps, images, sizes=(64, 64), working=(64, 64))
+    broken = {
+        split: write_objects(
+            tmp_path / f"{split}.zarr", maps, images, sizes=(64, 64), working=(64, 64), split=split
+        )
+        for split in ("train", "test")
+    }
     with pytest.raises(
         PermafrostError,
         match=r"loss became nan in epoch 1, batch \d: the map of layer layer1 .*row 5",
     ):
-        run({**toy, "train": broken}, tmp_path, epochs=1)
-    with pytest.raises(PermafrostError, match=r"NaN or infinity for images from 'train-0' on"):
-        run({**toy, "test": broken}, tmp_path, epochs=1, coco=tmp_path / "coco")
+        run({**toy, "train": broken["train"]}, tmp_path, epochs=1)
+    with pytest.raises(PermafrostError, match=r"NaN or infinity for images from 'test-0' on"):
+        run({**toy, "test": broken["test"]}, tmp_path, epochs=1, coco=tmp_path / "coco")
     assert not list(tmp_path.glob("*.parquet")) and not (tmp_path / "coco").exists()
 
 
