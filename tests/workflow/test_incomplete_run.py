@@ -109,8 +109,9 @@ def test_the_page_shows_what_succeeded_under_a_banner(failed):
     project, _ = failed
     page = project.path("results/report/index.html").read_text()
     assert "Incomplete: 2 of 4 backbones" in page and NAN_SENTENCE in page
-    assert "Paired comparisons" in page
-    assert list(project.path("results/report/figures").glob("*.png"))
+    (of_dataset,) = project.path("results/report/datasets").glob("*.html")
+    assert "Paired comparisons" in of_dataset.read_text()
+    assert list(project.path("results/report/figures").glob("*.svg"))
     with open(project.path("results/report/failures.csv")) as stream:
         assert [row["backbone"] for row in csv.DictReader(stream)] == ["broken", "killed"]
 
