@@ -304,3 +304,15 @@ def test_slurm_is_refused_where_it_is_not_installed(monkeypatch, tmp_path):
         check_executor(workflow)
     workflow.executor_plugin.name = "local"
     check_executor(workflow)
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["permafrost: interrupted\n", "Traceback (most recent call last):\n  …\nKeyboardInterrupt\n"],
+)
+def test_a_job_that_the_user_interrupted_did_not_fail(tmp_path, end):
+    log = tmp_path / "job.log"
+    log.write_text(f"rcf on demo/train: 3/9 images\n{end}")
+    assert error_in(log, since=0).interrupted
+    log.write_text(f"{end}permafrost extract: error: x. Remedy: y\n")
+    assert not error_in(log, since=0).interrupted

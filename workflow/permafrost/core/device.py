@@ -8,6 +8,7 @@ if it is a CUDA build.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -60,6 +61,6 @@ def torch_sees_gpu() -> bool:
 
 
 def faiss_sees_gpu() -> bool:
-    import faiss
-
+    # by name: every stage has this module, and those that search with FAISS import it themselves
+    faiss = importlib.import_module("faiss")
     return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0

@@ -15,6 +15,8 @@ from permafrost.core.outputs import whole_file
 
 NAMES = ("dataset", "backbone", "probe", "seed")
 _ERROR = re.compile(r"^permafrost [\w-]+: error: (.+)$", re.MULTILINE)
+# what a job leaves that Ctrl-C ended, with all others
+_INTERRUPTED = re.compile(r"^(permafrost: interrupted|KeyboardInterrupt)\s*\Z", re.MULTILINE)
 _TAIL = 1 << 16  # bytes; an error stands at the end of a log
 # clocks of nodes and file servers differ
 _CLOCKS_DIFFER = 60.0
@@ -71,9 +73,11 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
         if "seed" in wildcards:
             wildcards["seed"] = int(wildcards["seed"])
         log = str(next(iter(job.log), ""))
-        error = error_in(Path(log), since=since, message=messages.get(job.jobid)).text
+        error = error_in(Path(log), since=since, message=messages.get(job.jobid))
+        if error.interrupted:
+            continue
         names = {name: wildcards[name] for name in NAMES if name in wildcards}
-        found.append(Failure(stage=job.rule.name, error=error, log=log, **names))
+        found.append(Failure(stage=job.rule.name, error=error.text, log=log, **names))
     return sorted(found, key=lambda f: tuple(str(getattr(f, n) or "") for n in (*NAMES, "stage")))
 
 
@@ -166,10 +170,17 @@ def read_failures(path: Path) -> dict:
 
 @dataclass(frozen=True)
 class LoggedError:
-    """Why a job failed, in one line, and whether the job printed this line itself."""
+    """Why a job failed, in one line.
+
+    Attributes
+    ----------
+    printed : whether the job printed this line itself.
+    interrupted : the user ended the run, so the job did not fail.
+    """
 
     text: str
     printed: bool = False
+    interrupted: bool = False
 
 
 def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedError:
@@ -178,6 +189,8 @@ def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedEr
     said = " ".join((message or "").split())
     if text is None:
         return LoggedError(said or "it did not start; the messages above say why")
+    if _INTERRUPTED.search(text):
+        return LoggedError("interrupted", interrupted=True)
     if errors := _ERROR.findall(text):
         return LoggedError(errors[-1], printed=True)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

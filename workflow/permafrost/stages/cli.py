@@ -47,6 +47,7 @@ COMMANDS = {
 }
 
 
+_INTERRUPTED = 130  # as a shell reports a program that SIGINT ended
 _CLOSED_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 
@@ -60,6 +61,9 @@ def main(argv: list[str] | None = None) -> int:
             return _main(argv)
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("permafrost: interrupted", file=sys.stderr)
+        return _INTERRUPTED
     except BrokenPipeError:
         closed = [descriptor for descriptor in (1, 2) if _is_closed_pipe(descriptor)]
         if not closed:
