@@ -122,7 +122,8 @@ class Shortened(logging.Filter):
         counts = {name: count for name, count in record.stats.items() if name != "total"}
         if self._dryrun:
             return True
-        return f"{sum(counts.values())} jobs: " + ", ".join(
+        total = sum(counts.values())
+        return f"{total} job{'' if total == 1 else 's'}: " + ", ".join(
             f"{count} {name}" for name, count in counts.items()
         )
 
