@@ -36,7 +36,7 @@ for number, command in enumerate(cli.COMMANDS):
     values = {"spec": "{}", "code": code_hash(stage), "threads": str(number + 2)}
     argv = [command]
     for name, action in actions.items():
-        if action.required or name == "threads":
+        if action.required or name in ("threads", "spec", "code"):
             argv += [action.option_strings[0], *[values.get(name, "none")] * (action.nargs or 1)]
     try:
         cli.main(argv)
