@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-import yaml
 from project import TINY, Project
 
 
@@ -24,18 +23,12 @@ def several(tmp_path) -> Project:
     file = "workflow/permafrost/core/device.py"
     project.edit(file, "/dev/nvidiactl", "/dev/null")
     project.edit(file, "gpu_is_visible() and torch_is_built_for_gpu()", "gpu_is_visible()")
-    # what Snakemake itself prints is read
-    path = project.path("profiles/local/config.yaml")
-    profile = yaml.safe_load(path.read_text())
-    path.write_text(
-        yaml.safe_dump({k: v for k, v in profile.items() if k not in ("logger", "quiet")})
-    )
     return project
 
 
 def most_at_once(project: Project, *arguments: str) -> int:
-    """How many jobs Snakemake started together when all features were asked for."""
-    done = project.snakemake("features", "--cores", "8", *arguments)
+    """How many jobs Snakemake started together when all features were asked for, which it says with --verbose."""
+    done = project.snakemake("features", "--cores", "8", "--verbose", *arguments)
     started = re.findall(r"^Execute (\d+) jobs", done.stdout + done.stderr, re.MULTILINE)
     return max(map(int, started))
 
