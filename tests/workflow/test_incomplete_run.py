@@ -190,6 +190,8 @@ def test_what_is_interrupted_is_no_failure(project):
         cwd=project.folder, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONPATH": str(project.path("workflow"))},
+        # a shell lets what it starts in the background ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     deadline = time.monotonic() + 300
     while not waits.exists() and time.monotonic() < deadline:
