@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.inputs import read_bytes
 
 #: further rows that one error lists
 SHOWN = 20
@@ -94,16 +95,7 @@ def _from_records(records, what: str) -> dict[str, list]:
 
 
 def _from_csv(path: Path) -> Columns:
-    try:
-        return csv_columns(path.read_bytes(), str(path))
-    except FileNotFoundError as error:
-        raise PermafrostError(
-            "the file does not exist", where=path, remedy="correct its name"
-        ) from error
-    except OSError as error:
-        raise PermafrostError(
-            f"cannot be read ({first_line(error)})", where=path, remedy="get the file again"
-        ) from error
+    return csv_columns(read_bytes(path), str(path))
 
 
 def csv_columns(data: bytes, where: str) -> Columns:

@@ -8,10 +8,10 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import unique_keys
+from permafrost.core.inputs import read_bytes
 
 # values of a data frame that stand for "not given"; NaN elsewhere is a wrong value
 _OPTIONAL = (
@@ -26,7 +26,7 @@ _OPTIONAL = (
 )
 
 
-def load(given, what: str) -> tuple[object, str]:
+def load(given, what: str, *, check=None) -> tuple[object, str]:
     """The parsed JSON and a name for messages.
 
     Parameters
@@ -34,9 +34,13 @@ def load(given, what: str) -> tuple[object, str]:
     given : path of a JSON file, parsed JSON, a data frame (pandas, polars, pyarrow) with a row per
         entry, or a mapping whose values are such frames.
     what : ``truth`` or ``predictions``, the name where there is no file.
+    check : called with the `beginning` of a file and its name, to refuse at once what need not be parsed.
     """
     if is_path(given):
-        return parse(read_file(given), given), str(given)
+        content = read_file(given)
+        if check is not None:
+            check(beginning(content), str(given))
+        return parse(content, given), str(given)
     if isinstance(given, Mapping):
         return {key: _entries(value) for key, value in given.items()}, what
     return _entries(given), what
@@ -49,15 +53,18 @@ def is_path(given) -> bool:
 
 def read_file(path: str | os.PathLike) -> bytes:
     """The content of a file that is not empty."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
+    content = read_bytes(path)
     if not content or content.isspace():
         raise PermafrostError(
             "the file is empty", where=path, remedy="write [] where there are no detections"
         )
     return content
+
+
+def beginning(content: bytes) -> str:
+    """The first two characters of JSON that are no space, where it is in UTF-8."""
+    head = content[:4096].removeprefix(b"\xef\xbb\xbf")
+    return "".join(head.decode("ascii", "replace").split())[:2]
 
 
 def parse(content: bytes, path: str | os.PathLike):
