@@ -187,7 +187,9 @@ def test_empty_and_damaged_files_are_named(tmp_path):
         (b"[{", "not a JSON file"),
         (b"{}", "must be a list"),
         (b"\xff\xfe", "not a JSON file"),
-        (b"[" * 100_000, "not a JSON file"),
+        (b'[{"a":' * 100_000, "not a JSON file"),
+        (b"[" * 100_000, "list of objects, not of lists"),
+        (b" [ [1, 1, 10, 10, 20, 20, 0.9]]", "list of objects, not of lists"),
         (b"3", "must be a list"),
     ):
         path.write_bytes(content)
@@ -196,6 +198,52 @@ def test_empty_and_damaged_files_are_named(tmp_path):
         assert "found.json" in str(caught.value)
     with pytest.raises(PermafrostError, match="cannot be read"):
         run(truth, tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("side", "content", "message"),
+    [
+        ("predictions", "[[1, 1, 10, 10, 20, 20, 0.9]]", "not of lists.*an array"),
+        ("predictions", '\ufeff {"annotations": []}', "not an object.*is ground truth"),
+        ("truth", '[{"image_id": 1}]', "must be an object with images.*predictions"),
+    ],
+)
+def test_another_shape_is_refused_before_the_file_is_parsed(
+    side, content, message, tmp_path, monkeypatch
+):
+    truth, results = small()
+    given = {"truth": truth, "predictions": results, side: tmp_path / "given.json"}
+    given[side].write_text(content)
+
+    def parse(*_):
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr("permafrost.metrics.detection.inputs.parsing.parse", parse)
+    with pytest.raises(PermafrostError, match=message):
+        run(given["truth"], given["predictions"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: {**t, "images": {"1": {}}}, "images: must be a list of objects, not an object"),
+        (lambda t: {**t, "annotations": {"1": {}}}, "must be a list of objects, not an object"),
+        (lambda t: {**t, "annotations": "none"}, "must be a list of objects, not str"),
+        (lambda t: {"1": t}, "has no images"),
+    ],
+)
+def test_truth_of_another_shape_is_named(change, message, tmp_path):
+    truth, results = small()
+    (tmp_path / "truth.json").write_text(json.dumps(change(truth)))
+    with pytest.raises(PermafrostError, match=message):
+        run(tmp_path / "truth.json", results)
+
+
+def test_lists_among_objects_are_left_out_and_counted(tmp_path):
+    truth, results = small()
+    (tmp_path / "found.json").write_text(json.dumps([[1, 2], *results]))
+    kept = run(truth, tmp_path / "found.json", invalid="drop")
+    assert kept.dropped == {"detections: not an object": 1}
 
 
 def test_nan_in_a_file_is_named(tmp_path):

@@ -17,6 +17,8 @@ from permafrost.core.errors import PermafrostError
 
 # no image is this large, and products of such numbers stay exact enough not to overflow
 NUMBER_LIMIT = 1e15
+# rows of numbers checked together
+_BLOCK = 1 << 12
 
 _ABSENT = object()
 
@@ -222,7 +224,11 @@ class Columns:
         return out, present
 
     def _vectors_within(self, vectors: np.ndarray, present: np.ndarray, key: str) -> None:
-        fine = (np.abs(vectors) <= NUMBER_LIMIT).all(axis=1)
+        fine = np.empty(len(vectors), bool)
+        # by blocks: of many keypoints, the absolute values would be as large as they
+        for start in range(0, len(vectors), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            fine[block] = (np.abs(vectors[block]) <= NUMBER_LIMIT).all(axis=1)
         if (present & ~fine).any():
             infinite = present & ~np.isfinite(vectors).all(axis=1)
             self.refuse(np.flatnonzero(infinite), f"{key} is not finite", key=key)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
@@ -38,13 +40,9 @@ def read_truth(
     ------
     PermafrostError : a wrong entry, by name.
     """
-    data, source = load(given, "truth")
+    data, source = load(given, "truth", check=_check_beginning)
     if not isinstance(data, dict):
-        raise PermafrostError(
-            "ground truth must be an object with images, categories and annotations",
-            where=source,
-            remedy="write COCO JSON",
-        )
+        _refuse_other(source)
     for section in ("images", "annotations"):
         if section not in data:
             raise PermafrostError(f"has no {section}", where=source, remedy="write COCO JSON")
@@ -62,6 +60,20 @@ def read_truth(
         corners_warning(truths.boxes, truths.image, images, f"{source}: annotations")
     )
     return truths
+
+
+def _check_beginning(text: str, source: str) -> None:
+    """Refuse a list before it is parsed, which takes long where it is large."""
+    if text[:1] == "[":
+        _refuse_other(source)
+
+
+def _refuse_other(source: str) -> NoReturn:
+    raise PermafrostError(
+        "ground truth must be an object with images, categories and annotations",
+        where=source,
+        remedy="write COCO JSON; a list of detections is what predictions are",
+    )
 
 
 def _images(entries, categories, source, lvis, needs_size, drop, dropped) -> Images:
