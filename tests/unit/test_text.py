@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.core.text import LONGEST_LINE, printable, shown
+from permafrost.core.text import LONGEST_LINE, printable, printable_name
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,18 @@ from permafrost.core.text import LONGEST_LINE, printable, shown
     ],
 )
 def test_what_a_terminal_obeys_is_escaped(name, text):
-    assert shown(name) == text
+    assert printable_name(name) == text
 
 
 def test_a_long_name_is_shortened_in_its_middle():
     name = "x" * 100_000 + "17"
-    assert len(shown(name)) == 60 and shown(name).endswith("17") and "…" in shown(name)
-    assert len(shown("\x1b" * 100_000)) == 60
-    assert shown("y" * 60) == "y" * 60
+    assert (
+        len(printable_name(name)) == 60
+        and printable_name(name).endswith("17")
+        and "…" in printable_name(name)
+    )
+    assert len(printable_name("\x1b" * 100_000)) == 60
+    assert printable_name("y" * 60) == "y" * 60
 
 
 def test_lines_stay_lines():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .text import LONGEST_LINE, printable, shortened, shown
+from .text import LONGEST_LINE, printable, printable_name, shortened
 
 # characters of a name that is compared with others
 _LONGEST_NAME = 200
@@ -28,7 +28,7 @@ class PermafrostError(Exception):
         super().__init__(self.__str__())
 
     def __str__(self) -> str:
-        place = f"{shown(self.where, LONGEST_LINE)}: " if self.where else ""
+        place = f"{printable_name(self.where, LONGEST_LINE)}: " if self.where else ""
         problem = printable(self.problem)
         # a problem may end in a question: did you mean …?
         stop = "" if problem.endswith("?") else "."

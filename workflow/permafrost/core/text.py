@@ -22,7 +22,7 @@ def printable(text: str, longest: int = LONGEST_LINE) -> str:
     return "\n".join(shortened(line, longest) for line in lines)
 
 
-def shown(name, longest: int = LONGEST_NAME) -> str:
+def printable_name(name, longest: int = LONGEST_NAME) -> str:
     """A name, or anything with a text, as one line of at most `longest` characters; see `printable`."""
     return printable(shortened(str(name), longest).replace("\n", "\\n"), longest)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from permafrost.core.text import printable_name
+
 from .notation import interval_of
 from .score_text import bootstrap_words, row_lines
 
 # more categories than this are in the files, not on the screen
 SHOWN = 20
 _DIGITS = 3
+# characters of an axis, a label and what is said of them
+_LONGEST_LABEL = 200
 
 
 def heading_lines(evaluation, units, arguments) -> list[str]:
@@ -79,12 +83,15 @@ def _shifted(row: dict) -> bool:
 def slice_lines(rows: list[dict], names) -> list[str]:
     """The headline figures `names` of every slice."""
     shown = [
-        {**row, "class": f"{row['axis']} = {row['label']}, {row['images']} images"}
+        {
+            **row,
+            "class": f"{printable_name(row['axis'])} = {printable_name(row['label'])}, {row['images']} images",
+        }
         for row in rows
         if row["metric"] in names
     ]
     heading = "Slices (--output writes all figures of each):"
-    return ["", heading, *row_lines(shown, digits=_DIGITS)]
+    return ["", heading, *row_lines(shown, digits=_DIGITS, longest=_LONGEST_LABEL)]
 
 
 def robustness_lines(rows: list[dict], names) -> list[str]:
@@ -96,12 +103,12 @@ def robustness_lines(rows: list[dict], names) -> list[str]:
         {
             **row,
             "metric": f"{row['measure']} of {row['metric']}",
-            "class": f"{row['axis']}, {row['slices']} slices against {row['baseline']}",
+            "class": f"{printable_name(row['axis'])}, {row['slices']} slices against {printable_name(row['baseline'])}",
         }
         for row in rows
         if row["metric"] in names
     ]
-    return ["", heading, *row_lines(shown, digits=_DIGITS)]
+    return ["", heading, *row_lines(shown, digits=_DIGITS, longest=_LONGEST_LABEL)]
 
 
 def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from permafrost.core.text import LONGEST_NAME, printable_name
+
 from .notation import interval_of, number
 
 
@@ -20,12 +22,15 @@ def note_lines(notes) -> list[str]:
     return [line for note in notes for line in ("", note)]
 
 
-def row_lines(rows: list[dict], *, digits: int) -> list[str]:
-    """Metric, class, value, interval and, where there is one, p-value as aligned columns."""
+def row_lines(rows: list[dict], *, digits: int, longest: int = LONGEST_NAME) -> list[str]:
+    """Metric, class, value, interval and, where there is one, p-value as aligned columns.
+
+    Names of classes are shown in at most `longest` characters.
+    """
     cells = [
         (
             row["metric"],
-            row["class"] or "",
+            printable_name(row["class"] or "", longest),
             number(row["value"], digits),
             interval_of(row, lambda value: number(value, digits)),
             _test(row),

@@ -104,7 +104,12 @@ def _check(arguments) -> None:
                 raise PermafrostError(f"windows need {option}", remedy=f"give {option}")
     if pictures and arguments.images is None:
         raise PermafrostError("pictures need --images", remedy="give the folder of the images")
-    standalone.check_files(arguments, "truth", "predictions", "images")
+    again = {"truth": arguments.group_column, "predictions": arguments.stitch}
+    standalone.check_files(
+        arguments,
+        *("truth", "predictions", "images"),
+        again=[name for name in again if again[name]],
+    )
 
 
 def _options(arguments) -> dict:

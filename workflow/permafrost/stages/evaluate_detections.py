@@ -98,7 +98,9 @@ def _check(arguments) -> None:
         ("boundary_ratio", merged or kind == "boundary", "with --iou-type boundary"),
     )
     standalone.check_files(
-        arguments, "truth", "predictions", "against", "groups", "slices", "images", "merge"
+        arguments,
+        *("truth", "predictions", "against", "groups", "slices", "images", "merge"),
+        again=("groups", "slices", "merge", *(["truth"] if arguments.against else [])),
     )
     standalone.check_groups(arguments)
     if sliced:
@@ -242,7 +244,7 @@ def _tables(arguments, evaluation) -> tuple[dict, list[str]]:
 
 def _options(arguments) -> dict:
     """Options and digests of all files that can change a figure."""
-    from permafrost.core.identity import file_digest
+    from permafrost.core.inputs import input_digest
 
     options = standalone.options_of(
         arguments, "truth", "predictions", "against", "groups", "slices"
@@ -251,5 +253,5 @@ def _options(arguments) -> dict:
     for name in ("images", "merge"):
         given = getattr(arguments, name)
         paths = given if isinstance(given, list) else [given] if given else []
-        options[name] = [file_digest(path) for path in paths]
+        options[name] = [input_digest(path) for path in paths]
     return options

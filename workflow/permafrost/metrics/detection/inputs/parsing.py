@@ -7,12 +7,17 @@ import gc
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import unique_keys
 from permafrost.core.inputs import read_bytes
 
+# pairs of surrogates, halves of them (the group), and all others
+_ESCAPES = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
 # values of a data frame that stand for "not given"; NaN elsewhere is a wrong value
 _OPTIONAL = (
     "iscrowd",
@@ -67,15 +72,28 @@ def beginning(content: bytes) -> str:
     return "".join(head.decode("ascii", "replace").split())[:2]
 
 
-def parse(content: bytes, path: str | os.PathLike):
+def parse(content: bytes | str, path: str | os.PathLike):
     """What JSON says."""
     try:
+        if isinstance(content, bytes):
+            # strictly, unlike the parser
+            content = content.decode(json.detect_encoding(content))
+        _check_surrogates(content)
         with pause_collector():
             return json.loads(content, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise PermafrostError(
             f"not a JSON file ({first_line(error)})", where=path, remedy="write the file again"
         ) from error
+
+
+def _check_surrogates(text: str) -> None:
+    """ValueError for an escaped half of a surrogate pair: no character, so that no file can hold it."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return
+    for escape in _ESCAPES.finditer(text):
+        if escape[1]:
+            raise ValueError(f"{escape[0]} is half of a character")
 
 
 @contextlib.contextmanager
