@@ -360,6 +360,7 @@ OPTIONS = [
     ({"area_ranges": {"small": (0, 5)}}, "one range named 'all'"),
     ({"area_ranges": {"all": (5, 0)}}, "low <= high"),
     ({"boundary_ratio": 0}, "between 0 and 1"),
+    ({"sigmas": [0.1] * 17}, "sigmas change nothing of bbox"),
     ({"detection_area": "mask"}, "no segmentation to take the area from"),
     ({"lvis": True}, "neg_category_ids"),
     ({"lvis": True, "iou_type": "keypoints"}, "no keypoints"),

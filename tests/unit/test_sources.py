@@ -56,6 +56,7 @@ COMMANDS = (
 )
 # for those who import the library: no command of its own
 OFFERED = {
+    "permafrost.metrics.detection.inputs.per_image",
     "permafrost.metrics.detection.prepared",
     "permafrost.metrics.detection.streaming",
     "permafrost.metrics.raster.modules",

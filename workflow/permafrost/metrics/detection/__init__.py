@@ -12,6 +12,7 @@ QUIRKS = Path(__file__).with_name("QUIRKS.md")
 _LATER = {
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
+    "from_torchmetrics": "inputs.per_image",
     "prepare": "prepared",
     "robustness": "slices",
 }
@@ -22,6 +23,7 @@ __all__ = [
     "Evaluation",
     "PreparedTruth",
     "evaluate",
+    "from_torchmetrics",
     "prepare",
     "robustness",
 ]

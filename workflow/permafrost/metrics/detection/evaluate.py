@@ -47,7 +47,19 @@ def evaluate(
 
     Parameters
     ----------
-    truth, predictions : paths of COCO JSON, parsed JSON, or data frames (see `inputs.parsing`).
+    truth : path of COCO JSON; what it holds; or the same as arrays: a mapping with ``annotations``,
+        and optionally ``images`` and ``categories``, each a data frame or a mapping of columns.
+        Annotations have ``image_id`` (N,), ``category_id`` (N,), ``bbox`` (N, 4) x, y, width, height in
+        pixels, and optionally ``area`` (N,) in square pixels, ``iscrowd`` (N,) 0 or 1, ``ignore`` (N,),
+        ``id`` (N,), ``segmentation`` (a list of N), ``keypoints`` (N, 3 J) or (N, J, 3) with
+        ``num_keypoints`` (N,). Images have ``id`` (I,), ``width`` and ``height`` (I,) in pixels, categories
+        ``id`` (K,) and ``name``; where they are left out, they are those that occur in the annotations.
+        The columns of the annotations alone will do.
+    predictions : path of COCO's results, a list of objects; what it holds; or a data frame or mapping of
+        columns ``image_id``, ``category_id``, ``score`` (N,), and ``bbox``, ``segmentation`` or ``keypoints``
+        as above; or an array (N, 7) of image_id, x, y, width, height, score, category_id, as of
+        pycocotools' ``loadRes``. Arrays may be tensors; NaN stands for what is not given where a value
+        is optional. Lists with arrays per image: see `from_torchmetrics`.
     iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
         ``corrected`` differs where QUIRKS.md says so.
@@ -56,7 +68,7 @@ def evaluate(
     max_dets, iou_thresholds, area_ranges : other axes than COCO's, see `make_axes`.
     boundary_ratio : width of the band, as a share of the image's diagonal (LVIS uses 0.008).
     detection_area : ``auto``, ``bbox`` or ``mask``: what decides the area range of a detection.
-    sigmas : keypoints: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
+    sigmas : keypoints only: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
     invalid : ``error`` refuses the first wrong entry, ``drop`` leaves wrong ones out and counts them.
     images : ids of the images to evaluate, all of the truth if None; see `partial`.
 

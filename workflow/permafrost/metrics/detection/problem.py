@@ -49,6 +49,12 @@ def read_problem(
 
 def reading(settings: Settings, sigmas, drop: bool) -> dict:
     """What the readers of truth and predictions are both told."""
+    if sigmas is not None and settings.iou_type != "keypoints":
+        raise PermafrostError(
+            f"sigmas change nothing of {settings.iou_type}: they are used with the iou_type keypoints",
+            where="sigmas",
+            remedy="leave them out",
+        )
     return {
         "iou_type": settings.iou_type,
         "strict": settings.strict,

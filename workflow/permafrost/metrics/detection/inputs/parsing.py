@@ -1,33 +1,25 @@
-"""Files, parsed JSON and data frames, all as lists of JSON objects."""
+"""Files, parsed JSON, data frames and arrays, as lists of JSON objects or tables."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import json
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import unique_keys
 from permafrost.core.inputs import read_bytes
 
+from .arrays import as_table, detection_table
+
 # pairs of surrogates, halves of them (the group), and all others
 _ESCAPES = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-)
-# values of a data frame that stand for "not given"; NaN elsewhere is a wrong value
-_OPTIONAL = (
-    "iscrowd",
-    "ignore",
-    "segmentation",
-    "keypoints",
-    "num_keypoints",
-    "bbox",
-    "width",
-    "height",
 )
 
 
@@ -36,8 +28,9 @@ def load(given, what: str, *, check=None) -> tuple[object, str]:
 
     Parameters
     ----------
-    given : path of a JSON file, parsed JSON, a data frame (pandas, polars, pyarrow) with a row per
-        entry, or a mapping whose values are such frames.
+    given : path of a JSON file; parsed JSON; a data frame (pandas, polars, pyarrow) with a row per
+        entry; a mapping of column names to arrays; an array of N detections by 7 numbers; or a mapping
+        whose values are frames or mappings of columns. Frames and arrays become an `arrays.Table`.
     what : ``truth`` or ``predictions``, the name where there is no file.
     check : called with the `beginning` of a file and its name, to refuse at once what need not be parsed.
     """
@@ -46,9 +39,16 @@ def load(given, what: str, *, check=None) -> tuple[object, str]:
         if check is not None:
             check(beginning(content), str(given))
         return parse(content, given), str(given)
-    if isinstance(given, Mapping):
-        return {key: _entries(value) for key, value in given.items()}, what
-    return _entries(given), what
+    if isinstance(given, np.ndarray) and what == "predictions":
+        return detection_table(given, what), what
+    if isinstance(given, Mapping) and "image_id" not in given:
+        return {key: _loaded(value, f"{what}: {key}") for key, value in given.items()}, what
+    return _loaded(given, what), what
+
+
+def _loaded(value, where: str):
+    table = as_table(value, where)
+    return value if table is None else table
 
 
 def is_path(given) -> bool:
@@ -106,25 +106,3 @@ def pause_collector() -> Iterator[None]:
     finally:
         if running:
             gc.enable()
-
-
-def _entries(value):
-    """Rows of a data frame as objects; anything else as it is."""
-    # pandas, polars and pyarrow, none of which is imported here
-    if hasattr(value, "to_pylist"):
-        rows = value.to_pylist()
-    elif hasattr(value, "to_dicts"):
-        rows = value.to_dicts()
-    elif hasattr(value, "to_dict") and hasattr(value, "columns"):
-        rows = value.to_dict("records")
-    else:
-        return value
-    return [_given(row) for row in rows]
-
-
-def _given(row: dict) -> dict:
-    return {k: v for k, v in row.items() if not (k in _OPTIONAL and _missing(v))}
-
-
-def _missing(value) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -101,6 +101,9 @@ class PlainColumns(Columns):
     def identities(self, key: str, *, missing=None) -> np.ndarray:
         return self.ids[key] if key in self.ids else super().identities(key, missing=missing)
 
+    def are_identities(self, key: str) -> bool:
+        return len(np.unique(self.ids[key])) == len(self)
+
     def vectors(self, key: str, length: int, *, required: bool = True):
         vectors = self.lists.get(key)
         if vectors is None or vectors.shape[1] != length:

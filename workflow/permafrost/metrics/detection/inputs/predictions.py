@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .arrays import columns_of
 from .columns import Columns
 from .compressed import compacted
 from .parsing import is_path, load
@@ -45,7 +46,7 @@ def read_predictions(
     ------
     PermafrostError : a wrong entry, by name.
     """
-    columns = _columns(given, drop)
+    columns = detection_columns(given, drop)
     image = positions_of(truths.images.ids, columns.identities("image_id"))
     columns.refuse(
         np.flatnonzero(image < 0),
@@ -56,15 +57,16 @@ def read_predictions(
     category = _category(columns, truths, strict, use_categories)
     scores = columns.numbers("score")
     geometry = _geometry(columns, iou_type, strict, detection_area, joints)
+    notes = Notes()
     detections = Detections(
         source=columns.source,
         entries=np.arange(len(columns)),
-        ids=_ids(columns, strict),
+        ids=_ids(columns, strict, notes),
         image=image,
         category=category,
         scores=scores,
         **geometry,
-        notes=Notes(),
+        notes=notes,
     )
     keep = ~columns.bad
     detections = detections if keep.all() else rows_of(detections, keep)
@@ -73,7 +75,8 @@ def read_predictions(
     return detections
 
 
-def _columns(given, drop: bool) -> Columns:
+def detection_columns(given, drop: bool) -> Columns:
+    """The entries of detections, of whatever form, still unchecked."""
     if is_path(given):
         plain = plain_columns(given, drop=drop)
         if plain is not None:
@@ -81,7 +84,7 @@ def _columns(given, drop: bool) -> Columns:
     data, source = load(given, "predictions", check=None if drop else _check_beginning)
     if isinstance(data, dict):
         _refuse_object(source)
-    return Columns(data, source, "", drop=drop)
+    return columns_of(data, source, "", drop=drop)
 
 
 def _check_beginning(text: str, source: str) -> None:
@@ -119,10 +122,24 @@ def _category(columns, truths, strict, use_categories) -> np.ndarray:
     return category
 
 
-def _ids(columns: Columns, strict: bool) -> np.ndarray:
-    """1, 2, … in file order, as pycocotools numbers them; given ids where all have one."""
-    if strict or not len(columns) or not columns.all_have("id"):
-        return np.arange(1, len(columns) + 1)
+def _ids(columns: Columns, strict: bool, notes: Notes) -> np.ndarray:
+    """The ids that were given, where all have one; else 1, 2, … in file order, as pycocotools numbers."""
+    numbers = np.arange(1, len(columns) + 1)
+    if not len(columns) or not columns.all_have("id"):
+        given = np.count_nonzero(columns.raw("id", required=False)[1])
+        if given:
+            notes.warnings.append(
+                f"{columns.source}: {given} of {len(columns)} detections have an id; all are numbered 1, 2, …"
+                " in the order of the file"
+            )
+        return numbers
+    if strict and not columns.are_identities("id"):
+        # pycocotools never looks at them
+        notes.warnings.append(
+            f"{columns.source}: the ids of the detections are not all different whole numbers; they are"
+            " numbered 1, 2, … in the order of the file"
+        )
+        return numbers
     ids = columns.identities("id")
     columns.unique(ids, "id")
     return ids

@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .arrays import ArrayColumns, Table, columns_of
 from .columns import Columns
 from .compressed import compacted
 from .parsing import load
@@ -29,8 +30,9 @@ def read_truth(
 
     Parameters
     ----------
-    given : path, parsed JSON, or a mapping of data frames (``images``, ``categories``,
-        ``annotations``).
+    given : path, parsed JSON, or a mapping of data frames or of mappings of columns (``images``,
+        ``categories``, ``annotations``); or the columns of the annotations alone. Of annotations in
+        columns, ids may be left out, and images and categories: they are those that occur.
     iou_type : decides which geometry must be there.
     strict : treat the ``ignore`` flag, and what belongs to no image or category, as the peers do.
     joints : number of keypoints of an object.
@@ -41,8 +43,11 @@ def read_truth(
     PermafrostError : a wrong entry, by name.
     """
     data, source = load(given, "truth", check=_check_beginning)
+    if isinstance(data, Table):
+        data = {"annotations": data}
     if not isinstance(data, dict):
         _refuse_other(source)
+    data = _completed(data, source, drop)
     for section in ("images", "annotations"):
         if section not in data:
             raise PermafrostError(f"has no {section}", where=source, remedy="write COCO JSON")
@@ -50,7 +55,7 @@ def read_truth(
     categories = _categories(data.get("categories", []), source, lvis, drop, dropped)
     needs_size = iou_type in ("segm", "boundary")
     images = _images(data["images"], categories, source, lvis, needs_size, drop, dropped)
-    columns = Columns(data["annotations"], source, "annotations", drop=drop)
+    columns = columns_of(data["annotations"], source, "annotations", drop=drop)
     truths = _annotations(
         columns, images, categories, iou_type, strict, lvis, use_categories, joints
     )
@@ -76,8 +81,25 @@ def _refuse_other(source: str) -> NoReturn:
     )
 
 
+def _completed(data: dict, source: str, drop: bool) -> dict:
+    """With ids of annotations, and the images and categories that occur, where columns leave them out."""
+    table = data.get("annotations")
+    if not isinstance(table, Table):
+        return data
+    data = dict(data)
+    if "id" not in table.columns:
+        ids = np.arange(1, len(table) + 1)
+        table = data["annotations"] = Table({**table.columns, "id": ids}, table.where)
+    columns = ArrayColumns(table, source, "annotations", drop=drop)
+    for section, key in (("images", "image_id"), ("categories", "category_id")):
+        if section not in data and key in table.columns:
+            ids = columns.identities(key)[~columns.bad]
+            data[section] = Table({"id": np.unique(ids)}, f"{source}: {section}")
+    return data
+
+
 def _images(entries, categories, source, lvis, needs_size, drop, dropped) -> Images:
-    columns = Columns(entries, source, "images", drop=drop)
+    columns = columns_of(entries, source, "images", drop=drop)
     ids = columns.identities("id")
     columns.unique(ids, "id")
     sizes = [columns.numbers(key, required=needs_size, missing=0.0) for key in ("width", "height")]
@@ -118,7 +140,7 @@ def _category_lists(columns: Columns, key: str, categories: Categories, order) -
 
 
 def _categories(entries, source, lvis, drop, dropped) -> Categories:
-    columns = Columns(entries, source, "categories", drop=drop)
+    columns = columns_of(entries, source, "categories", drop=drop)
     ids = columns.identities("id")
     columns.unique(ids, "id")
     names, present = columns.raw("name", required=False)
