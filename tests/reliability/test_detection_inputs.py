@@ -37,7 +37,7 @@ TRUTHS = {
     "image twice": (lambda t: t["images"].append(t["images"][0]), r"images\[3\].*occurs twice"),
     "image without id": (lambda t: t["images"][1].pop("id"), r"images\[1\].*has no id"),
     "category twice": (lambda t: t["categories"].append({"id": 2}), "occurs twice"),
-    "no category at all": (lambda t: t.pop("categories"), "category_id is not among"),
+    "no category at all": (lambda t: t.pop("categories"), "truth has no categories"),
     "annotation twice": (
         lambda t: t["annotations"][4].update(id=t["annotations"][2]["id"]),
         r"annotations\[4\].*occurs twice",
@@ -65,7 +65,7 @@ TRUTHS = {
 def test_wrong_truth_is_named(name, mode):
     change, message = TRUTHS[name]
     truth, results = broken_truth(change)
-    if mode == "strict" and name in ("unknown image", "unknown category", "no category at all"):
+    if mode == "strict" and name in ("unknown image", "unknown category"):
         return  # the peers pass over these, see the parity tests
     with pytest.raises(PermafrostError, match=message):
         run(truth, results, mode=mode)
@@ -344,8 +344,46 @@ def test_how_many_entries_are_wrong_is_said():
     truth, results = small()
     for entry in results[:3]:
         entry["image_id"] = 999
-    with pytest.raises(PermafrostError, match="not among the images.*2 more"):
-        run(truth, results)
+    for mode in ("strict", "corrected"):
+        message = f"not among the images of the truth .*999.*2 more of {len(results)}"
+        with pytest.raises(PermafrostError, match=message):
+            run(truth, results, mode=mode)
+
+
+@pytest.mark.parametrize("key", ["image_id", "category_id"])
+def test_ids_of_another_kind_are_named_as_what_they_are(key):
+    truth, results = small()
+    words = [{**entry, key: str(entry[key])} for entry in results]
+    with pytest.raises(
+        PermafrostError, match=f"{key} is no id of .*whole numbers, these are words"
+    ):
+        run(truth, words)
+    section = {"image_id": "images", "category_id": "categories"}[key]
+    named = copy.deepcopy(truth)
+    for entry in named[section]:
+        entry["id"] = str(entry["id"])
+    message = rf"annotations\[0\].*{key} is no id of the {section}: those are words"
+    with pytest.raises(PermafrostError, match=message):
+        run(named, results)
+    for entry in named["annotations"]:
+        entry[key] = str(entry[key])
+    with pytest.raises(PermafrostError, match=f"{key} is no id of .*words, these are whole"):
+        run(named, results)
+    assert np.array_equal(run(named, words).stats, run(truth, results).stats)
+
+
+def test_categories_may_be_missing_where_they_are_pooled():
+    truth, results = small()
+    pooled = run(truth, results, use_categories=False).stats
+    for change in (lambda t: t.pop("categories"), lambda t: t["categories"].clear()):
+        less = copy.deepcopy(truth)
+        change(less)
+        assert np.array_equal(run(less, results, use_categories=False).stats, pooled)
+        with pytest.raises(PermafrostError, match="the ground truth has no categories"):
+            run(less, results, invalid="drop")
+    truth.pop("categories")
+    with pytest.raises(PermafrostError, match="the ground truth has no categories"):
+        run(truth, results, mode="strict", use_categories=False)
 
 
 OPTIONS = [

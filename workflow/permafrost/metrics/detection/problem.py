@@ -66,8 +66,6 @@ def reading(settings: Settings, sigmas, drop: bool) -> dict:
 
 def checked_truth(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks | None]:
     """Truths that are good as a whole, and their masks where a kernel needs them."""
-    if not settings.strict:
-        _check_categories(truths, settings)
     if settings.lvis and not settings.strict:
         federated.check_lists(truths)
     if settings.iou_type not in MASK_KERNELS:
@@ -105,15 +103,6 @@ def _joints(sigmas) -> int:
         return 17
     first = next(iter(sigmas.values()), []) if isinstance(sigmas, dict) else sigmas
     return len(first)
-
-
-def _check_categories(truths: Truths, settings: Settings) -> None:
-    if settings.use_categories and not len(truths.categories):
-        raise PermafrostError(
-            "the ground truth has no categories",
-            where=truths.source,
-            remedy="add them, or evaluate without categories",
-        )
 
 
 def _truth_masks(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks]:

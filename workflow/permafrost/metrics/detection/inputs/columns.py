@@ -78,7 +78,9 @@ class Columns:
         if not self.drop:
             row = int(rows[0])
             shown = f" ({key}: {_short(self.entries[row].get(key))})" if key else ""
-            more = f"; the same holds for {len(rows) - 1} more" if len(rows) > 1 else ""
+            more = (
+                f"; the same holds for {len(rows) - 1} more of {len(self)}" if len(rows) > 1 else ""
+            )
             raise PermafrostError(f"{problem}{shown}{more}", where=self.where(row), remedy=remedy)
         self.pass_over(rows, problem)
 

@@ -14,7 +14,7 @@ from .compressed import compacted
 from .parsing import is_path, load
 from .plain import plain_columns
 from .plausibility import detection_warnings
-from .tables import Detections, Notes, Truths, positions_of, rows_of
+from .tables import Detections, Notes, Truths, positions_of, rows_of, unknown_problem
 
 DETECTION_AREAS = ("auto", "bbox", "mask")
 # detections whose keypoints are looked at together
@@ -47,10 +47,11 @@ def read_predictions(
     PermafrostError : a wrong entry, by name.
     """
     columns = detection_columns(given, drop)
-    image = positions_of(truths.images.ids, columns.identities("image_id"))
+    ids = columns.identities("image_id")
+    image = positions_of(truths.images.ids, ids)
     columns.refuse(
         np.flatnonzero(image < 0),
-        "image_id is not among the images of the truth",
+        unknown_problem("image_id", ids, truths.images.ids, "the images of the truth"),
         key="image_id",
         remedy="evaluate against the ground truth that holds this image",
     )
@@ -112,9 +113,10 @@ def _refuse_object(source: str) -> NoReturn:
 def _category(columns, truths, strict, use_categories) -> np.ndarray:
     if not (len(truths.categories) or use_categories or strict):
         return np.zeros(len(columns), np.int64)
-    category = positions_of(truths.categories.ids, columns.identities("category_id"))
+    ids, known = columns.identities("category_id"), truths.categories.ids
+    category = positions_of(known, ids)
     unknown = np.flatnonzero(category < 0)
-    problem = "category_id is not among the categories of the truth"
+    problem = unknown_problem("category_id", ids, known, "the categories of the truth")
     if strict:
         columns.pass_over(unknown, problem)
     else:

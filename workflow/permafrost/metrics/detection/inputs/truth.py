@@ -13,7 +13,7 @@ from .columns import Columns
 from .compressed import compacted
 from .parsing import load
 from .plausibility import corners_warning
-from .tables import Categories, Images, Notes, Truths, positions_of, rows_of
+from .tables import Categories, Images, Notes, Truths, positions_of, rows_of, unknown_problem
 
 
 def read_truth(
@@ -53,6 +53,15 @@ def read_truth(
             raise PermafrostError(f"has no {section}", where=source, remedy="write COCO JSON")
     dropped: dict[str, int] = {}
     categories = _categories(data.get("categories", []), source, lvis, drop, dropped)
+    # pycocotools needs the list, whatever is asked for, but not that it holds any
+    needed = strict or use_categories
+    if needed and ("categories" not in data if strict else not len(categories)):
+        raise PermafrostError(
+            "the ground truth has no categories",
+            where=source,
+            remedy="add them, as a list of objects with id and name"
+            + (", or evaluate without categories" if not strict else ""),
+        )
     needs_size = iou_type in ("segm", "boundary")
     images = _images(data["images"], categories, source, lvis, needs_size, drop, dropped)
     columns = columns_of(data["annotations"], source, "annotations", drop=drop)
@@ -168,12 +177,10 @@ def _annotations(
 ) -> Truths:
     ids = columns.identities("id")
     columns.unique(ids, "id")
-    image = positions_of(images.ids, columns.identities("image_id"))
+    image = _known(columns, "image_id", images.ids, "the images", strict)
+    category = np.zeros(len(columns), np.int64)
     if len(categories) or use_categories or strict:
-        category = positions_of(categories.ids, columns.identities("category_id"))
-    else:
-        category = np.zeros(len(columns), np.int64)
-    _check_known(columns, image, category, strict)
+        category = _known(columns, "category_id", categories.ids, "the categories", strict)
     boxes, _ = columns.vectors("bbox", 4, required=iou_type == "bbox")
     columns.refuse(
         np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
@@ -241,17 +248,17 @@ def base_ignore(flags, crowd, iou_type: str, strict: bool, lvis: bool) -> np.nda
     return np.where(flags >= 0, flags == 1, crowd)
 
 
-def _check_known(columns: Columns, image, category, strict: bool) -> None:
-    """Rows that belong to no image or no category: the peers pass over them, we refuse them."""
-    unknown = (
-        (image < 0, "image_id is not among the images", "image_id"),
-        (category < 0, "category_id is not among the categories", "category_id"),
-    )
-    for rows, problem, key in unknown:
-        if strict:
-            columns.pass_over(np.flatnonzero(rows), problem)
-        else:
-            columns.refuse(np.flatnonzero(rows), problem, key=key)
+def _known(columns: Columns, key: str, known: np.ndarray, whose: str, strict: bool) -> np.ndarray:
+    """(N,) positions among the `known` ids. The peers pass over rows of no image or category, we refuse them."""
+    ids = columns.identities(key)
+    found = positions_of(known, ids)
+    unknown = np.flatnonzero(found < 0)
+    problem = unknown_problem(key, ids, known, whose)
+    if strict:
+        columns.pass_over(unknown, problem)
+    else:
+        columns.refuse(unknown, problem, key=key)
+    return found
 
 
 def _keypoints(columns: Columns, boxes, ignored, joints: int) -> tuple[np.ndarray, np.ndarray]:
