@@ -128,6 +128,7 @@ def prepare(
     max_dets=None,
     iou_thresholds=None,
     area_ranges=None,
+    recall_grid=None,
     boundary_ratio: float = 0.02,
     detection_area: str = "auto",
     sigmas=None,
@@ -137,7 +138,7 @@ def prepare(
     settings = check_settings(
         iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
     )
-    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges)
+    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges, recall_grid)
     told = reading(settings, sigmas, invalid == "drop")
     with pause_collector():
         truths = read_truth(truth, lvis=lvis, **told)

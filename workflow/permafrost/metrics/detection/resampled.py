@@ -117,14 +117,16 @@ class _Source:
 
         `weights` are (B, I); NaN where nothing is to be found.
         """
-        from .resampled_curves import resampled_curves
+        from .resampled_curves import reached_before, resampled_curves
 
+        grid = self.axes.recall_grid
+        grids = grid, reached_before(grid)
         shape = (2, len(self.axes.thresholds), self.ranked.buckets, len(weights))
         out = {}
         for (area, cap), lane in self.lanes.items():
             found = out[area, cap] = np.full(shape, np.nan)
-            grid, precise = self.axes.recall_grid, self.wanted[area, cap]
-            resampled_curves(weights, *self.truths[area], *lane, grid, precise, *found)
+            precise = self.wanted[area, cap]
+            resampled_curves(weights, *self.truths[area], *lane, *grids, precise, *found)
         return out
 
     def read(self, statistic: Statistic, curves: dict) -> np.ndarray | None:
@@ -181,8 +183,10 @@ def mean_precision(precision: np.ndarray, recall: np.ndarray, grid: np.ndarray) 
 
 
 def points_reached(recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Float: how many points of an even grid from 0 to 1 are at most `recall`."""
-    # a search costs eight times as much; the guess is off by one at most
+    """Float: how many points of an ascending grid in [0, 1] are at most `recall`."""
+    if not np.array_equal(grid, np.linspace(0.0, 1.0, len(grid))):
+        return np.searchsorted(grid, recall, side="right").astype(np.float64)
+    # a search costs eight times as much; on an even grid the guess is off by one at most
     # (a crowd that counts can be hit many times, which takes recall beyond 1)
     place = (np.minimum(recall, 1) * (len(grid) - 1)).astype(np.intp)
     place += np.append(grid, np.inf)[place + 1] <= recall
