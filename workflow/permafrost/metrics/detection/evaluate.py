@@ -43,6 +43,7 @@ def evaluate(
     sigmas=None,
     invalid: str = "error",
     images=None,
+    categories=None,
 ) -> Evaluation:
     """Evaluate detections against ground truth by COCO's or LVIS's rules.
 
@@ -60,6 +61,8 @@ def evaluate(
     sigmas : keypoints: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
     invalid : ``error`` refuses the first wrong entry, ``drop`` leaves wrong ones out and counts them.
     images : ids of the images to evaluate, all of the truth if None; see `partial`.
+    categories : names or ids of the categories to evaluate, all of the truth if None. The truths and
+        detections of others are left out, as if nobody had annotated or looked for them.
 
     Raises
     ------
@@ -71,7 +74,16 @@ def evaluate(
     axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges, recall_grid)
     # millions of small objects of parsed JSON need not be walked again and again
     with pause_collector():
-        problem = read_problem(truth, predictions, settings, sigmas, invalid == "drop", images)
+        problem = read_problem(
+            truth,
+            predictions,
+            settings,
+            sigmas,
+            invalid == "drop",
+            images=images,
+            categories=categories,
+            cap=axes.max_dets[-1],
+        )
         return solve(problem, settings, axes, wanted)
 
 
