@@ -10,6 +10,12 @@ from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection import evaluate
 from permafrost.metrics.detection.categories import find_categories, find_groups, read_groups
+from permafrost.statistics.detection import (
+    DetectionScores,
+    comparison_rows,
+    detection_rows,
+    image_units,
+)
 
 
 def without_others(truth, results, ids):
@@ -161,3 +167,64 @@ def test_positions_ascend():
     categories = evaluate(truth, results, iou_type="bbox").truths.categories
     ids = categories.ids.tolist()
     assert find_categories(categories, [ids[3], "kind 0"]).tolist() == [0, 3]
+
+
+# --- means over groups --------------------------------------------------------------------------
+
+GROUPS = {"some": ["kind 0", "kind 2"], "kind 3": ["kind 3"], "every": [f"kind {i}" for i in range(4)]}
+
+
+@pytest.mark.parametrize("options", [{}, {"recall_grid": [0.2, 0.9]}, {"mode": "strict"}], ids=str)
+def test_a_group_is_what_an_evaluation_of_its_categories_alone_gives(options):
+    truth, results = coco_case(8, ties=False, truths=9, detections=20, scale=2)
+    found = evaluate(truth, results, iou_type="bbox", **options)
+    groups = find_groups(found.truths.categories, GROUPS)
+    scores = DetectionScores(found, groups=groups)
+    counts = np.random.default_rng(0).poisson(1, (12, 20))
+    values, drawn = scores.values, scores.replicates(counts)
+    for name, label in zip(GROUPS, ("some", "kind 3 (group)", "every"), strict=True):
+        alone = evaluate(truth, results, iou_type="bbox", categories=GROUPS[name], **options)
+        alone_drawn = DetectionScores(alone).replicates(counts)
+        for metric, value in zip(alone.names, alone.stats, strict=True):
+            expected = np.nan if value == -1 else value
+            np.testing.assert_array_equal(values[metric, label], expected)
+            np.testing.assert_allclose(
+                drawn[metric, label], alone_drawn[metric, None], rtol=0, atol=1e-13
+            )
+    assert values["AP", "every"] == values["AP", None] > 0
+    # the category of that name keeps its row
+    assert values["AP", "kind 3"] == pytest.approx(values["AP", "kind 3 (group)"])
+
+
+def test_categories_with_nothing_to_find_are_left_out_of_their_group():
+    truth, results = coco_case(9)
+    first = truth["categories"][0]["id"]
+    truth["annotations"] = [e for e in truth["annotations"] if e["category_id"] != first]
+    found = evaluate(truth, results, iou_type="bbox")
+    groups = find_groups(found.truths.categories, {"a": ["kind 0", "kind 1"], "b": ["kind 0"]})
+    scores = DetectionScores(found, groups=groups)
+    assert scores.values["AP", "a"] == pytest.approx(scores.values["AP", "kind 1"])
+    assert np.isnan(scores.values["AP", "b"])
+    drawn = {"resamples": 20, "confidence": 0.9, "seed": 0}
+    rows = detection_rows(scores, image_units(found), **drawn)
+    by_name = {(row["metric"], row["class"]): row for row in rows}
+    assert by_name["AP", "b"]["value"] is None and by_name["AP", "b"]["lower"] is None
+    assert by_name["AP", "a"]["lower"] <= by_name["AP", "a"]["upper"]
+    same = comparison_rows(scores, scores, image_units(found), **drawn)
+    assert {row["class"] for row in same} >= {"a", "b"}
+
+
+def test_pooled_categories_have_no_groups():
+    truth, results = coco_case(10)
+    found = evaluate(truth, results, iou_type="bbox", use_categories=False)
+    groups = find_groups(found.truths.categories, {"a": ["kind 0"]})
+    with pytest.raises(PermafrostError, match="pooled, so they have no groups"):
+        DetectionScores(found, groups=groups)
+
+
+def test_lvis_groups_know_no_frequency():
+    truth, results = coco_case(3, categories=7, images=8, truths=8.0, detections=20, crowds=0.0)
+    found = evaluate(federate(truth, 3), results, iou_type="bbox", lvis=True)
+    groups = find_groups(found.truths.categories, {"a": ["kind 0", "kind 4"]})
+    names = [name for name, label in DetectionScores(found, groups=groups).values if label == "a"]
+    assert names == [name for name in found.names if name not in ("APr", "APc", "APf")]

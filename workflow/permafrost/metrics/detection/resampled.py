@@ -130,12 +130,15 @@ class _Source:
         return out
 
     def read(self, statistic: Statistic, curves: dict) -> np.ndarray | None:
-        """(K, B) mean over its thresholds; None where it was not evaluated."""
+        """(K, B) mean over its thresholds, of the members of its group; None where not evaluated."""
         picked = pick(statistic, self.axes)
-        if picked is None or (statistic.frequency is not None and self.pooled):
+        one_group = statistic.frequency is not None or statistic.members is not None
+        if picked is None or (one_group and self.pooled):
             return None
         threshold, *key = picked
         values = curves[tuple(key)][0 if statistic.of == "precision" else 1]
+        if statistic.members is not None:
+            values = values[:, list(statistic.members)]
         values = values.mean(axis=0) if threshold is None else values[threshold].copy()
         if statistic.frequency is not None:
             values[[group != statistic.frequency for group in self.groups]] = np.nan
