@@ -171,7 +171,11 @@ def test_positions_ascend():
 
 # --- means over groups --------------------------------------------------------------------------
 
-GROUPS = {"some": ["kind 0", "kind 2"], "kind 3": ["kind 3"], "every": [f"kind {i}" for i in range(4)]}
+GROUPS = {
+    "some": ["kind 0", "kind 2"],
+    "kind 3": ["kind 3"],
+    "every": [f"kind {i}" for i in range(4)],
+}
 
 
 @pytest.mark.parametrize("options", [{}, {"recall_grid": [0.2, 0.9]}, {"mode": "strict"}], ids=str)

@@ -75,7 +75,7 @@ def test_every_table_is_written_with_nulls_for_what_is_undefined(files, tmp_path
     command(*given(files), "--tables", tmp_path / "t", resamples=2)
     names = {path.stem for path in (tmp_path / "t").iterdir()}
     assert names == {
-        *("images", "categories", "detections", "pairs", "confusion", "errors", "olrp"),
+        *("images", "categories", "curves", "detections", "pairs", "confusion", "errors", "olrp"),
         *("calibration", "calibration_categories", "scores"),
     }
     tables = {name: read_table(tmp_path / "t" / f"{name}.parquet")[0] for name in names}

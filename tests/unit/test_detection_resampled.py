@@ -165,7 +165,8 @@ def test_points_of_the_grid_are_counted_as_by_a_search():
 
 
 @pytest.mark.parametrize(
-    "grid", [[0.5], [0.0], [1.0], [0.2, 0.21, 0.9], [0, 0.001, 0.002, 0.003, 1], np.linspace(0, 1, 7)]
+    "grid",
+    [[0.5], [0.0], [1.0], [0.2, 0.21, 0.9], [0, 0.001, 0.002, 0.003, 1], np.linspace(0, 1, 7)],
 )
 def test_points_of_any_ascending_grid_are_counted_as_by_a_search(grid):
     total = np.arange(1, 60)

@@ -141,9 +141,7 @@ def _recall_grid(given) -> np.ndarray:
 
 
 def _thresholds(given) -> np.ndarray:
-    thresholds = _shares(
-        given, "IoU thresholds", "iou_thresholds", "give for example 0.5,0.75"
-    )
+    thresholds = _shares(given, "IoU thresholds", "iou_thresholds", "give for example 0.5,0.75")
     if len(np.unique(thresholds)) != len(thresholds):
         raise PermafrostError("an IoU threshold is given twice", where="iou_thresholds")
     return thresholds

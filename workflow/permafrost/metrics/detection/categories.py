@@ -96,7 +96,9 @@ def restrict_categories(
         " of others"
     )
     truths = replace(_numbered(truths, number), images=images, categories=kept)
-    return truths, None if detections is None else detections_of(detections, chosen, len(categories))
+    return truths, None if detections is None else detections_of(
+        detections, chosen, len(categories)
+    )
 
 
 def detections_of(detections: Detections, chosen: np.ndarray, count: int) -> Detections:

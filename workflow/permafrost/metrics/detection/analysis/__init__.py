@@ -7,7 +7,7 @@ of the same detections as the scores do.
 from .calibration import Calibration, calibrate
 from .confusion import confusion_matrix
 from .olrp import OptimalLRP, optimal_lrp
-from .tables import category_table, detection_table, image_table, pair_table
+from .tables import category_table, curve_table, detection_table, image_table, pair_table
 from .tide import ErrorKinds, error_kinds
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "calibrate",
     "category_table",
     "confusion_matrix",
+    "curve_table",
     "detection_table",
     "error_kinds",
     "image_table",

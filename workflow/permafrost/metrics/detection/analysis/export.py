@@ -10,7 +10,7 @@ from ..evaluation import Evaluation
 from .calibration import Calibration, calibrate
 from .confusion import confusion_matrix
 from .olrp import OptimalLRP, optimal_lrp
-from .tables import category_table, detection_table, image_table, pair_table
+from .tables import category_table, curve_table, detection_table, image_table, pair_table
 from .tide import ErrorKinds, error_kinds
 
 # stands for no category: the true one of a false alarm, the predicted one of a miss
@@ -20,7 +20,7 @@ NONE = "__none__"
 def arrow_tables(evaluation: Evaluation) -> tuple[dict, list[str]]:
     """Tables by name, and sentences about those that this evaluation cannot give.
 
-    ``images``, ``categories``, ``detections``, ``pairs``: see `tables`; ``confusion``: a row per
+    ``images``, ``categories``, ``curves``, ``detections``, ``pairs``: see `tables`; ``confusion``: a row per
     pair of categories that occurs; ``errors``: kinds of errors and what each costs; ``olrp``: a row
     per category; ``calibration``: a row per bin, ``calibration_categories``: one per category.
     What is undefined is null.
@@ -28,6 +28,7 @@ def arrow_tables(evaluation: Evaluation) -> tuple[dict, list[str]]:
     makers = {
         "images": image_table,
         "categories": _categories,
+        "curves": curve_table,
         "detections": detection_table,
         "pairs": pair_table,
         "confusion": _confusion,
