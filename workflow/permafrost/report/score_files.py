@@ -1,9 +1,15 @@
-"""Figures of an evaluation of given files as JSON, and tables as parquet."""
+"""Figures of an evaluation of given files as JSON, and tables as parquet or CSV."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, near_names
+
+TABLE_FORMATS = ("parquet", "csv")
+# a text that begins so is run as a formula by a spreadsheet
+_FORMULA = "^[=+@\\t\\r-]"
 
 
 def write_scores(path: Path, *, options: dict, rows: list[dict], **more) -> None:
@@ -16,8 +22,31 @@ def write_scores(path: Path, *, options: dict, rows: list[dict], **more) -> None
         partial.write_text(text + "\n", encoding="utf-8")
 
 
-def write_tables(folder: Path, tables: dict, options: dict) -> None:
-    """Each table as ``{name}.parquet``, with a fingerprint of the options and inputs' content."""
+def check_table_format(kind: str) -> None:
+    """Refuse a format that tables are not written in."""
+    if kind not in TABLE_FORMATS:
+        raise PermafrostError(
+            f"tables are not written as {kind!r}",
+            where="--table-format",
+            remedy=near_names(kind, TABLE_FORMATS),
+        )
+
+
+def write_tables(folder: Path, tables: dict, options: dict, *, kind: str = "parquet") -> None:
+    """Each table as ``{name}.parquet`` or ``{name}.csv``.
+
+    Parquet carries a fingerprint of the options and of the inputs' content; for CSV see `csv_bytes`.
+    """
+    check_table_format(kind)
+    if kind == "csv":
+        from permafrost.core.outputs import whole_file
+
+        # all are made before any is written: a table that CSV cannot hold leaves nothing behind
+        written = {name: csv_bytes(table, name) for name, table in tables.items()}
+        for name, content in written.items():
+            with whole_file(folder / f"{name}.csv") as partial:
+                partial.write_bytes(content)
+        return
     from permafrost.core.identity import fingerprint
     from permafrost.core.tables import write_table
 
@@ -27,6 +56,39 @@ def write_tables(folder: Path, tables: dict, options: dict) -> None:
     identity = fingerprint(json.loads(json.dumps(named, default=str)))
     for name, table in tables.items():
         write_table(folder / f"{name}.parquet", table, {"fingerprint": identity, "table": name})
+
+
+def csv_bytes(table, name: str) -> bytes:
+    """An Arrow table as CSV in UTF-8, with the names of the columns above.
+
+    Numbers have as many digits as give the same number back. What is undefined is empty. Texts stand in
+    quotes; one that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage
+    return) gets an apostrophe in front, as spreadsheets write texts themselves.
+
+    Raises
+    ------
+    PermafrostError : a column of lists or records, which CSV has no form for.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_nested(field.type):
+            raise PermafrostError(
+                f"the column {field.name} holds lists or records, which CSV cannot",
+                where=f"table {name}",
+                remedy="write parquet",
+            )
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            formula = pc.fill_null(pc.match_substring_regex(column, _FORMULA), False)
+            marked = pc.binary_join_element_wise("'", pc.fill_null(column, ""), "")
+            column = pc.if_else(formula, marked, column)
+        columns.append(column)
+    stream = pa.BufferOutputStream()
+    csv.write_csv(pa.table(columns, names=table.schema.names), stream)
+    return stream.getvalue().to_pybytes()
 
 
 def score_table(rows: list[dict]):
