@@ -107,7 +107,9 @@ def test_custom_axes():
 
 
 @pytest.mark.parametrize(
-    "grid", [np.linspace(0, 1, 11), [0.5], [0.0, 0.01, 0.05, 0.9, 1.0], [0.33, 1 / 3, 0.34]], ids=str
+    "grid",
+    [np.linspace(0, 1, 11), [0.5], [0.0, 0.01, 0.05, 0.9, 1.0], [0.33, 1 / 3, 0.34]],
+    ids=str,
 )
 def test_a_recall_grid_of_ones_own(grid):
     def change(params):

@@ -56,6 +56,9 @@ COMMANDS = (
 )
 # for those who import the library: no command of its own
 OFFERED = {
+    "permafrost.metrics.detection.coco",
+    "permafrost.metrics.detection.coco_images",
+    "permafrost.metrics.detection.cocoeval",
     "permafrost.metrics.detection.prepared",
     "permafrost.metrics.detection.streaming",
     "permafrost.metrics.raster.modules",

@@ -10,6 +10,8 @@ from .evaluation import Evaluation
 QUIRKS = Path(__file__).with_name("QUIRKS.md")
 # imported when asked for; bare names of modules, as no stage of a plan is to depend on them by this
 _LATER = {
+    "COCO": "coco",
+    "COCOeval": "cocoeval",
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
     "prepare": "prepared",
@@ -17,6 +19,8 @@ _LATER = {
 }
 
 __all__ = [
+    "COCO",
+    "COCOeval",
     "QUIRKS",
     "DetectionStream",
     "Evaluation",
