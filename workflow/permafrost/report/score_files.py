@@ -6,18 +6,19 @@ import json
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.outputs import Group, whole_file
 
 TABLE_FORMATS = ("parquet", "csv")
 # a text that begins so is run as a formula by a spreadsheet
 _FORMULA = "^[=+@\\t\\r-]"
 
 
-def write_scores(path: Path, *, options: dict, rows: list[dict], **more) -> None:
+def write_scores(
+    path: Path, *, options: dict, rows: list[dict], group: Group | None = None, **more
+) -> None:
     """The figures at full precision as JSON; what is undefined is null."""
-    from permafrost.core.outputs import whole_file
-
     content = {"options": options, "scores": rows, **more}
-    with whole_file(path) as partial:
+    with whole_file(path, group=group) as partial:
         text = json.dumps(content, indent=1, default=str, allow_nan=False)
         partial.write_text(text + "\n", encoding="utf-8")
 
@@ -32,20 +33,24 @@ def check_table_format(kind: str) -> None:
         )
 
 
-def write_tables(folder: Path, tables: dict, options: dict, *, kind: str = "parquet") -> None:
+def write_tables(
+    folder: Path,
+    tables: dict,
+    options: dict,
+    *,
+    kind: str = "parquet",
+    group: Group | None = None,
+) -> None:
     """Each table as ``{name}.parquet`` or ``{name}.csv``.
 
     Parquet carries a fingerprint of the options and of the inputs' content; for CSV see `csv_bytes`.
+    With a `group` of `core.outputs.together`, all files take their places together.
     """
     check_table_format(kind)
     if kind == "csv":
-        from permafrost.core.outputs import whole_file
-
-        # all are made before any is written: a table that CSV cannot hold leaves nothing behind
-        written = {name: csv_bytes(table, name) for name, table in tables.items()}
-        for name, content in written.items():
-            with whole_file(folder / f"{name}.csv") as partial:
-                partial.write_bytes(content)
+        for name, table in tables.items():
+            with whole_file(folder / f"{name}.csv", group=group) as partial:
+                partial.write_bytes(csv_bytes(table, name))
         return
     from permafrost.core.identity import fingerprint
     from permafrost.core.tables import write_table
@@ -55,7 +60,8 @@ def write_tables(folder: Path, tables: dict, options: dict, *, kind: str = "parq
     }
     identity = fingerprint(json.loads(json.dumps(named, default=str)))
     for name, table in tables.items():
-        write_table(folder / f"{name}.parquet", table, {"fingerprint": identity, "table": name})
+        metadata = {"fingerprint": identity, "table": name}
+        write_table(folder / f"{name}.parquet", table, metadata, group=group)
 
 
 def csv_bytes(table, name: str) -> bytes:
