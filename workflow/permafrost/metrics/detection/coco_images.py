@@ -19,41 +19,39 @@ if TYPE_CHECKING:
 _EPS = np.spacing(1)
 
 
-def matches_per_image(found: Evaluation, p: Params) -> Iterator[dict | None]:
-    """`evalImgs`, one by one."""
+def matches_per_image(found: Evaluation, p: Params) -> list[dict | None]:
+    """`COCOeval.evalImgs`: per category, area range and image, in this order; None where nothing is."""
     cells, matching = found.cells, found.matching
-    detection_ids, truth_ids = (
-        found.detections.ids[cells.detections],
-        found.truths.ids[cells.truths],
-    )
+    detection_ids = found.detections.ids[cells.detections]
+    truth_ids = found.truths.ids[cells.truths]
     scores = found.detections.scores[cells.detections]
-    every = np.arange(cells.buckets * cells.images + 1)
-    rows = np.searchsorted(cells.detection_cell, every)
-    columns = np.searchsorted(cells.truth_cell, every)
-    lanes = [_lane(matching, detection_ids, truth_ids, a) for a in range(len(p.areaRng))]
-    for k, category in enumerate(p.catIds if p.useCats else [-1]):
-        for bounds, (taken, ignored, taker, passed) in zip(p.areaRng, lanes, strict=True):
-            for i, image in enumerate(p.imgIds):
-                cell = k * cells.images + i
-                own, true = slice(*rows[cell : cell + 2]), slice(*columns[cell : cell + 2])
-                if own.start == own.stop and true.start == true.stop:
-                    yield None
-                    continue
-                # truths that count come first
-                order = true.start + np.argsort(passed[true], kind="stable")
-                yield {
-                    "image_id": image,
-                    "category_id": category,
-                    "aRng": bounds,
-                    "maxDet": p.maxDets[-1],
-                    "dtIds": detection_ids[own].tolist(),
-                    "gtIds": truth_ids[order].tolist(),
-                    "dtMatches": taken[:, own].copy(),
-                    "gtMatches": taker[:, order],
-                    "dtScores": scores[own].tolist(),
-                    "gtIgnore": passed[order] if len(order) else np.array([]),
-                    "dtIgnore": ignored[:, own].copy(),
-                }
+    busy = np.union1d(cells.detection_cell, cells.truth_cell)
+    sides = []
+    for cell in (cells.detection_cell, cells.truth_cell):
+        bounds = (np.searchsorted(cell, busy, side=side).tolist() for side in ("left", "right"))
+        sides.append([slice(*pair) for pair in zip(*bounds, strict=True)])
+    categories = p.catIds if p.useCats else [-1]
+    out: list[dict | None] = [None] * (len(categories) * len(p.areaRng) * len(p.imgIds))
+    for a, bounds in enumerate(p.areaRng):
+        taken, ignored, taker, passed = _lane(matching, detection_ids, truth_ids, a)
+        for cell, own, true in zip(busy.tolist(), *sides, strict=True):
+            k, i = divmod(cell, cells.images)
+            # truths that count come first
+            order = true.start + np.argsort(passed[true], kind="stable")
+            out[(k * len(p.areaRng) + a) * cells.images + i] = {
+                "image_id": p.imgIds[i],
+                "category_id": categories[k],
+                "aRng": bounds,
+                "maxDet": p.maxDets[-1],
+                "dtIds": detection_ids[own].tolist(),
+                "gtIds": truth_ids[order].tolist(),
+                "dtMatches": taken[:, own].copy(),
+                "gtMatches": taker[:, order],
+                "dtScores": scores[own].tolist(),
+                "gtIgnore": passed[order] if len(order) else np.array([]),
+                "dtIgnore": ignored[:, own].copy(),
+            }
+    return out
 
 
 def _lane(matching, detection_ids, truth_ids, area: int) -> tuple[np.ndarray, ...]:

@@ -211,7 +211,8 @@ class COCOeval:
 
     @cached_property
     def _images(self) -> list:
-        return list(matches_per_image(self.evaluation, self._paramsEval))
+        with pause_collector():
+            return matches_per_image(self.evaluation, self._paramsEval)
 
     @property
     def ious(self) -> Mapping:
