@@ -454,8 +454,8 @@ def test_parts_know_their_categories_and_recalls(files, tmp_path):
     alone = evaluate(*files, iou_type="bbox", categories=["kind 3"])
     rows = {(row["metric"], row["class"]): row["value"] for row in merged["scores"]}
     assert rows["AP", "a"] == alone.stats[0]
-    for other in (2, 3):
-        with pytest.raises(PermafrostError):
+    for other, words in ((2, "another recall_grid"), (3, "another categories")):
+        with pytest.raises(PermafrostError, match=words):
             command("--merge", parts[1], parts[other], "--incomplete")
 
 
