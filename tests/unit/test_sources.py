@@ -59,6 +59,7 @@ OFFERED = {
     "permafrost.metrics.detection.coco",
     "permafrost.metrics.detection.coco_images",
     "permafrost.metrics.detection.cocoeval",
+    "permafrost.metrics.detection.lviseval",
     "permafrost.metrics.detection.prepared",
     "permafrost.metrics.detection.streaming",
     "permafrost.metrics.raster.modules",

@@ -12,6 +12,9 @@ QUIRKS = Path(__file__).with_name("QUIRKS.md")
 _LATER = {
     "COCO": "coco",
     "COCOeval": "cocoeval",
+    "LVIS": "lviseval",
+    "LVISEval": "lviseval",
+    "LVISResults": "lviseval",
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
     "prepare": "prepared",
@@ -21,6 +24,9 @@ _LATER = {
 __all__ = [
     "COCO",
     "COCOeval",
+    "LVIS",
+    "LVISEval",
+    "LVISResults",
     "QUIRKS",
     "DetectionStream",
     "Evaluation",

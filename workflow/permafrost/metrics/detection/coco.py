@@ -52,7 +52,7 @@ class COCO:
     def __getattr__(self, name: str):
         # of attributes that are not there yet
         if name == "dataset" and self.__dict__.get("_truth") is not None:
-            self.dataset = _dataset_of_results(self._truth, self._results)
+            self.dataset = self.make_dataset()
         elif name in _SECTIONS:
             setattr(self, name, _by_id(self.dataset, _SECTIONS[name]))
         elif name in ("imgToAnns", "catToImgs"):
@@ -65,6 +65,10 @@ class COCO:
     def untouched_results(self):
         """What was given to `loadRes`, where nobody has seen, and so changed, an entry; else None."""
         return None if "dataset" in self.__dict__ else self._results
+
+    def make_dataset(self) -> dict:
+        """The `dataset` of results, see `loadRes`."""
+        return dataset_of_results(self._truth, self._results)
 
     def createIndex(self) -> None:
         """Index the entries of `dataset`, which is needed again after it was changed."""
@@ -232,7 +236,7 @@ def _by_id(dataset: Mapping, section: str) -> dict:
     return {_value(entry, "id", section, place): entry for place, entry in entries}
 
 
-def _dataset_of_results(truth: COCO, results) -> dict:
+def dataset_of_results(truth: COCO, results) -> dict:
     """The data set that pycocotools makes of results: every entry with an id, area and box."""
     entries, source = load(results, "predictions")
     if not isinstance(entries, list | tuple):

@@ -245,9 +245,7 @@ class COCOeval:
         if p.iouType == "keypoints" or len(axes.max_dets) >= 3:
             summary = tuple(statistics(p.iouType, axes, strict=True, lvis=False))
         self.evaluation = replace(found, axes=axes, curves=curves, statistics=summary)
-        if np.array_equal(places, np.arange(len(axes.recall_grid))):
-            return curves
-        return _as_asked(curves, np.asarray(p.recThrs, np.float64), places)
+        return as_asked(curves, np.asarray(p.recThrs, np.float64), places)
 
     def _problem(self, settings: Settings) -> Problem:
         """What `params` choose of truth and results."""
@@ -284,8 +282,11 @@ def _axes(p: Params) -> tuple[Axes, np.ndarray]:
     return axes, places
 
 
-def _as_asked(curves: Curves, recalls: np.ndarray, places: np.ndarray) -> Curves:
-    """Curves on an ascending grid in the order of the recalls that were asked for."""
+def as_asked(curves: Curves, recalls: np.ndarray, places: np.ndarray) -> Curves:
+    """Curves on an ascending grid in the order of the recalls that were asked for, which have these
+    places on it."""
+    if np.array_equal(places, np.arange(curves.precision.shape[1])):
+        return curves
     precision, scores = curves.precision[:, places], curves.scores[:, places]
     # pycocotools reads no further than to the first recall that is not reached
     beyond = recalls[:, None, None, None] > curves.recall[:, None]
