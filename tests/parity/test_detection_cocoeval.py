@@ -255,10 +255,12 @@ def test_nothing_detected_and_nothing_there(iou_type):
     assert found.stats[0] == 0
 
 
-def by_batches(kind, evaluator, truth, results, iou_type):
+def by_batches(kind, evaluator, truth, results, iou_type, recalls=None):
     """As torchvision's references evaluate: batch by batch, results per image gathered at the end."""
     data, _ = indexed(kind, truth, [])
     evaluation = evaluator(data, iouType=iou_type)
+    if recalls is not None:
+        evaluation.params.recThrs = np.array(recalls)
     ids, parts = [], []
     for batch in (data.getImgIds()[:2], data.getImgIds()[2:5], data.getImgIds()[5:]):
         own = [copy.deepcopy(entry) for entry in results if entry["image_id"] in batch]
@@ -277,13 +279,19 @@ def by_batches(kind, evaluator, truth, results, iou_type):
     return evaluation
 
 
+@pytest.mark.parametrize("recalls", [None, [0.1, 0.9, 0.0, 0.2]])
 @pytest.mark.parametrize("iou_type", IOU_TYPES)
-def test_results_of_batches_that_are_gathered(iou_type):
+def test_results_of_batches_that_are_gathered(iou_type, recalls):
     truth, results = case(10, iou_type, images=7)
-    reference = by_batches(coco.COCO, theirs.COCOeval, truth, results, iou_type)
+    reference = by_batches(coco.COCO, theirs.COCOeval, truth, results, iou_type, recalls)
     for kind in (coco.COCO, cocoeval.COCO):
-        assert_same(by_batches(kind, cocoeval.COCOeval, truth, results, iou_type), reference)
-    whole, _ = run(cocoeval.COCOeval, *indexed(cocoeval.COCO, truth, results), iou_type)
+        ours = by_batches(kind, cocoeval.COCOeval, truth, results, iou_type, recalls)
+        assert_same(ours, reference)
+
+    def change(p):
+        p.recThrs = p.recThrs if recalls is None else recalls
+
+    whole, _ = run(cocoeval.COCOeval, *indexed(cocoeval.COCO, truth, results), iou_type, change)
     assert np.array_equal(whole.stats, reference.stats)
 
 
