@@ -37,11 +37,13 @@ def evaluate(
     max_dets=None,
     iou_thresholds=None,
     area_ranges=None,
+    recall_grid=None,
     boundary_ratio: float = 0.02,
     detection_area: str = "auto",
     sigmas=None,
     invalid: str = "error",
     images=None,
+    categories=None,
 ) -> Evaluation:
     """Evaluate detections against ground truth by COCO's or LVIS's rules.
 
@@ -65,12 +67,14 @@ def evaluate(
         ``corrected`` differs where QUIRKS.md says so.
     lvis : use LVIS's federated rules.
     use_categories : False pools all categories.
-    max_dets, iou_thresholds, area_ranges : other axes than COCO's, see `make_axes`.
+    max_dets, iou_thresholds, area_ranges, recall_grid : other axes than COCO's, see `make_axes`.
     boundary_ratio : width of the band, as a share of the image's diagonal (LVIS uses 0.008).
     detection_area : ``auto``, ``bbox`` or ``mask``: what decides the area range of a detection.
     sigmas : keypoints only: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
     invalid : ``error`` refuses the first wrong entry, ``drop`` leaves wrong ones out and counts them.
     images : ids of the images to evaluate, all of the truth if None; see `partial`.
+    categories : names or ids of the categories to evaluate, all of the truth if None. The truths and
+        detections of others are left out, as if nobody had annotated or looked for them.
 
     Raises
     ------
@@ -79,10 +83,19 @@ def evaluate(
     settings = check_settings(
         iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
     )
-    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges)
+    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges, recall_grid)
     # millions of small objects of parsed JSON need not be walked again and again
     with pause_collector():
-        problem = read_problem(truth, predictions, settings, sigmas, invalid == "drop", images)
+        problem = read_problem(
+            truth,
+            predictions,
+            settings,
+            sigmas,
+            invalid == "drop",
+            images=images,
+            categories=categories,
+            cap=axes.max_dets[-1],
+        )
         return solve(problem, settings, axes, wanted)
 
 
@@ -104,7 +117,7 @@ def check_settings(iou_type, mode, lvis, use_categories, boundary_ratio, detecti
 
 
 def axes_of(
-    settings: Settings, max_dets, iou_thresholds, area_ranges
+    settings: Settings, max_dets, iou_thresholds, area_ranges, recall_grid=None
 ) -> tuple[Axes, tuple[Statistic, ...]]:
     """The axes of an evaluation, and the statistics of its summary."""
     axes = make_axes(
@@ -113,6 +126,7 @@ def axes_of(
         iou_thresholds=iou_thresholds,
         area_ranges=area_ranges,
         max_dets=max_dets,
+        recall_grid=recall_grid,
     )
     found = statistics(settings.iou_type, axes, strict=settings.strict, lvis=settings.lvis)
     return axes, tuple(found)
