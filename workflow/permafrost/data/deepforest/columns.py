@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,6 +13,12 @@ from permafrost.core.errors import PermafrostError, first_line
 
 #: further rows that one error lists
 SHOWN = 20
+
+
+class WrongRows(PermafrostError):
+    """Rows of a table are wrong: their indices are in `rows`, so that a caller may leave them out."""
+
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,15 +38,25 @@ class Columns:
 
         Raises
         ------
-        PermafrostError : always; the others are listed by their numbers, up to a limit.
+        WrongRows : always; the others are listed by their numbers, up to a limit.
         """
-        first, *others = (int(index) for index in wrong)
+        rows = tuple(int(index) for index in wrong)
+        first, *others = rows
         if others:
             numbers = ", ".join(str(self.rows[index]) for index in others[:SHOWN])
             more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
             plural = f"{self.unit}s" if len(others) > 1 else self.unit
             problem = f"{problem}; the like in {plural} {numbers}{more}"
-        raise PermafrostError(problem, where=self.place(first), remedy=remedy)
+        error = WrongRows(problem, where=self.place(first), remedy=remedy)
+        error.rows = rows
+        raise error
+
+    def without(self, wrong) -> Columns:
+        """The table without the rows at the indices `wrong`."""
+        wrong = set(wrong)
+        kept = [index for index in range(len(self.rows)) if index not in wrong]
+        values = {name: [column[i] for i in kept] for name, column in self.values.items()}
+        return replace(self, values=values, rows=[self.rows[i] for i in kept])
 
 
 def read_columns(source, what: str) -> Columns:
