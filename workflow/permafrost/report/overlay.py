@@ -133,7 +133,9 @@ def _file_names(images: tuple[str, ...]) -> list[str]:
     """A file name without folders for each image, all different."""
     names: list[str] = []
     for image in images:
-        name = stem = Path(image).with_suffix("").as_posix().strip("/").replace("/", "_")[:_LONGEST_NAME]
+        name = stem = (
+            Path(image).with_suffix("").as_posix().strip("/").replace("/", "_")[:_LONGEST_NAME]
+        )
         number = 2
         while name in names:
             name, number = f"{stem}_{number}", number + 1

@@ -107,9 +107,11 @@ def axes_of(
 
 
 def solve(
-    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True
+    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True, kernel=None
 ) -> Evaluation:
     """Match and count; `wanted` are the statistics of the summary.
+
+    `kernel` compares detections with truths, see `pairs.Similarity`; None: that of the settings.
 
     Where not `counted`, the curves stay empty: for a part that `joining.join` puts together with
     others, which counts anew.
@@ -126,7 +128,7 @@ def solve(
     lowest = min(float(axes.thresholds.min()), 1 - 1e-10)
     if _blind(settings):
         cells = replace(cells, count=np.zeros_like(cells.count))
-    pairs = find_pairs(cells, make_kernel(settings.iou_type, problem), lowest)
+    pairs = find_pairs(cells, kernel or make_kernel(settings.iou_type, problem), lowest)
     low, high = axes.areas.T
     areas = truths.areas[cells.truths][:, None]
     ignored = truths.ignored[cells.truths][:, None] | (areas < low) | (areas > high)
