@@ -339,9 +339,11 @@ def test_robustness_against_a_baseline(files, tmp_path, capsys):
     assert rpc["value"] == mpc["value"] / ap["clear"]
     assert {row["axis"] for row in content["robustness"]} == {"sky"}
     assert content["options"]["baseline"] == "clear"
-    with pytest.raises(PermafrostError, match="no slice is labelled 'dry'"):
+    with pytest.raises(PermafrostError, match="no image is labelled 'dry'"):
         command(*given(files), "--slices", manifest, "--baseline", "dry")
-    with pytest.raises(PermafrostError, match="--slices, which is missing"):
+    with pytest.raises(
+        PermafrostError, match="--baseline changes nothing here: it is used with --slices"
+    ):
         command(*given(files), "--baseline", "clear")
 
 

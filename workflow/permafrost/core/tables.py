@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from .errors import PermafrostError, first_line
 from .identity import canonical_json
-from .outputs import whole_file
+from .outputs import Group, whole_file
 from .versions import imported_versions
 
 KEY = b"permafrost"
@@ -58,8 +58,10 @@ class _NoPandas:
 _spare_pandas()
 
 
-def write_table(path, table: pa.Table, metadata: dict) -> None:
+def write_table(path, table: pa.Table, metadata: dict, *, group: Group | None = None) -> None:
     """Write `table` whole, with `metadata` (JSON-able, must hold ``fingerprint``) in its schema.
+
+    With a `group` of `outputs.together`, the table takes its place when the whole group does.
 
     The SHA-256 of the file is written into its footer, so that a table that somebody edits, by whatever
     means, is refused by `read_table`. The versions of the packages that this process has imported are added
@@ -69,7 +71,7 @@ def write_table(path, table: pa.Table, metadata: dict) -> None:
         raise TypeError("a result table needs the fingerprint of its plan")
     described = canonical_json({**metadata, "versions": imported_versions()}).encode()
     own = {**(table.schema.metadata or {}), KEY: described, SEAL: _BLANK}
-    with whole_file(path) as partial:
+    with whole_file(path, group=group) as partial:
         # parquet holds no time stamp of its writer, so the same rows give the same bytes
         pq.write_table(
             table.replace_schema_metadata(own),

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 from .notation import interval_of
-from .score_text import bootstrap_words, print_rows
+from .score_text import bootstrap_words, row_lines
 
 # more categories than this are in the files, not on the screen
 SHOWN = 20
 _DIGITS = 3
 
 
-def print_heading(evaluation, units, arguments) -> None:
+def heading_lines(evaluation, units, arguments) -> list[str]:
     """What was evaluated and by which rules, and what the intervals are."""
     from permafrost.metrics.detection import QUIRKS
 
     settings = evaluation.settings
     whose = "LVIS" if settings.lvis else "COCO"
-    print(
-        f"{len(evaluation.truths)} truths and {len(evaluation.detections)} detections on"
-        f" {len(evaluation.truths.images)} images: {settings.iou_type} by {whose}'s rules"
-    )
-    print(f"{settings.mode} mode, see {QUIRKS}")
     unit = bootstrap_words(units.count, units.kind, arguments.resamples, method=arguments.interval)
-    print(f"{100 * arguments.confidence:g} % intervals: {unit}\n")
+    return [
+        f"{len(evaluation.truths)} truths and {len(evaluation.detections)} detections on"
+        f" {len(evaluation.truths.images)} images: {settings.iou_type} by {whose}'s rules",
+        f"{settings.mode} mode, see {QUIRKS}",
+        f"{100 * arguments.confidence:g} % intervals: {unit}",
+        "",
+    ]
 
 
-def print_summary(evaluation, rows: list[dict]) -> None:
+def summary_lines(evaluation, rows: list[dict]) -> list[str]:
     """The familiar lines with their intervals, then the categories if they are few."""
     bounds = {row["metric"]: row for row in rows if row["class"] is None}
-    for name, line in zip(evaluation.names, evaluation.lines(), strict=True):
-        print(f"{line} {interval_of(bounds[name])}".rstrip())
+    lines = [
+        f"{line} {interval_of(bounds[name])}".rstrip()
+        for name, line in zip(evaluation.names, evaluation.lines(), strict=True)
+    ]
     of_classes = [row for row in rows if row["class"] is not None]
     classes = {row["class"] for row in of_classes}
     if len(classes) > SHOWN:
-        print(f"\n{len(classes)} categories: --output and --tables write the figures of each.")
-    elif classes:
-        print()
-        print_rows(of_classes, digits=_DIGITS)
+        text = f"{len(classes)} categories: --output and --tables write the figures of each."
+        return [*lines, "", text]
+    if classes:
+        return [*lines, "", *row_lines(of_classes, digits=_DIGITS)]
+    return lines
 
 
 def remarks(rows: list[dict], arguments) -> list[str]:
@@ -72,23 +76,21 @@ def _shifted(row: dict) -> bool:
     return abs(row["bias"]) > max(0.1 * (row["upper"] - row["lower"]), 5e-4)
 
 
-def print_slices(rows: list[dict], names) -> None:
+def slice_lines(rows: list[dict], names) -> list[str]:
     """The headline figures `names` of every slice."""
-    print("\nSlices (--output writes all figures of each):")
-    print_rows(
-        [
-            {**row, "class": f"{row['axis']} = {row['label']}, {row['images']} images"}
-            for row in rows
-            if row["metric"] in names
-        ],
-        digits=_DIGITS,
-    )
+    shown = [
+        {**row, "class": f"{row['axis']} = {row['label']}, {row['images']} images"}
+        for row in rows
+        if row["metric"] in names
+    ]
+    heading = "Slices (--output writes all figures of each):"
+    return ["", heading, *row_lines(shown, digits=_DIGITS)]
 
 
-def print_robustness(rows: list[dict], names) -> None:
+def robustness_lines(rows: list[dict], names) -> list[str]:
     """mPC and rPC of the headline figures `names`."""
-    print(
-        "\nRobustness: mPC, the mean over the slices beside the baseline, and rPC, mPC / baseline:"
+    heading = (
+        "Robustness: mPC, the mean over the slices beside the baseline, and rPC, mPC / baseline:"
     )
     shown = [
         {
@@ -99,7 +101,7 @@ def print_robustness(rows: list[dict], names) -> None:
         for row in rows
         if row["metric"] in names
     ]
-    print_rows(shown, digits=_DIGITS)
+    return ["", heading, *row_lines(shown, digits=_DIGITS)]
 
 
 def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
@@ -121,12 +123,12 @@ def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
     return said
 
 
-def print_differences(rows: list[dict], against) -> None:
+def difference_lines(rows: list[dict], against) -> list[str]:
     """Differences with intervals and p-values; of the categories only if they are few."""
     few = len({row["class"] for row in rows}) <= SHOWN
-    print(f"\nDifference to {against} on the same resamples (p-values of single figures):")
+    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
     shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
-    print_rows(shown, digits=_DIGITS)
+    return ["", heading, *row_lines(shown, digits=_DIGITS)]
 
 
 def content_of(evaluation) -> dict:

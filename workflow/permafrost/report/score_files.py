@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from permafrost.core.outputs import Group, whole_file
 
-def write_scores(path: Path, *, options: dict, rows: list[dict], **more) -> None:
+
+def write_scores(
+    path: Path, *, options: dict, rows: list[dict], group: Group | None = None, **more
+) -> None:
     """The figures at full precision as JSON; what is undefined is null."""
-    from permafrost.core.outputs import whole_file
-
     content = {"options": options, "scores": rows, **more}
-    with whole_file(path) as partial:
+    with whole_file(path, group=group) as partial:
         text = json.dumps(content, indent=1, default=str, allow_nan=False)
         partial.write_text(text + "\n", encoding="utf-8")
 
 
-def write_tables(folder: Path, tables: dict, options: dict) -> None:
-    """Each table as ``{name}.parquet``, with a fingerprint of the options and inputs' content."""
+def write_tables(folder: Path, tables: dict, options: dict, *, group: Group | None = None) -> None:
+    """Each table as ``{name}.parquet``, with a fingerprint of the options and inputs' content.
+
+    With a `group` of `core.outputs.together`, all files take their places together.
+    """
     from permafrost.core.identity import fingerprint
     from permafrost.core.tables import write_table
 
@@ -26,7 +31,8 @@ def write_tables(folder: Path, tables: dict, options: dict) -> None:
     }
     identity = fingerprint(json.loads(json.dumps(named, default=str)))
     for name, table in tables.items():
-        write_table(folder / f"{name}.parquet", table, {"fingerprint": identity, "table": name})
+        metadata = {"fingerprint": identity, "table": name}
+        write_table(folder / f"{name}.parquet", table, metadata, group=group)
 
 
 def score_table(rows: list[dict]):

@@ -7,17 +7,22 @@ import math
 from .notation import interval_of, number
 
 
-def print_scores(rows: list[dict], *, heading: str, unit: str, confidence: float, notes) -> None:
+def score_lines(
+    rows: list[dict], *, heading: str, unit: str, confidence: float, notes
+) -> list[str]:
     """The figures as a table, overall ones first, and remarks below."""
-    print(f"{heading}\n{100 * confidence:g} % intervals: {unit}\n")
-    print_rows(rows, digits=4)
-    for note in notes:
-        print(f"\n{note}")
+    lines = [heading, f"{100 * confidence:g} % intervals: {unit}", "", *row_lines(rows, digits=4)]
+    return [*lines, *note_lines(notes)]
 
 
-def print_rows(rows: list[dict], *, digits: int) -> None:
+def note_lines(notes) -> list[str]:
+    """Each remark after an empty line."""
+    return [line for note in notes for line in ("", note)]
+
+
+def row_lines(rows: list[dict], *, digits: int) -> list[str]:
     """Metric, class, value, interval and, where there is one, p-value as aligned columns."""
-    lines = [
+    cells = [
         (
             row["metric"],
             row["class"] or "",
@@ -27,13 +32,14 @@ def print_rows(rows: list[dict], *, digits: int) -> None:
         )
         for row in rows
     ]
-    widths = [max((len(line[column]) for line in lines), default=0) for column in range(4)]
-    for metric, label, value, bounds, p_value in lines:
-        text = (
+    widths = [max((len(row[column]) for row in cells), default=0) for column in range(4)]
+    return [
+        (
             f"  {metric:<{widths[0]}}  {label:<{widths[1]}}  {value:>{widths[2]}}"
             f"  {bounds:<{widths[3]}}  {p_value}"
-        )
-        print(text.rstrip())
+        ).rstrip()
+        for metric, label, value, bounds, p_value in cells
+    ]
 
 
 def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:

@@ -67,15 +67,44 @@ def _add_tiles(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.data.deepforest.reading import read_annotations
+    from permafrost.data.geometries import POINT
     from permafrost.metrics.crowns.evaluate import evaluate
 
+    _check(arguments)
     truth = read_annotations(arguments.truth, "truth", geometry=arguments.geometry)
+    points = truth.kind == POINT
+    standalone.check_used(
+        arguments,
+        ("distance_threshold", points, "with points, which match by distance"),
+        ("iou_threshold", not points, "with boxes and polygons, which match by overlap"),
+    )
     notes: list[str] = []
     if arguments.tile_size or arguments.stitch:
         evaluation = _run_tiles(arguments, truth, notes)
     else:
         evaluation = evaluate(truth, arguments.predictions, **_options(arguments))
     _write(arguments, evaluation, notes)
+
+
+def _check(arguments) -> None:
+    tiled = arguments.tile_size or arguments.stitch
+    pictures = arguments.pictures is not None
+    standalone.check_used(
+        arguments,
+        ("max_pictures", pictures, "with --pictures"),
+        ("images", tiled or pictures, "with --pictures, --tile-size or --stitch"),
+        ("tile_overlap", tiled, "with --tile-size"),
+        ("stitch_threshold", arguments.stitch, "with --stitch"),
+        ("border", arguments.stitch, "with --stitch"),
+    )
+    if tiled:
+        for name in ("images", "tile_size"):
+            if getattr(arguments, name) is None:
+                option = f"--{name.replace('_', '-')}"
+                raise PermafrostError(f"windows need {option}", remedy=f"give {option}")
+    if pictures and arguments.images is None:
+        raise PermafrostError("pictures need --images", remedy="give the folder of the images")
+    standalone.check_files(arguments, "truth", "predictions", "images")
 
 
 def _options(arguments) -> dict:
@@ -97,10 +126,6 @@ def _run_tiles(arguments, truth, notes: list[str]):
     from permafrost.metrics.crowns.tile_predictions import read_tile_predictions
     from permafrost.metrics.crowns.tiles import compare_tiles
 
-    for name in ("images", "tile_size"):
-        if getattr(arguments, name) is None:
-            option = f"--{name.replace('_', '-')}"
-            raise PermafrostError(f"windows need {option}", remedy=f"give {option}")
     cut = {"size": arguments.tile_size, "overlap": arguments.tile_overlap}
     tiled, options = None, _options(arguments)
     geometry = options.pop("geometry")
@@ -129,7 +154,7 @@ def _run_tiles(arguments, truth, notes: list[str]):
 def _write(arguments, evaluation, notes: list[str]) -> None:
     from permafrost.data.deepforest.reading import read_groups
     from permafrost.metrics.crowns.tables import image_table, match_table
-    from permafrost.report import score_files, score_text
+    from permafrost.report import score_text
     from permafrost.statistics.standalone import score_rows
     from permafrost.statistics.units import find_units
 
@@ -146,35 +171,33 @@ def _write(arguments, evaluation, notes: list[str]) -> None:
     )
     notes = [*evaluation.notes(), *notes]
     unit = score_text.bootstrap_words(units.count, units.kind, arguments.resamples)
-    score_text.print_scores(
+    lines = score_text.score_lines(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )
-    options = standalone.options_of(arguments, "truth", "predictions")
-    if arguments.output:
-        score_files.write_scores(
-            arguments.output,
-            options=options,
-            rows=rows,
-            class_sizes=evaluation.class_sizes(),
-            n_units=units.count,
-            unit=units.kind,
-            notes=notes,
-        )
+    if arguments.pictures:
+        lines += ["", _draw(arguments, evaluation)]
+    tables = {}
     if arguments.tables:
         tables = {"matches": match_table(evaluation), "images": image_table(evaluation)}
-        tables["scores"] = score_files.score_table(rows)
-        score_files.write_tables(arguments.tables, tables, options)
-    if arguments.pictures:
-        _draw(arguments, evaluation)
+    standalone.deliver(
+        arguments,
+        lines,
+        rows=rows,
+        tables=tables,
+        options=standalone.options_of(arguments, "truth", "predictions"),
+        class_sizes=evaluation.class_sizes(),
+        n_units=units.count,
+        unit=units.kind,
+        notes=notes,
+    )
 
 
-def _draw(arguments, evaluation) -> None:
+def _draw(arguments, evaluation) -> str:
+    """Draw the overlays; returns what was drawn, in words."""
     from permafrost.report.overlay import write_overlays
 
-    if arguments.images is None:
-        raise PermafrostError("pictures need --images", remedy="give the folder of the images")
     drawn, left = write_overlays(
         evaluation, arguments.images, arguments.pictures, limit=arguments.max_pictures
     )
     rest = f"; {left} images with fewer mistakes were not drawn" if left else ""
-    print(f"\n{len(drawn)} pictures in {arguments.pictures}{rest}")
+    return f"{len(drawn)} pictures in {arguments.pictures}{rest}"

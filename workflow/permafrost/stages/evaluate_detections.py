@@ -8,6 +8,13 @@ from permafrost.core.errors import PermafrostError
 
 from . import standalone
 
+# what the parts of --merge were made with, or are made of
+_OF_AN_EVALUATION = (
+    *("truth", "predictions", "iou_type", "lvis", "mode", "max_dets", "no_categories"),
+    *("iou_thresholds", "area_ranges", "boundary_ratio", "detection_area", "sigmas", "invalid"),
+    *("images", "against", "partial"),
+)
+
 
 def add_arguments(parser) -> None:
     parser.add_argument("--truth", type=Path, help="COCO or LVIS JSON")
@@ -61,15 +68,45 @@ def _add_images(parser) -> None:
 
 
 def run(arguments) -> None:
+    _check(arguments)
     evaluation = _evaluate(arguments)
     # a part of the images may hold nothing; the whole may not
     if not arguments.partial:
         _check_anything_to_find(evaluation)
-    if arguments.partial:
-        from permafrost.metrics.detection.partial import save_partial
+    _leave(arguments, evaluation)
 
-        save_partial(evaluation, arguments.partial)
-    _write(arguments, evaluation)
+
+def _check(arguments) -> None:
+    """Refuse what can be refused before the work."""
+    merged, sliced = arguments.merge is not None, arguments.slices is not None
+    for name in _OF_AN_EVALUATION if merged else ():
+        if getattr(arguments, name) != arguments.default_of(name):
+            raise PermafrostError(
+                f"--{name.replace('_', '-')} and --merge exclude each other",
+                remedy="parts know what they were made from; leave it out",
+            )
+    for name in () if merged else ("truth", "predictions", "iou_type"):
+        if getattr(arguments, name) is None:
+            raise PermafrostError(f"--{name.replace('_', '-')} is missing", remedy="give it")
+    kind = arguments.iou_type
+    standalone.check_used(
+        arguments,
+        ("incomplete", merged, "with --merge"),
+        ("cross_slices", sliced, "with --slices"),
+        ("baseline", sliced, "with --slices"),
+        ("sigmas", merged or kind == "keypoints", "with --iou-type keypoints"),
+        ("boundary_ratio", merged or kind == "boundary", "with --iou-type boundary"),
+    )
+    standalone.check_files(
+        arguments, "truth", "predictions", "against", "groups", "slices", "images", "merge"
+    )
+    standalone.check_groups(arguments)
+    if sliced:
+        from permafrost.metrics.detection.slices import read_rows
+
+        manifest = read_rows(arguments.slices)
+        if arguments.baseline is not None:
+            manifest.check_baseline(arguments.baseline, crossed=arguments.cross_slices)
 
 
 def _check_anything_to_find(evaluation) -> None:
@@ -89,18 +126,9 @@ def _check_anything_to_find(evaluation) -> None:
 
 def _evaluate(arguments):
     if not arguments.merge:
-        for name in ("truth", "predictions", "iou_type"):
-            if getattr(arguments, name) is None:
-                raise PermafrostError(f"--{name.replace('_', '-')} is missing", remedy="give it")
         return _evaluated(arguments, arguments.predictions)
     from permafrost.metrics.detection.partial import merge
 
-    for name in ("truth", "predictions", "iou_type", "against", "images", "partial"):
-        if getattr(arguments, name) is not None:
-            raise PermafrostError(
-                f"--{name.replace('_', '-')} and --merge exclude each other",
-                remedy="parts know what they were made from; leave it out",
-            )
     return merge(arguments.merge, incomplete=arguments.incomplete)
 
 
@@ -127,8 +155,10 @@ def _evaluated(arguments, predictions: Path):
     )
 
 
-def _write(arguments, evaluation) -> None:
-    from permafrost.report import detection_text, score_files
+def _leave(arguments, evaluation) -> None:
+    """Write all files, then print."""
+    from permafrost.report import detection_text
+    from permafrost.report.score_text import note_lines
     from permafrost.statistics.detection import DetectionScores, detection_rows, image_units
 
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
@@ -138,41 +168,39 @@ def _write(arguments, evaluation) -> None:
     units = image_units(evaluation, groups)
     scores = DetectionScores(evaluation)
     rows = detection_rows(scores, units, **drawn)
-    detection_text.print_heading(evaluation, units, arguments)
-    detection_text.print_summary(evaluation, rows)
+    lines = detection_text.heading_lines(evaluation, units, arguments)
+    lines += detection_text.summary_lines(evaluation, rows)
     notes += detection_text.remarks(rows, arguments)
-    more = _slices(arguments, evaluation, groups, units, drawn, notes)
-    more["comparison"] = _comparison(arguments, scores, units, drawn)
+    more = _slices(arguments, evaluation, groups, units, drawn, lines, notes)
+    more |= _comparison(arguments, scores, units, drawn, lines, notes)
     tables, missing = _tables(arguments, evaluation)
-    for note in [*notes, *missing]:
-        print(f"\n{note}")
-    options = _options(arguments)
-    if arguments.output:
-        score_files.write_scores(
-            arguments.output,
-            options=options,
-            rows=rows,
-            **detection_text.content_of(evaluation),
-            **{name: found for name, found in more.items() if found is not None},
-            n_units=units.count,
-            unit=units.kind,
-            notes=notes,
-        )
-    if arguments.tables:
-        tables["scores"] = score_files.score_table(rows)
-        score_files.write_tables(arguments.tables, tables, options)
+    notes += missing
+    if arguments.partial:
+        from permafrost.metrics.detection.partial import save_partial
+
+        save_partial(evaluation, arguments.partial)
+    standalone.deliver(
+        arguments,
+        lines + note_lines(notes),
+        rows=rows,
+        tables=tables,
+        options=_options(arguments),
+        **detection_text.content_of(evaluation),
+        **more,
+        n_units=units.count,
+        unit=units.kind,
+        notes=notes,
+    )
 
 
-def _slices(arguments, evaluation, groups, units, drawn: dict, notes: list[str]) -> dict:
+def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> dict:
+    """What the JSON holds of ``--slices``; `lines` and `notes` are added to."""
     if arguments.slices is None:
-        if arguments.baseline is not None:
-            raise PermafrostError(
-                "--baseline is a label of --slices, which is missing", remedy="give it"
-            )
         return {}
     from permafrost.metrics.detection.slices import crossed, read_manifest, slices
-    from permafrost.report.detection_text import print_slices
+    from permafrost.report import detection_text
     from permafrost.statistics.detection import slice_rows
+    from permafrost.statistics.robustness import robustness_rows
 
     manifest = read_manifest(arguments.slices, evaluation.truths.images.ids)
     notes += [f"Note: {text}." for text in manifest.warnings]
@@ -181,35 +209,27 @@ def _slices(arguments, evaluation, groups, units, drawn: dict, notes: list[str])
         parts += slices(evaluation, crossed(manifest))
     rows = slice_rows(parts, groups, **drawn)
     names = evaluation.names[:3]
-    print_slices(rows, names)
+    lines += detection_text.slice_lines(rows, names)
     if arguments.baseline is None:
         return {"slices": rows}
-    return {"slices": rows, "robustness": _robustness(arguments, parts, units, drawn, notes)}
+    ratios = robustness_rows(parts, arguments.baseline, units, **drawn)
+    lines += detection_text.robustness_lines(ratios, names)
+    notes += detection_text.robustness_remarks(ratios, names, arguments)
+    return {"slices": rows, "robustness": ratios}
 
 
-def _robustness(arguments, parts, units, drawn: dict, notes: list[str]) -> list[dict]:
-    from permafrost.report.detection_text import print_robustness, robustness_remarks
-    from permafrost.statistics.robustness import robustness_rows
-
-    rows = robustness_rows(parts, arguments.baseline, units, **drawn)
-    names = parts[0].evaluation.names[:3]
-    print_robustness(rows, names)
-    notes += robustness_remarks(rows, names, arguments)
-    return rows
-
-
-def _comparison(arguments, scores, units, drawn: dict) -> list[dict] | None:
+def _comparison(arguments, scores, units, drawn: dict, lines, notes) -> dict:
+    """What the JSON holds of ``--against``; `lines` and `notes` are added to."""
     if arguments.against is None:
-        return None
-    from permafrost.report.detection_text import print_differences
+        return {}
+    from permafrost.report import detection_text
     from permafrost.statistics.detection import DetectionScores, comparison_rows
 
     other = _evaluated(arguments, arguments.against)
-    for text in other.detections.notes.warnings:
-        print(f"\nNote: {text}.")
+    notes += [f"Note: {text}." for text in other.detections.notes.warnings]
     rows = comparison_rows(scores, DetectionScores(other), units, **drawn)
-    print_differences(rows, arguments.against)
-    return rows
+    lines += detection_text.difference_lines(rows, arguments.against)
+    return {"comparison": rows}
 
 
 def _tables(arguments, evaluation) -> tuple[dict, list[str]]:

@@ -29,6 +29,10 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.metrics.panoptic import evaluate
 
+    standalone.check_groups(arguments)
+    standalone.check_files(
+        arguments, "truth", "truth_masks", "predictions", "prediction_masks", "groups"
+    )
     evaluation = evaluate(
         (arguments.truth, arguments.truth_masks),
         (arguments.predictions, arguments.prediction_masks),
@@ -41,7 +45,7 @@ def run(arguments) -> None:
 def _write(arguments, evaluation) -> None:
     import numpy as np
 
-    from permafrost.report import score_files, score_text
+    from permafrost.report import score_text
     from permafrost.statistics.standalone import score_rows
     from permafrost.statistics.units import find_units
 
@@ -57,24 +61,21 @@ def _write(arguments, evaluation) -> None:
         seed=arguments.seed,
     )
     unit = score_text.bootstrap_words(units.count, units.kind, arguments.resamples)
-    score_text.print_scores(
+    lines = score_text.score_lines(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )
-    options = _options(arguments, evaluation)
-    if arguments.output:
-        score_files.write_scores(
-            arguments.output,
-            options=options,
-            rows=rows,
-            classes=evaluation.class_counts(),
-            n_images=len(images),
-            n_units=units.count,
-            unit=units.kind,
-            notes=notes,
-        )
-    if arguments.tables:
-        tables = {"scores": score_files.score_table(rows)}
-        score_files.write_tables(arguments.tables, tables, options)
+    standalone.deliver(
+        arguments,
+        lines,
+        rows=rows,
+        tables={},
+        options=_options(arguments, evaluation),
+        classes=evaluation.class_counts(),
+        n_images=len(images),
+        n_units=units.count,
+        unit=units.kind,
+        notes=notes,
+    )
 
 
 def _options(arguments, evaluation) -> dict:

@@ -55,6 +55,14 @@ def _add_pixels(parser) -> None:
 def run(arguments) -> None:
     from permafrost.metrics.raster import evaluate
 
+    by_logits = arguments.logits is not None
+    standalone.check_used(
+        arguments,
+        ("threshold", by_logits, "with --logits"),
+        ("prediction_band", not by_logits, "with --prediction"),
+        ("classes", not arguments.class_names, "without --class-names, which say how many"),
+    )
+    standalone.check_files(arguments, "reference", "prediction", "logits")
     evaluation = evaluate(
         arguments.reference,
         arguments.prediction,
@@ -77,7 +85,7 @@ def run(arguments) -> None:
 
 
 def _write(arguments, evaluation) -> None:
-    from permafrost.report import score_files, score_text
+    from permafrost.report import score_text
     from permafrost.statistics.standalone import score_rows
     from permafrost.statistics.units import find_units
 
@@ -98,25 +106,22 @@ def _write(arguments, evaluation) -> None:
         size=f" of {arguments.block} px",
         hint=" (a smaller --block gives several)",
     )
-    score_text.print_scores(
+    lines = score_text.score_lines(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )
-    options = standalone.options_of(arguments, "reference", "prediction", "logits")
-    if arguments.output:
-        score_files.write_scores(
-            arguments.output,
-            options=options,
-            rows=rows,
-            classes=evaluation.names,
-            confusion_reference_by_prediction=evaluation.counts.tolist(),
-            mapped=evaluation.mapped.tolist(),
-            pixels=evaluation.pixels,
-            ignored=evaluation.ignored,
-            unpredicted=evaluation.unpredicted,
-            n_units=units.count,
-            unit="block",
-            notes=notes,
-        )
-    if arguments.tables:
-        tables = {"scores": score_files.score_table(rows)}
-        score_files.write_tables(arguments.tables, tables, options)
+    standalone.deliver(
+        arguments,
+        lines,
+        rows=rows,
+        tables={},
+        options=standalone.options_of(arguments, "reference", "prediction", "logits"),
+        classes=evaluation.names,
+        confusion_reference_by_prediction=evaluation.counts.tolist(),
+        mapped=evaluation.mapped.tolist(),
+        pixels=evaluation.pixels,
+        ignored=evaluation.ignored,
+        unpredicted=evaluation.unpredicted,
+        n_units=units.count,
+        unit="block",
+        notes=notes,
+    )

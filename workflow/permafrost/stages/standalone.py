@@ -1,10 +1,11 @@
-"""Options that commands share which evaluate given files, and what identifies their figures."""
+"""What the commands share that evaluate given files: options, checks before the work, what they leave."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError
 
 
 def add_arguments(parser) -> None:
@@ -14,6 +15,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (0)")
     parser.add_argument("--output", type=Path, help="JSON file to write: every figure in full")
     parser.add_argument("--tables", type=Path, help="folder for tables to write (parquet)")
+    parser.set_defaults(default_of=parser.get_default)
 
 
 def add_groups(parser) -> None:
@@ -24,6 +26,102 @@ def add_groups(parser) -> None:
     parser.add_argument("--group-column", default="group", help="its name in --groups (group)")
 
 
+def check_used(arguments, *options: tuple[str, bool, str]) -> None:
+    """Refuse options that were given and would change nothing.
+
+    Parameters
+    ----------
+    options : name of an option (as an attribute), whether it is used, and when it would be, in words.
+    """
+    for name, used, condition in options:
+        if not used and getattr(arguments, name) != arguments.default_of(name):
+            raise PermafrostError(
+                f"--{name.replace('_', '-')} changes nothing here: it is used {condition}",
+                remedy="leave it out, or put the other options right",
+            )
+
+
+def check_files(arguments, *inputs: str) -> None:
+    """Refuse, before the work, inputs that do not exist and outputs that cannot be written.
+
+    Parameters
+    ----------
+    inputs : names of the options that hold paths to read (or lists of them).
+    """
+    read = {}
+    for name in inputs:
+        given = getattr(arguments, name)
+        for path in given if isinstance(given, list) else [given] if given else []:
+            if not os.path.lexists(path):
+                raise PermafrostError(
+                    "the file does not exist",
+                    where=path,
+                    remedy=f"check --{name.replace('_', '-')}",
+                )
+            read[path.resolve()] = name
+    for name in ("output", "tables", "partial", "pictures"):
+        path = getattr(arguments, name, None)
+        if path is None:
+            continue
+        option = f"--{name}"
+        if path.resolve() in read:
+            other = read[path.resolve()].replace("_", "-")
+            raise PermafrostError(
+                f"{option} would overwrite what --{other} reads",
+                where=path,
+                remedy="choose another place",
+            )
+        _check_place(path, option, folder=name in ("tables", "pictures"))
+
+
+def _check_place(path: Path, option: str, *, folder: bool) -> None:
+    kind = "folder" if folder else "file"
+    if path.exists() and path.is_dir() != folder:
+        raise PermafrostError(
+            f"{option} must name a {kind}", where=path, remedy="choose another place"
+        )
+    home = path if folder else path.absolute().parent
+    while not os.path.lexists(home):
+        home = home.absolute().parent
+    if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
+        raise PermafrostError(
+            f"{option} cannot be written: {home} is no folder that may be written to",
+            where=path,
+            remedy="choose another place",
+        )
+
+
+def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **content) -> None:
+    """Write ``--output`` and ``--tables``, all or none, and only then print `lines`.
+
+    Parameters
+    ----------
+    rows : of the scores; in the JSON, and as the table ``scores``.
+    tables : further tables by name.
+    content : what else the JSON holds; ``options`` also identify the tables.
+    """
+    from permafrost.core.outputs import together
+    from permafrost.report import score_files
+
+    with together() as group:
+        if arguments.tables:
+            every = {**tables, "scores": score_files.score_table(rows)}
+            score_files.write_tables(arguments.tables, every, content["options"], group=group)
+        if arguments.output:
+            score_files.write_scores(arguments.output, rows=rows, group=group, **content)
+    print("\n".join(lines))
+
+
+def check_groups(arguments) -> None:
+    """Refuse ``--group-column`` without ``--groups``, or a column that these do not have."""
+    if arguments.groups is None:
+        check_used(arguments, ("group_column", False, "with --groups"))
+        return
+    from permafrost.metrics.detection.slices import read_rows
+
+    read_rows(arguments.groups).check_axis(arguments.group_column)
+
+
 def groups_of(arguments, images, notes: list[str]) -> list | None:
     """The group of each of `images` (ids), None where it has none; remarks are added to `notes`."""
     if arguments.groups is None:
@@ -32,12 +130,6 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 
     manifest = read_manifest(arguments.groups, images)
     column = arguments.group_column
-    if column not in manifest.labels:
-        raise PermafrostError(
-            f"there is no column {column!r}",
-            where=arguments.groups,
-            remedy=near_names(column, manifest.labels),
-        )
     notes += [f"Note: {text}." for text in manifest.warnings]
     labels = manifest.labels[column].tolist()
     if alone := labels.count(UNASSIGNED):
@@ -49,7 +141,7 @@ def options_of(arguments, *inputs: str) -> dict:
     """Every option that can change a figure, and the digest of every input file."""
     from permafrost.core.identity import file_digest
 
-    places = {"output", "tables", "images", "pictures", "max_pictures"}
+    places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
     named = {name: value for name, value in vars(arguments).items() if name not in places}
     for name in inputs:
         if named[name] is not None:

@@ -76,23 +76,69 @@ class Robustness:
     undefined: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class ManifestRows:
+    """A manifest before its images are known: one mapping per row, and where they were read."""
+
+    rows: list[dict]
+    where: str
+
+    @property
+    def axes(self) -> list[str]:
+        """Names of the axes, in the order of their first row."""
+        return list(dict.fromkeys(name for row in self.rows for name in row if name not in _KEYS))
+
+    def check_baseline(self, baseline: str, *, crossed: bool = False) -> None:
+        """Refuse a label that no row has, on any axis or on `crossed` ones, before anything is evaluated."""
+        axes = self.axes
+        labels = {str(row[axis]) for row in self.rows for axis in axes if axis in row}
+        if crossed:
+            labels |= {" & ".join(str(row.get(axis)) for axis in axes) for row in self.rows}
+        if baseline not in labels:
+            raise PermafrostError(
+                f"no image is labelled {baseline!r}",
+                where=self.where,
+                remedy=near_names(baseline, labels),
+            )
+
+    def check_axis(self, axis: str) -> None:
+        """Refuse the name of an axis (a column) that the manifest does not have."""
+        if axis not in self.axes:
+            raise PermafrostError(
+                f"there is no column {axis!r}",
+                where=self.where,
+                remedy=near_names(axis, self.axes),
+            )
+
+
+def read_rows(source) -> ManifestRows:
+    """Read a manifest: path of a JSON or CSV file, parsed JSON, or a list of rows.
+
+    Raises
+    ------
+    PermafrostError : not a manifest, no axis.
+    """
+    found = ManifestRows(*_rows(source))
+    if not found.axes:
+        raise PermafrostError(
+            "the manifest has no axis", where=found.where, remedy="add for example a column weather"
+        )
+    return found
+
+
 def read_manifest(source, images: np.ndarray) -> Manifest:
-    """Read a manifest for images with these ids.
+    """The labels of images with these ids.
 
     Parameters
     ----------
-    source : path of a JSON or CSV file, parsed JSON, or a list of rows.
+    source : as of `read_rows`, or what it returns.
 
     Raises
     ------
     PermafrostError : not a manifest, an image named twice, no axis.
     """
-    rows, where = _rows(source)
-    axes = list(dict.fromkeys(name for row in rows for name in row if name not in _KEYS))
-    if not axes:
-        raise PermafrostError(
-            "the manifest has no axis", where=where, remedy="add for example a column weather"
-        )
+    given = source if isinstance(source, ManifestRows) else read_rows(source)
+    rows, where, axes = given.rows, given.where, given.axes
     place = {str(image): index for index, image in enumerate(images.tolist())}
     labels = {axis: np.full(len(images), UNASSIGNED, object) for axis in axes}
     seen: set[str] = set()
