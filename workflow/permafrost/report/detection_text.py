@@ -123,14 +123,6 @@ def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
     return said
 
 
-def difference_lines(rows: list[dict], against) -> list[str]:
-    """Differences with intervals and p-values; of the categories only if they are few."""
-    few = len({row["class"] for row in rows}) <= SHOWN
-    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
-    shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
-    return ["", heading, *row_lines(shown, digits=_DIGITS)]
-
-
 def content_of(evaluation) -> dict:
     """What is written of an evaluation beside the rows of its figures."""
     axes = evaluation.axes

@@ -6,6 +6,9 @@ import math
 
 from .notation import interval_of, number
 
+# more classes than this are in the files, not on the screen
+SHOWN = 20
+
 
 def score_lines(
     rows: list[dict], *, heading: str, unit: str, confidence: float, notes
@@ -40,6 +43,14 @@ def row_lines(rows: list[dict], *, digits: int) -> list[str]:
         ).rstrip()
         for metric, label, value, bounds, p_value in cells
     ]
+
+
+def difference_lines(rows: list[dict], against, *, digits: int) -> list[str]:
+    """Differences with intervals and p-values; of the classes only if they are few."""
+    few = len({row["class"] for row in rows}) <= SHOWN
+    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
+    shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
+    return ["", heading, *row_lines(shown, digits=digits)]
 
 
 def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:

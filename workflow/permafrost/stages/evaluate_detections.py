@@ -173,7 +173,7 @@ def _leave(arguments, evaluation) -> None:
     notes += detection_text.remarks(rows, arguments)
     more = _slices(arguments, evaluation, groups, units, drawn, lines, notes)
     more |= _comparison(arguments, scores, units, drawn, lines, notes)
-    tables, missing = _tables(arguments, evaluation)
+    tables, missing = _tables(arguments, evaluation, more)
     notes += missing
     if arguments.partial:
         from permafrost.metrics.detection.partial import save_partial
@@ -222,22 +222,26 @@ def _comparison(arguments, scores, units, drawn: dict, lines, notes) -> dict:
     """What the JSON holds of ``--against``; `lines` and `notes` are added to."""
     if arguments.against is None:
         return {}
-    from permafrost.report import detection_text
+    from permafrost.report.score_text import difference_lines
     from permafrost.statistics.detection import DetectionScores, comparison_rows
 
     other = _evaluated(arguments, arguments.against)
     notes += [f"Note: {text}." for text in other.detections.notes.warnings]
     rows = comparison_rows(scores, DetectionScores(other), units, **drawn)
-    lines += detection_text.difference_lines(rows, arguments.against)
+    lines += difference_lines(rows, arguments.against, digits=3)
     return {"comparison": rows}
 
 
-def _tables(arguments, evaluation) -> tuple[dict, list[str]]:
+def _tables(arguments, evaluation, more: dict) -> tuple[dict, list[str]]:
     if not arguments.tables:
         return {}, []
     from permafrost.metrics.detection.analysis.export import arrow_tables
+    from permafrost.report.score_files import comparison_table
 
-    return arrow_tables(evaluation)
+    tables, missing = arrow_tables(evaluation)
+    if "comparison" in more:
+        tables["comparison"] = comparison_table(more["comparison"])
+    return tables, missing
 
 
 def _options(arguments) -> dict:
