@@ -118,6 +118,7 @@ def _write(arguments, evaluation) -> None:
         classes=evaluation.names,
         confusion_reference_by_prediction=evaluation.counts.tolist(),
         mapped=evaluation.mapped.tolist(),
+        mapped_area_m2=None if evaluation.mapped_area is None else evaluation.mapped_area.tolist(),
         pixels=evaluation.pixels,
         ignored=evaluation.ignored,
         unpredicted=evaluation.unpredicted,

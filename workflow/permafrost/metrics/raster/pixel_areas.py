@@ -1,0 +1,189 @@
+"""True areas of a raster's pixels.
+
+Pixels that are equal in degrees, or in Web Mercator's metres, are not equal on the ground: at a latitude
+of 60° a pixel of a geographic raster covers half of what it covers at the equator. Corners of pixels are
+put into the equal-area coordinates of the ellipsoid,
+
+    u = longitude,   v = b^2/2 [sin(lat) / (1 - e^2 sin(lat)^2) + artanh(e sin(lat)) / e],
+
+in which u times v is area, with the semi-minor axis b and the eccentricity e. Of a pixel between two
+parallels and two meridians its area there is exact; of others, whose edges are nearly straight, very nearly.
+Source: Snyder, Map Projections: A Working Manual (1987), equations 3-12 and 10-13.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+# areas that differ less are taken for equal: a zone of UTM is within it
+SAME_AREA = 0.01
+# places along each side at which areas are compared
+_PLACES = 5
+_SPHEROID = re.compile(r'(?:SPHEROID|ELLIPSOID)\["[^"]*",\s*([\d.eE+]+),\s*([\d.eE+]+)')
+
+
+@dataclass(frozen=True)
+class PixelAreas:
+    """What is known of the areas of a raster's pixels.
+
+    Attributes
+    ----------
+    grid : gives them; None where all are equal, or nothing is known.
+    bounds : the smallest and largest area in square metres, where there is a grid.
+    name : of the coordinate system.
+    problem : why pixels must not be taken for equal although there is no grid; empty where they may.
+    """
+
+    grid: Grid | None = None
+    bounds: tuple[float, float] = (1.0, 1.0)
+    name: str = ""
+    problem: str = ""
+
+    def window(self, left: int, top: int, width: int, height: int) -> np.ndarray | None:
+        """(height, width) areas in square metres, or (height, 1) of equal columns; None: all equal."""
+        return None if self.grid is None else self.grid.areas(left, top, width, height)
+
+    def sentence(self) -> str:
+        """What a reader must know, empty where pixels are equal."""
+        if self.problem:
+            return f"No area-weighted estimates: {self.problem}."
+        if self.grid is None:
+            return ""
+        smallest, largest = (
+            f"{bound:,.3g}" if bound < 100 else f"{bound:,.0f}" for bound in self.bounds
+        )
+        return (
+            f"A pixel covers {smallest} to {largest} m² ({self.name}): all figures count pixels, whatever"
+            " their area, but for the area-weighted estimates, which take the true areas."
+        )
+
+
+def pixel_areas(dataset) -> PixelAreas:
+    """The areas of an open rasterio dataset's pixels.
+
+    Those of a projected system are taken for equal where they differ by less than a hundredth, and so are
+    those of a raster without coordinates. Coordinates that seem to be degrees, in no named system, are a
+    problem.
+    """
+    crs, shape = dataset.crs, (dataset.width, dataset.height)
+    if crs is None:
+        return PixelAreas(problem=_suspicion(dataset.transform, shape))
+    try:
+        grid = Grid.of(crs, dataset.transform)
+        smallest, largest = grid.bounds(*shape)
+    except ValueError as error:
+        return PixelAreas(problem=f"the areas of pixels are not known ({error})")
+    if not crs.is_geographic and largest <= (1 + SAME_AREA) * smallest:
+        return PixelAreas()
+    return PixelAreas(grid, (smallest, largest), crs.to_string()[:40])
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Pixels on an ellipsoid.
+
+    Attributes
+    ----------
+    transform : affine, from column and row to coordinates.
+    radians : of a unit of the coordinates, where they are geographic.
+    crs, geodetic : the system of the coordinates where it is projected, and the geographic one below it.
+    axis, flattening : of the ellipsoid: semi-major axis in metres, and 1 / f (0 for a sphere).
+    """
+
+    transform: object
+    radians: float
+    axis: float
+    flattening: float
+    crs: object = field(default=None, repr=False)
+    geodetic: object = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, crs, transform) -> Grid:
+        """Of a rasterio CRS; ValueError where it lies on no ellipsoid."""
+        from rasterio.errors import RasterioError
+
+        try:
+            found = _SPHEROID.search(crs.to_wkt())
+            geodetic = crs if crs.is_geographic else crs.geodetic_crs
+            if found is None or geodetic is None:
+                raise ValueError("the coordinate system is bound to no ellipsoid")
+            _, radians = geodetic.units_factor
+        except RasterioError as error:
+            raise ValueError(str(error)) from error
+        projected = {} if crs.is_geographic else {"crs": crs, "geodetic": geodetic}
+        return cls(transform, radians, float(found[1]), float(found[2]), **projected)
+
+    def areas(self, left: int, top: int, width: int, height: int) -> np.ndarray:
+        """(height, width) areas in square metres; (height, 1) where the rows are parallels."""
+        if self.crs is None and self.transform.b == self.transform.d == 0:
+            width = 1
+        columns = np.arange(left, left + width + 1)
+        rows = np.arange(top, top + height + 1)[:, None]
+        return self._quads(*self._equal_area(columns, rows))
+
+    def bounds(self, width: int, height: int) -> tuple[float, float]:
+        """The smallest and the largest area at places all over the raster."""
+        columns = np.unique(np.linspace(0, width - 1, _PLACES).astype(int))
+        rows = np.unique(np.linspace(0, height - 1, _PLACES).astype(int))
+        found = [self.areas(int(x), int(y), 1, 1)[0, 0] for y in rows for x in columns]
+        if not np.isfinite(found).all() or min(found) <= 0:
+            raise ValueError("the raster reaches beyond what its coordinate system can show")
+        return float(min(found)), float(max(found))
+
+    def _equal_area(self, columns: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        a, b, c, d, e, f = tuple(self.transform)[:6]
+        x, y = np.broadcast_arrays(a * columns + b * rows + c, d * columns + e * rows + f)
+        if self.crs is not None:
+            x, y = self._unproject(x, y)
+        # a raster of the whole globe may reach over the poles by half a pixel
+        latitude = np.clip(y * self.radians, -np.pi / 2, np.pi / 2)
+        return x * self.radians, self._height(np.sin(latitude))
+
+    def _unproject(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from rasterio.errors import RasterioError
+        from rasterio.warp import transform
+
+        try:
+            found = transform(self.crs, self.geodetic, x.ravel(), y.ravel())
+        except RasterioError as error:
+            raise ValueError(str(error)) from error
+        return tuple(np.reshape(values, x.shape) for values in found)
+
+    def _height(self, sine: np.ndarray) -> np.ndarray:
+        """The coordinate v of the module's text."""
+        flat = 1 / self.flattening if self.flattening else 0.0
+        squared = flat * (2 - flat)
+        minor = self.axis * (1 - flat)
+        if not squared:
+            return minor**2 * sine
+        e = np.sqrt(squared)
+        return minor**2 / 2 * (sine / (1 - squared * sine**2) + np.arctanh(e * sine) / e)
+
+    @staticmethod
+    def _quads(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Areas between (h + 1, w + 1) corners: half the cross product of the diagonals."""
+        across = _turned(u[1:, 1:] - u[:-1, :-1]), v[1:, 1:] - v[:-1, :-1]
+        back = _turned(u[1:, :-1] - u[:-1, 1:]), v[1:, :-1] - v[:-1, 1:]
+        return np.abs(across[0] * back[1] - back[0] * across[1]) / 2
+
+
+def _turned(angle: np.ndarray) -> np.ndarray:
+    """Differences of longitudes by the shorter way round."""
+    return (angle + np.pi) % (2 * np.pi) - np.pi
+
+
+def _suspicion(transform, shape: tuple[int, int]) -> str:
+    """Why coordinates without a system may be degrees; empty where they are not."""
+    a, b, c, d, e, f = tuple(transform)[:6]
+    corners = [(a * x + b * y + c, d * x + e * y + f) for x in (0, shape[0]) for y in (0, shape[1])]
+    fine = max(abs(a), abs(b), abs(d), abs(e)) < 1
+    inside = all(-180 <= x <= 360 and -90 <= y <= 90 for x, y in corners)
+    if not (fine and inside):
+        return ""
+    return (
+        "the rasters name no coordinate system, but their coordinates look like degrees, in which pixels"
+        " differ in area; name the system (gdal_edit.py -a_srs EPSG:4326) in both"
+    )
