@@ -1,4 +1,4 @@
-"""``permafrost evaluate-detections``: COCO JSON in, COCO's or LVIS's scores with intervals out."""
+"""``permafrost evaluate-detections``: COCO JSON or tables in, COCO's or LVIS's scores with intervals out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ _OF_AN_EVALUATION = (
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--truth", type=Path, help="COCO or LVIS JSON")
-    parser.add_argument("--predictions", type=Path, help="JSON list in COCO's results format")
-    parser.add_argument("--iou-type", help="bbox, segm, boundary or keypoints")
+    parser.add_argument(
+        "--truth", type=Path, help="COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)"
+    )
+    parser.add_argument(
+        "--predictions", type=Path, help="JSON list in COCO's results format, or CSV as of --truth"
+    )
+    parser.add_argument("--iou-type", help="bbox (the only one for CSV), segm, boundary, keypoints")
     parser.add_argument("--lvis", action="store_true", help="LVIS's federated rules")
     parser.add_argument(
         "--mode", default="corrected", help="corrected, or strict: pycocotools (lvis) bit for bit"
@@ -68,6 +72,8 @@ def _add_images(parser) -> None:
 
 
 def run(arguments) -> None:
+    if arguments.iou_type is None and arguments.truth and arguments.truth.suffix.lower() == ".csv":
+        arguments.iou_type = "bbox"
     _check(arguments)
     evaluation = _evaluate(arguments)
     # a part of the images may hold nothing; the whole may not

@@ -47,7 +47,8 @@ def evaluate(
 
     Parameters
     ----------
-    truth, predictions : paths of COCO JSON, parsed JSON, or data frames (see `inputs.parsing`).
+    truth, predictions : paths of COCO JSON, parsed JSON, or data frames (see `inputs.parsing`); for boxes,
+        also CSV files or data frames in DeepForest's columns (see `inputs.crown_tables`).
     iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
         ``corrected`` differs where QUIRKS.md says so.

@@ -12,6 +12,7 @@ from .axes import Axes
 from .evaluate import axes_of, check_settings, solve
 from .evaluation import Evaluation, Settings
 from .inputs.columns import Columns
+from .inputs.crown_tables import is_crown_table
 from .inputs.digest import digest
 from .inputs.parsing import load, pause_collector
 from .inputs.plausibility import detection_warnings
@@ -112,6 +113,8 @@ class PreparedTruth:
 
     def branch(self, predictions) -> str | None:
         """Strict mode: what the first detection says that all of its file hold; None without any."""
+        if is_crown_table(predictions):
+            return "bbox"
         data, source = load(predictions, "predictions")
         if not self.settings.strict or not isinstance(data, list) or not data:
             return None

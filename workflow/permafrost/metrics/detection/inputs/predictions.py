@@ -8,6 +8,7 @@ from permafrost.core.errors import PermafrostError
 
 from .columns import Columns
 from .compressed import compacted
+from .crown_tables import is_crown_table, prediction_entries
 from .parsing import is_path, load
 from .plain import plain_columns
 from .plausibility import detection_warnings
@@ -31,7 +32,8 @@ def read_predictions(
 
     Parameters
     ----------
-    given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection.
+    given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection; or a
+        table in DeepForest's columns, see `crown_tables`.
     strict : as pycocotools' loadRes: the first entry decides what the file holds, a box stands for a
         missing mask, unknown categories are passed over (and counted).
     detection_area : what decides the area range of an unmatched detection: its box, its mask, or
@@ -42,6 +44,8 @@ def read_predictions(
     PermafrostError : a wrong entry, by name.
     """
     columns = _columns(given, drop)
+    if is_crown_table(given):
+        _check_names(columns, truths)
     image = positions_of(truths.images.ids, columns.identities("image_id"))
     columns.refuse(
         np.flatnonzero(image < 0),
@@ -69,7 +73,22 @@ def read_predictions(
     return detections
 
 
+def _check_names(columns: Columns, truths: Truths) -> None:
+    """A table knows images by their names, and so must the truth."""
+    if len(columns) and len(truths.images) and truths.images.ids.dtype.kind != "U":
+        raise PermafrostError(
+            "the table names images, but the truth numbers them",
+            where=columns.source,
+            remedy="give truth and predictions both as CSV, or both as JSON",
+        )
+
+
 def _columns(given, drop: bool) -> Columns:
+    if is_crown_table(given):
+        table = prediction_entries(given, drop=drop)
+        columns = Columns(table.data, table.source, "", drop=drop)
+        columns.dropped.update(table.dropped)
+        return columns
     if is_path(given):
         plain = plain_columns(given, drop=drop)
         if plain is not None:

@@ -8,6 +8,7 @@ from permafrost.core.errors import PermafrostError
 
 from .columns import Columns
 from .compressed import compacted
+from .crown_tables import is_crown_table, truth_entries
 from .parsing import load
 from .plausibility import corners_warning
 from .tables import Categories, Images, Notes, Truths, positions_of, rows_of
@@ -28,7 +29,7 @@ def read_truth(
     Parameters
     ----------
     given : path, parsed JSON, or a mapping of data frames (``images``, ``categories``,
-        ``annotations``).
+        ``annotations``); or a table in DeepForest's columns, see `crown_tables`.
     iou_type : decides which geometry must be there.
     strict : treat the ``ignore`` flag, and what belongs to no image or category, as the peers do.
     joints : number of keypoints of an object.
@@ -38,7 +39,13 @@ def read_truth(
     ------
     PermafrostError : a wrong entry, by name.
     """
-    data, source = load(given, "truth")
+    dropped: dict[str, int] = {}
+    if is_crown_table(given):
+        table = truth_entries(given, iou_type=iou_type, drop=drop)
+        data, source = table.data, table.source
+        dropped.update(table.dropped)
+    else:
+        data, source = load(given, "truth")
     if not isinstance(data, dict):
         raise PermafrostError(
             "ground truth must be an object with images, categories and annotations",
@@ -48,7 +55,6 @@ def read_truth(
     for section in ("images", "annotations"):
         if section not in data:
             raise PermafrostError(f"has no {section}", where=source, remedy="write COCO JSON")
-    dropped: dict[str, int] = {}
     categories = _categories(data.get("categories", []), source, lvis, drop, dropped)
     needs_size = iou_type in ("segm", "boundary")
     images = _images(data["images"], categories, source, lvis, needs_size, drop, dropped)
