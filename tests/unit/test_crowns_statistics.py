@@ -83,7 +83,7 @@ def test_more_predictions_than_count_are_named():
     rows = [box("a", (i, 0, i + 9, 9), score=i / 10) for i in range(10)]
     assert len(CrownScores(evaluate(truth, rows)).notes()) == 1
     capped = CrownScores(evaluate(truth, rows), max_detections=5)
-    assert "1 times an image has more than 5 predictions of a class" in capped.notes()[1]
+    assert "Warning: 1 images have more than 5 predictions of a class" in capped.notes()[1]
     assert capped.precision.values["AP", None] == 0
 
 

@@ -76,14 +76,17 @@ class OverlapPrecision:
     def notes(self) -> list[str]:
         found = self.evaluation
         cells = found.detections.category * len(found.truths.images) + found.detections.image
-        more = int(np.count_nonzero(np.unique(cells, return_counts=True)[1] > self.cap))
+        names, sizes = np.unique(cells, return_counts=True)
+        crowded = len(np.unique(names[sizes > self.cap] % max(len(found.truths.images), 1)))
         said = [
-            "AP is COCO's average precision at the IoU .50:.05:.95, AP50 and AP75 at one of them."
+            "AP, AP50 and AP75 are COCO's average precision at the IoU .50:.05:.95, .50 and .75, over all"
+            " images."
         ]
-        if more:
+        if crowded:
             said.append(
-                f"{more} times an image has more than {self.cap} predictions of a class: AP counts the"
-                f" {self.cap} with the highest scores (--max-detections)."
+                f"Warning: {crowded} images have more than {self.cap} predictions of a class. Of them AP"
+                " counts those with the highest scores, as COCO does; a larger --max-detections counts"
+                " more."
             )
         return said
 
@@ -134,8 +137,8 @@ class PointPrecision:
 
     def notes(self) -> list[str]:
         return [
-            "point_ap is average precision as COCO's, but a prediction finds the nearest free truth within"
-            f" {self.distance:g} pixels."
+            "point_ap is average precision as COCO's, over all images, but a prediction finds the nearest"
+            f" free truth within {self.distance:g} pixels."
         ]
 
 
