@@ -60,6 +60,15 @@ def test_areas_are_those_of_geodesic_polygons(tmp_path, transform, crs, ellipsoi
     assert smallest <= window.min() * (1 + 1e-9) and window.max() <= largest * (1 + 1e-9)
 
 
+def test_areas_of_a_large_window_are_those_of_its_pixels(tmp_path):
+    grid = areas_of(tmp_path, from_origin(2e6, 7e6, 800, 800), (600, 300), "EPSG:3857").grid
+    window = grid.areas(30, 40, 270, 300)
+    assert window.shape == (300, 270)
+    for row, column in np.random.default_rng(0).integers(0, (300, 270), (50, 2)).tolist():
+        single = grid.areas(30 + column, 40 + row, 1, 1)[0, 0]
+        assert window[row, column] == pytest.approx(single, rel=1e-6)
+
+
 def test_all_pixels_together_cover_the_earth(tmp_path):
     # half a pixel over the poles and round the globe, as global rasters are
     found = areas_of(tmp_path, from_bounds(-180, -90.5, 180, 90.5, 360, 181), (181, 360))

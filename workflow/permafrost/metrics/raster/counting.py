@@ -140,8 +140,13 @@ def _pairs(reference: np.ndarray, predicted: np.ndarray) -> dict[tuple[int, int]
 
 def _sums(codes: np.ndarray, areas: np.ndarray) -> list[tuple[int, float, float]]:
     """Each code with the sum of its pixels' areas, and that of their squares."""
-    values, places = np.unique(codes, return_inverse=True)
-    sums = (np.bincount(places, weights) for weights in (areas, areas**2))
+    if codes.max(initial=0) < _SMALL**2:
+        values = np.flatnonzero(np.bincount(codes))
+        places, wanted = codes, values
+    else:
+        values, places = np.unique(codes, return_inverse=True)
+        wanted = slice(None)
+    sums = (np.bincount(places, weights)[wanted] for weights in (areas, areas**2))
     return list(zip(values.tolist(), *(column.tolist() for column in sums), strict=True))
 
 

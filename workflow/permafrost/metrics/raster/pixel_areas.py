@@ -22,6 +22,8 @@ import numpy as np
 SAME_AREA = 0.01
 # places along each side at which areas are compared
 _PLACES = 5
+# pixels from one to the next whose area is computed where they are projected: areas change smoothly
+_STEP = 16
 _SPHEROID = re.compile(r'(?:SPHEROID|ELLIPSOID)\["[^"]*",\s*([\d.eE+]+),\s*([\d.eE+]+)')
 
 
@@ -117,12 +119,24 @@ class Grid:
         return cls(transform, radians, float(found[1]), float(found[2]), **projected)
 
     def areas(self, left: int, top: int, width: int, height: int) -> np.ndarray:
-        """(height, width) areas in square metres; (height, 1) where the rows are parallels."""
-        if self.crs is None and self.transform.b == self.transform.d == 0:
-            width = 1
-        columns = np.arange(left, left + width + 1)
-        rows = np.arange(top, top + height + 1)[:, None]
-        return self._quads(*self._equal_area(columns, rows))
+        """(height, width) areas in square metres; (height, 1) where the rows are parallels.
+
+        Of a projected raster only some pixels are computed, and those between interpolated.
+        """
+        if self.crs is None:
+            if self.transform.b == self.transform.d == 0:
+                width = 1
+            columns = np.arange(left, left + width + 1)
+            rows = np.arange(top, top + height + 1)[:, None]
+            return _quads(*self._equal_area(columns, rows))
+        columns, rows = _places(left, width), _places(top, height)
+        # both edges of each of these pixels, hence every second quad
+        corners = self._equal_area(_edges(columns), _edges(rows)[:, None])
+        known = _quads(*corners)[::2, ::2]
+        across = np.stack([np.interp(np.arange(width), columns - left, row) for row in known])
+        return np.stack(
+            [np.interp(np.arange(height), rows - top, column) for column in across.T], axis=1
+        )
 
     def bounds(self, width: int, height: int) -> tuple[float, float]:
         """The smallest and the largest area at places all over the raster."""
@@ -162,12 +176,22 @@ class Grid:
         e = np.sqrt(squared)
         return minor**2 / 2 * (sine / (1 - squared * sine**2) + np.arctanh(e * sine) / e)
 
-    @staticmethod
-    def _quads(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Areas between (h + 1, w + 1) corners: half the cross product of the diagonals."""
-        across = _turned(u[1:, 1:] - u[:-1, :-1]), v[1:, 1:] - v[:-1, :-1]
-        back = _turned(u[1:, :-1] - u[:-1, 1:]), v[1:, :-1] - v[:-1, 1:]
-        return np.abs(across[0] * back[1] - back[0] * across[1]) / 2
+
+def _places(start: int, count: int) -> np.ndarray:
+    """The first, the last and every `_STEP`-th of `count` pixels."""
+    return np.unique([*range(start, start + count, _STEP), start + count - 1])
+
+
+def _edges(pixels: np.ndarray) -> np.ndarray:
+    """Both edges of each pixel, one after the other."""
+    return np.stack([pixels, pixels + 1], axis=1).ravel()
+
+
+def _quads(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Areas between (h + 1, w + 1) corners: half the cross product of the diagonals."""
+    across = _turned(u[1:, 1:] - u[:-1, :-1]), v[1:, 1:] - v[:-1, :-1]
+    back = _turned(u[1:, :-1] - u[:-1, 1:]), v[1:, :-1] - v[:-1, 1:]
+    return np.abs(across[0] * back[1] - back[0] * across[1]) / 2
 
 
 def _turned(angle: np.ndarray) -> np.ndarray:
