@@ -249,3 +249,10 @@ def test_invalid_polygons_are_left_out():
     right = {**bow, "geometry": TRIANGLE.wkt}
     found = read_annotations([bow, line, right], "predictions", invalid="drop")
     assert found.row.tolist() == [3] and list(found.dropped.values()) == [2]
+
+
+def test_a_row_of_zeros_beside_crowns_is_left_out_and_the_crowns_stay():
+    rows = [ROWS[0], box("a.png", (0, 0, 0, 0)), ROWS[1], ROWS[2]]
+    found = read_annotations(rows, "truth", invalid="drop")
+    assert found.row.tolist() == [1, 4] and found.images == ("a.png", "b.png")
+    assert list(found.dropped.values()) == [1]

@@ -33,8 +33,12 @@ class Columns:
     def place(self, index: int) -> str:
         return f"{self.where}: {self.unit} {self.rows[index]}"
 
-    def refuse(self, wrong, problem: str, remedy: str = "correct the table") -> NoReturn:
+    def refuse(
+        self, wrong, problem: str, remedy: str = "correct the table", *, leave_out=None
+    ) -> NoReturn:
         """Refuse the rows at the indices `wrong`; `problem` is said of the first of them.
+
+        `leave_out` are the rows to leave out for it, if they are others.
 
         Raises
         ------
@@ -48,7 +52,7 @@ class Columns:
             plural = f"{self.unit}s" if len(others) > 1 else self.unit
             problem = f"{problem}; the like in {plural} {numbers}{more}"
         error = WrongRows(problem, where=self.place(first), remedy=remedy)
-        error.rows = rows
+        error.rows = rows if leave_out is None else tuple(map(int, leave_out))
         raise error
 
     def without(self, wrong) -> Columns:

@@ -161,12 +161,13 @@ def _scores(columns: Columns) -> np.ndarray:
 
 def _check_marks(columns: Columns, image: np.ndarray, marks: np.ndarray) -> None:
     """An image is empty or has crowns, not both."""
-    both = np.isin(image, image[~marks]) & marks
+    both = np.isin(image, image[marks]) & ~marks
     if both.any():
         columns.refuse(
             np.flatnonzero(both),
             "the image has crowns, and a row of zeros that says it has none",
             "delete one of the two",
+            leave_out=np.flatnonzero(np.isin(image, image[both]) & marks),
         )
 
 
