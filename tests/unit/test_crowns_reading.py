@@ -243,6 +243,12 @@ def test_an_image_whose_truth_is_left_out_stays():
     assert sum(found.truth.dropped.values()) == 2
 
 
+def test_a_truth_that_is_all_left_out_has_images_without_crowns():
+    row = {"image_path": "a.png", "label": "Tree", "geometry": "nothing"}
+    found = evaluate([row], [{**row, "score": 1.0}], invalid="drop")
+    assert found.images == ("a.png",) and found.image_states.tolist() == ["empty"]
+
+
 def test_invalid_polygons_are_left_out():
     bow = {"image_path": "a.png", "label": "Tree", "score": 1.0, "geometry": "POLYGON ((0 0, 4 4, 4 0, 0 4, 0 0))"}  # fmt: skip
     line = {**bow, "geometry": "POLYGON ((0 0, 4 0, 8 0, 0 0))"}

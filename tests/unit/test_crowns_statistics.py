@@ -67,6 +67,8 @@ def test_rows_hold_average_precision_where_there_are_scores(kind, metric):
     rows = {(row["metric"], row["class"]): row for row in crown_rows(scores, units, **DRAWN)}
     found = rows[metric, None]
     assert found["lower"] < found["value"] < found["upper"] and found["average"] == "dataset"
+    figures = [row[name] for row in rows.values() for name in ("value", "lower", "upper")]
+    assert {type(figure) for figure in figures} <= {float, type(None)}
     assert rows["recall", None]["average"] == "image" and (metric, "a") in rows
     # overall figures come first
     assert [label is None for _, label in rows] == sorted(
@@ -120,3 +122,19 @@ def test_other_truths_or_rules_are_not_compared():
     ):
         with pytest.raises(PermafrostError, match="have different"):
             crown_differences(one, CrownScores(other), units, **DRAWN)
+
+
+@pytest.mark.parametrize("kind", ["box", "point"])
+def test_tables_without_any_crown_have_undefined_figures(kind):
+    make = box if kind == "box" else point
+    empty = [make("a", *([(0, 0, 0, 0)] if kind == "box" else (0, 0)))]
+    nothing = {name: [] for name in ("score", *empty[0])}
+    scores = CrownScores(evaluate(empty, nothing))
+    units = find_units(1)
+    rows = crown_rows(scores, units, **DRAWN)
+    assert {row["value"] for row in rows} <= {None, 1.0}
+    assert all(
+        row["difference"] in (None, 0) for row in crown_differences(scores, scores, units, **DRAWN)
+    )
+    drawn = scores.precision.replicates(np.ones((1, 4), int))
+    assert all(np.isnan(values).all() and values.shape == (4,) for values in drawn.values())

@@ -122,12 +122,14 @@ class PointPrecision:
 
     @cached_property
     def values(self) -> dict[Name, float]:
-        return self._named(np.array([one.average_precision() for one in self.rankings]))
+        each = np.array([one.average_precision() for one in self.rankings])
+        return {name: float(value) for name, value in self._named(each).items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
         """(B,) of every figure, given (I, B) how often each image was drawn."""
         drawn = counts[self.order]
-        return self._named(np.array([resampled_precision(one, drawn) for one in self.rankings]))
+        each = [resampled_precision(one, drawn) for one in self.rankings]
+        return self._named(np.array(each).reshape(-1, counts.shape[1]))
 
     def _named(self, each: np.ndarray) -> dict:
         named = {("point_ap", None): mean_of_defined(each)}

@@ -7,7 +7,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.reading import AUTO, as_kind, read_annotations
-from permafrost.data.geometries import POINT
+from permafrost.data.geometries import BOX, POINT
 
 from .matching import check_rule, match_shapes
 from .result import CrownEvaluation
@@ -99,7 +99,8 @@ def _read(source, what: str, geometry: str, invalid: str) -> Annotations:
 def _same_kind(truth: Annotations, predictions: Annotations) -> tuple[Annotations, Annotations]:
     """A table without crowns is of the other one's kind."""
     if not len(predictions):
-        return (truth, as_kind(predictions, truth.kind)) if truth.kind else (truth, predictions)
+        kind = truth.kind or predictions.kind or BOX
+        return as_kind(truth, kind), as_kind(predictions, kind)
     if not len(truth):
         return as_kind(truth, predictions.kind), predictions
     if truth.kind != predictions.kind:
