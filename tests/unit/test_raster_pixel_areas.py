@@ -82,6 +82,23 @@ def test_a_zone_of_utm_has_equal_pixels_and_web_mercator_has_not(tmp_path):
     assert found.bounds[1] > 1.05 * found.bounds[0] and "EPSG:3857" in found.sentence()
 
 
+@pytest.mark.parametrize(
+    ("crs", "equal"), [("ESRI:54009", True), ("ESRI:54008", True), ("ESRI:54030", False)]
+)
+def test_maps_of_the_world_have_corners_without_area(tmp_path, crs, equal):
+    """Mollweide and sinusoidal keep areas, Robinson does not; all leave the corners empty."""
+    found = areas_of(tmp_path, from_origin(-18e6, 9e6, 90_000, 90_000), (200, 400), crs)
+    assert (found.grid is None) is equal and not found.problem
+    if not equal:
+        window = found.window(0, 0, 400, 200)
+        assert np.isfinite(window).all() and (window > 0).all()
+        transform = from_origin(-18e6, 9e6, 90_000, 90_000)
+        for row, column in ((100, 200), (60, 130), (150, 250)):
+            expected = geodesic_area(transform, column, row, crs)
+            assert window[row, column] == pytest.approx(expected, rel=0.01)
+        assert found.window(0, 0, 20, 10).max() == 0
+
+
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 @pytest.mark.parametrize(
     ("transform", "suspect"),

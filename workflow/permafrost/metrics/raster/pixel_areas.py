@@ -18,12 +18,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-# areas that differ less are taken for equal: a zone of UTM is within it
-SAME_AREA = 0.01
+# areas that differ less are taken for equal: zones of UTM, and equal-area maps that take the ellipsoid
+# for a sphere, are within it
+SAME_AREA = 0.02
 # places along each side at which areas are compared
 _PLACES = 5
 # pixels from one to the next whose area is computed where they are projected: areas change smoothly
 _STEP = 16
+# metres within which a projection bends nothing
+_WIDEST = 1000.0
 _SPHEROID = re.compile(r'(?:SPHEROID|ELLIPSOID)\["[^"]*",\s*([\d.eE+]+),\s*([\d.eE+]+)')
 
 
@@ -66,7 +69,7 @@ class PixelAreas:
 def pixel_areas(dataset) -> PixelAreas:
     """The areas of an open rasterio dataset's pixels.
 
-    Those of a projected system are taken for equal where they differ by less than a hundredth, and so are
+    Those of a projected system are taken for equal where they differ by less than `SAME_AREA`, and so are
     those of a raster without coordinates. Coordinates that seem to be degrees, in no named system, are a
     problem.
     """
@@ -93,12 +96,14 @@ class Grid:
     radians : of a unit of the coordinates, where they are geographic.
     crs, geodetic : the system of the coordinates where it is projected, and the geographic one below it.
     axis, flattening : of the ellipsoid: semi-major axis in metres, and 1 / f (0 for a sphere).
+    side : about that of a projected pixel, in metres.
     """
 
     transform: object
     radians: float
     axis: float
     flattening: float
+    side: float = 0.0
     crs: object = field(default=None, repr=False)
     geodetic: object = field(default=None, repr=False)
 
@@ -115,8 +120,11 @@ class Grid:
             _, radians = geodetic.units_factor
         except RasterioError as error:
             raise ValueError(str(error)) from error
-        projected = {} if crs.is_geographic else {"crs": crs, "geodetic": geodetic}
-        return cls(transform, radians, float(found[1]), float(found[2]), **projected)
+        ellipsoid = float(found[1]), float(found[2])
+        if crs.is_geographic:
+            return cls(transform, radians, *ellipsoid)
+        side = abs(transform.determinant) ** 0.5 * crs.units_factor[1]
+        return cls(transform, radians, *ellipsoid, side, crs, geodetic)
 
     def areas(self, left: int, top: int, width: int, height: int) -> np.ndarray:
         """(height, width) areas in square metres; (height, 1) where the rows are parallels.
@@ -130,22 +138,30 @@ class Grid:
             rows = np.arange(top, top + height + 1)[:, None]
             return _quads(*self._equal_area(columns, rows))
         columns, rows = _places(left, width), _places(top, height)
-        # both edges of each of these pixels, hence every second quad
-        corners = self._equal_area(_edges(columns), _edges(rows)[:, None])
-        known = _quads(*corners)[::2, ::2]
+        # of huge pixels the middle stands for all: their edges may be bent, as near a pole
+        part = min(1.0, _WIDEST / self.side)
+        # both edges of each of these squares, hence every second quad
+        corners = self._equal_area(_edges(columns, part), _edges(rows, part)[:, None])
+        known = _quads(*corners)[::2, ::2] / part**2
+        outside = ~np.isfinite(known)
+        if outside.all():
+            return np.zeros((height, width))
+        # a world map leaves its corners empty: there is no data to weigh, but an area must be told
+        known[outside] = known[~outside].mean()
         across = np.stack([np.interp(np.arange(width), columns - left, row) for row in known])
         return np.stack(
             [np.interp(np.arange(height), rows - top, column) for column in across.T], axis=1
         )
 
     def bounds(self, width: int, height: int) -> tuple[float, float]:
-        """The smallest and the largest area at places all over the raster."""
+        """The smallest and the largest area at places all over the raster that are on the ellipsoid."""
         columns = np.unique(np.linspace(0, width - 1, _PLACES).astype(int))
         rows = np.unique(np.linspace(0, height - 1, _PLACES).astype(int))
         found = [self.areas(int(x), int(y), 1, 1)[0, 0] for y in rows for x in columns]
-        if not np.isfinite(found).all() or min(found) <= 0:
-            raise ValueError("the raster reaches beyond what its coordinate system can show")
-        return float(min(found)), float(max(found))
+        found = [float(area) for area in found if area > 0]
+        if not found:
+            raise ValueError("the raster lies outside of what its coordinate system can show")
+        return min(found), max(found)
 
     def _equal_area(self, columns: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         a, b, c, d, e, f = tuple(self.transform)[:6]
@@ -157,14 +173,9 @@ class Grid:
         return x * self.radians, self._height(np.sin(latitude))
 
     def _unproject(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from rasterio.errors import RasterioError
-        from rasterio.warp import transform
-
-        try:
-            found = transform(self.crs, self.geodetic, x.ravel(), y.ravel())
-        except RasterioError as error:
-            raise ValueError(str(error)) from error
-        return tuple(np.reshape(values, x.shape) for values in found)
+        """Longitudes and latitudes; NaN of what lies outside of the projection."""
+        found = _transformed(self.crs, self.geodetic, x.ravel(), y.ravel())
+        return tuple(values.reshape(x.shape) for values in found)
 
     def _height(self, sine: np.ndarray) -> np.ndarray:
         """The coordinate v of the module's text."""
@@ -182,9 +193,9 @@ def _places(start: int, count: int) -> np.ndarray:
     return np.unique([*range(start, start + count, _STEP), start + count - 1])
 
 
-def _edges(pixels: np.ndarray) -> np.ndarray:
-    """Both edges of each pixel, one after the other."""
-    return np.stack([pixels, pixels + 1], axis=1).ravel()
+def _edges(pixels: np.ndarray, part: float) -> np.ndarray:
+    """Both edges of the middle `part` of each pixel, one after the other."""
+    return np.stack([pixels + 0.5 - part / 2, pixels + 0.5 + part / 2], axis=1).ravel()
 
 
 def _quads(u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -192,6 +203,23 @@ def _quads(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     across = _turned(u[1:, 1:] - u[:-1, :-1]), v[1:, 1:] - v[:-1, :-1]
     back = _turned(u[1:, :-1] - u[:-1, 1:]), v[1:, :-1] - v[:-1, 1:]
     return np.abs(across[0] * back[1] - back[0] * across[1]) / 2
+
+
+def _transformed(source, target, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(2, N) coordinates; rasterio transforms all points or none, so those it cannot are looked for."""
+    from rasterio._err import CPLE_BaseError
+    from rasterio.errors import RasterioError
+    from rasterio.warp import transform
+
+    try:
+        found = np.array(transform(source, target, x, y))
+        return np.where(np.isfinite(found), found, np.nan)
+    except (CPLE_BaseError, RasterioError):
+        if len(x) == 1:
+            return np.full((2, 1), np.nan)
+    middle = len(x) // 2
+    halves = (_transformed(source, target, x[part], y[part]) for part in (slice(middle), slice(middle, None)))  # fmt: skip
+    return np.concatenate(list(halves), axis=1)
 
 
 def _turned(angle: np.ndarray) -> np.ndarray:
