@@ -99,6 +99,14 @@ def test_maps_of_the_world_have_corners_without_area(tmp_path, crs, equal):
         assert found.window(0, 0, 20, 10).max() == 0
 
 
+def test_a_local_system_has_equal_pixels_and_coordinates_off_the_earth_none(tmp_path):
+    local = 'LOCAL_CS["site",UNIT["metre",1]]'
+    found = areas_of(tmp_path, from_origin(0, 0, 1, 1), (9, 9), local)
+    assert found.grid is None and not found.problem
+    found = areas_of(tmp_path, from_origin(500_000, 4e6, 10, 10), (9, 9), "EPSG:4326")
+    assert "lies outside of what its coordinate system can show" in found.problem
+
+
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 @pytest.mark.parametrize(
     ("transform", "suspect"),

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from permafrost.core.errors import first_line
+
 # areas that differ less are taken for equal: zones of UTM, and equal-area maps that take the ellipsoid
 # for a sphere, are within it
 SAME_AREA = 0.02
@@ -70,14 +72,17 @@ def pixel_areas(dataset) -> PixelAreas:
     """The areas of an open rasterio dataset's pixels.
 
     Those of a projected system are taken for equal where they differ by less than `SAME_AREA`, and so are
-    those of a raster without coordinates. Coordinates that seem to be degrees, in no named system, are a
-    problem.
+    those of a raster without coordinates or of a local system. Coordinates that look like degrees of a
+    system that is not named are a problem.
     """
     crs, shape = dataset.crs, (dataset.width, dataset.height)
     if crs is None:
         return PixelAreas(problem=_suspicion(dataset.transform, shape))
+    ellipsoid = _SPHEROID.search(crs.to_wkt())
+    if ellipsoid is None:  # a local system
+        return PixelAreas()
     try:
-        grid = Grid.of(crs, dataset.transform)
+        grid = Grid.of(crs, dataset.transform, float(ellipsoid[1]), float(ellipsoid[2]))
         smallest, largest = grid.bounds(*shape)
     except ValueError as error:
         return PixelAreas(problem=f"the areas of pixels are not known ({error})")
@@ -108,23 +113,19 @@ class Grid:
     geodetic: object = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, crs, transform) -> Grid:
-        """Of a rasterio CRS; ValueError where it lies on no ellipsoid."""
+    def of(cls, crs, transform, axis: float, flattening: float) -> Grid:
+        """Of a rasterio CRS; ValueError where it is bound to no geographic one."""
         from rasterio.errors import RasterioError
 
         try:
-            found = _SPHEROID.search(crs.to_wkt())
             geodetic = crs if crs.is_geographic else crs.geodetic_crs
-            if found is None or geodetic is None:
-                raise ValueError("the coordinate system is bound to no ellipsoid")
             _, radians = geodetic.units_factor
-        except RasterioError as error:
-            raise ValueError(str(error)) from error
-        ellipsoid = float(found[1]), float(found[2])
+        except (RasterioError, SystemError) as error:
+            raise ValueError(first_line(error)) from error
         if crs.is_geographic:
-            return cls(transform, radians, *ellipsoid)
+            return cls(transform, radians, axis, flattening)
         side = abs(transform.determinant) ** 0.5 * crs.units_factor[1]
-        return cls(transform, radians, *ellipsoid, side, crs, geodetic)
+        return cls(transform, radians, axis, flattening, side, crs, geodetic)
 
     def areas(self, left: int, top: int, width: int, height: int) -> np.ndarray:
         """(height, width) areas in square metres; (height, 1) where the rows are parallels.
@@ -139,7 +140,7 @@ class Grid:
             return _quads(*self._equal_area(columns, rows))
         columns, rows = _places(left, width), _places(top, height)
         # of huge pixels the middle stands for all: their edges may be bent, as near a pole
-        part = min(1.0, _WIDEST / self.side)
+        part = min(1.0, _WIDEST / max(self.side, 1.0))
         # both edges of each of these squares, hence every second quad
         corners = self._equal_area(_edges(columns, part), _edges(rows, part)[:, None])
         known = _quads(*corners)[::2, ::2] / part**2
