@@ -7,7 +7,7 @@ from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.detection.axes import RECALL_GRID
 
 from .notation import interval_of, number
-from .score_text import bootstrap_words, row_lines
+from .score_text import bootstrap_words, difference_lines, row_lines
 
 # more categories than this are in the files, not on the screen
 SHOWN = 20
@@ -202,17 +202,16 @@ def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
     return said
 
 
-def difference_lines(evaluation, rows: list[dict], against, groups=()) -> list[str]:
-    """Differences with intervals and p-values; of groups the headline, of categories if they are few."""
-    few = len({row["class"] for row in rows}.difference(groups)) <= SHOWN
+def category_difference_lines(evaluation, rows: list[dict], against, groups=()) -> list[str]:
+    """Differences; of groups the headline, of categories if they are few."""
     headline = _headline(evaluation)
-    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
+    few = len({row["class"] for row in rows}.difference(groups)) <= SHOWN
     shown = [
-        {**row, "value": row["difference"]}
+        row
         for row in rows
         if row["class"] is None or (row["metric"] in headline if row["class"] in groups else few)
     ]
-    return ["", heading, *row_lines(shown, digits=_DIGITS)]
+    return difference_lines(shown, against, digits=_DIGITS, most=len(shown))
 
 
 def content_of(evaluation) -> dict:

@@ -61,7 +61,8 @@ def evaluate(
         columns ``image_id``, ``category_id``, ``score`` (N,), and ``bbox``, ``segmentation`` or ``keypoints``
         as above; or an array (N, 7) of image_id, x, y, width, height, score, category_id, as of
         pycocotools' ``loadRes``. Arrays may be tensors; NaN stands for what is not given where a value
-        is optional. Lists with arrays per image: see `from_torchmetrics`.
+        is optional. Lists with arrays per image: see `from_torchmetrics`. Of boxes, truth and predictions may
+        also be CSV files or data frames in DeepForest's columns, see `inputs.crown_tables`.
     iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
         ``corrected`` differs where QUIRKS.md says so.
@@ -133,9 +134,11 @@ def axes_of(
 
 
 def solve(
-    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True
+    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True, kernel=None
 ) -> Evaluation:
     """Match and count; `wanted` are the statistics of the summary.
+
+    `kernel` compares detections with truths, see `pairs.Similarity`; None: that of the settings.
 
     Where not `counted`, the curves stay empty: for a part that `joining.join` puts together with
     others, which counts anew.
@@ -152,7 +155,7 @@ def solve(
     lowest = min(float(axes.thresholds.min()), 1 - 1e-10)
     if _blind(settings):
         cells = replace(cells, count=np.zeros_like(cells.count))
-    pairs = find_pairs(cells, make_kernel(settings.iou_type, problem), lowest)
+    pairs = find_pairs(cells, kernel or make_kernel(settings.iou_type, problem), lowest)
     low, high = axes.areas.T
     areas = truths.areas[cells.truths][:, None]
     ignored = truths.ignored[cells.truths][:, None] | (areas < low) | (areas > high)

@@ -13,6 +13,7 @@ from .axes import Axes
 from .categories import detections_of, find_categories, restrict_categories
 from .evaluate import axes_of, check_settings, solve
 from .evaluation import Evaluation, Settings
+from .inputs.crown_tables import is_crown_table
 from .inputs.digest import digest
 from .inputs.parsing import pause_collector
 from .inputs.plausibility import detection_warnings
@@ -120,6 +121,8 @@ class PreparedTruth:
 
     def branch(self, predictions) -> str | None:
         """Strict mode: what the first detection says that all of its file hold; None without any."""
+        if is_crown_table(predictions):
+            return "bbox"
         if not self.settings.strict:
             return None
         columns = detection_columns(predictions, self.told["drop"])
