@@ -5,7 +5,7 @@ of the same detections as the scores do.
 """
 
 from .calibration import Calibration, calibrate
-from .confusion import confusion_matrix
+from .confusion import confused_pairs, confusion_matrix
 from .olrp import OptimalLRP, optimal_lrp
 from .tables import category_table, detection_table, image_table, pair_table
 from .tide import ErrorKinds, error_kinds
@@ -16,6 +16,7 @@ __all__ = [
     "OptimalLRP",
     "calibrate",
     "category_table",
+    "confused_pairs",
     "confusion_matrix",
     "detection_table",
     "error_kinds",
