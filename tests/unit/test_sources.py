@@ -56,6 +56,10 @@ COMMANDS = (
 )
 # for those who import the library: no command of its own
 OFFERED = {
+    "permafrost.metrics.detection.coco",
+    "permafrost.metrics.detection.coco_images",
+    "permafrost.metrics.detection.cocoeval",
+    "permafrost.metrics.detection.lviseval",
     "permafrost.metrics.detection.inputs.per_image",
     "permafrost.metrics.detection.prepared",
     "permafrost.metrics.detection.streaming",

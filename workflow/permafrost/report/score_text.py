@@ -8,6 +8,9 @@ from permafrost.core.text import LONGEST_NAME, printable_name
 
 from .notation import interval_of, number
 
+# more classes than this are in the files, not on the screen
+SHOWN = 20
+
 
 def score_lines(
     rows: list[dict], *, heading: str, unit: str, confidence: float, notes
@@ -45,6 +48,14 @@ def row_lines(rows: list[dict], *, digits: int, longest: int = LONGEST_NAME) -> 
         ).rstrip()
         for metric, label, value, bounds, p_value in cells
     ]
+
+
+def difference_lines(rows: list[dict], against, *, digits: int, most: int = SHOWN) -> list[str]:
+    """Differences with intervals and p-values; of the classes only if there are at most so many."""
+    few = len({row["class"] for row in rows}) <= most
+    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
+    shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
+    return ["", heading, *row_lines(shown, digits=digits)]
 
 
 def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:

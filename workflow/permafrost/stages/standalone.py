@@ -9,12 +9,15 @@ from permafrost.core.errors import PermafrostError
 
 
 def add_arguments(parser) -> None:
-    """``--resamples``, ``--confidence``, ``--seed``, ``--output``, ``--tables``."""
+    """``--resamples``, ``--confidence``, ``--seed``, ``--output``, ``--tables``, ``--table-format``."""
     parser.add_argument("--resamples", type=int, default=1000, help="of the bootstrap (1000)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (0.95)")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (0)")
     parser.add_argument("--output", type=Path, help="JSON file to write: every figure in full")
-    parser.add_argument("--tables", type=Path, help="folder for tables to write (parquet)")
+    parser.add_argument("--tables", type=Path, help="folder for tables to write")
+    parser.add_argument(
+        "--table-format", default="parquet", help="of --tables: parquet, or csv (parquet)"
+    )
     parser.set_defaults(default_of=parser.get_default)
 
 
@@ -42,7 +45,8 @@ def check_used(arguments, *options: tuple[str, bool, str]) -> None:
 
 
 def check_files(arguments, *inputs: str, again=()) -> None:
-    """Refuse, before the work, inputs that do not exist and outputs that cannot be written.
+    """Refuse, before the work, inputs that do not exist, outputs that cannot be written, and a format
+    that tables do not have.
 
     Parameters
     ----------
@@ -50,7 +54,10 @@ def check_files(arguments, *inputs: str, again=()) -> None:
     again : those of files that are read more than once, so that a pipe will not do.
     """
     from permafrost.core.inputs import check_regular
+    from permafrost.report.score_files import check_table_format
 
+    check_used(arguments, ("table_format", arguments.tables is not None, "with --tables"))
+    check_table_format(arguments.table_format)
     read = {}
     for name in inputs:
         given = getattr(arguments, name)
@@ -112,7 +119,10 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
     with together() as group:
         if arguments.tables:
             every = {**tables, "scores": score_files.score_table(rows)}
-            score_files.write_tables(arguments.tables, every, content["options"], group=group)
+            kind = arguments.table_format
+            score_files.write_tables(
+                arguments.tables, every, content["options"], kind=kind, group=group
+            )
         if arguments.output:
             score_files.write_scores(arguments.output, rows=rows, group=group, **content)
     print(printable("\n".join(lines)))
@@ -148,6 +158,8 @@ def options_of(arguments, *inputs: str) -> dict:
     from permafrost.core.inputs import input_digest
 
     places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
+    # nor does the form of the tables change a figure
+    places |= {"table_format"}
     named = {name: value for name, value in vars(arguments).items() if name not in places}
     for name in inputs:
         if named[name] is not None:

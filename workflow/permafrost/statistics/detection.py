@@ -10,12 +10,11 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.metrics.detection import Evaluation
 from permafrost.metrics.detection.resampled import replicates
-from permafrost.metrics.detection.summarise import Statistic
+from permafrost.metrics.detection.summarise import Statistic, of_groups
 
-from .intervals import percentile_interval, reflected
-from .p_values import bootstrap_p_value
+from .intervals import reflected
 from .resamples import draw_resamples
-from .standalone import score_rows
+from .standalone import difference_rows, score_rows
 from .units import Units, find_units
 
 INTERVALS = ("basic", "percentile")
@@ -28,10 +27,19 @@ class DetectionScores:
 
     The statistics of the summary and, where there are several categories, average precision per
     category (``AP``, and ``AP50`` where 0.5 was evaluated). NaN where COCO says -1.
+
+    Parameters
+    ----------
+    groups : groups of categories, of `categories.find_groups`: their statistics are figures too, whose
+        class is the label of the group, see `group_labels`.
     """
 
-    def __init__(self, evaluation: Evaluation, *, classes: bool = True) -> None:
+    def __init__(
+        self, evaluation: Evaluation, *, classes: bool = True, groups: dict | None = None
+    ) -> None:
         self.evaluation = evaluation
+        self.group_labels = _group_labels(evaluation, groups or {})
+        self.of_groups = of_groups(evaluation.statistics, groups or {})
         cap = evaluation.axes.max_dets[-1]
         self.per_class = []
         if classes and evaluation.cells.buckets > 1:
@@ -47,6 +55,8 @@ class DetectionScores:
         out: dict[Name, float] = {}
         for statistic in found.statistics:
             out[statistic.name, None] = found.value(statistic)
+        for statistic in self.of_groups:
+            out[statistic.name, self.group_labels[statistic.group]] = found.value(statistic)
         for statistic in self.per_class:
             each = found.average_precision(threshold=statistic.threshold)
             out.update(zip(self._names(statistic), each.tolist(), strict=True))
@@ -59,10 +69,13 @@ class DetectionScores:
         return self._last[1]
 
     def _compute(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        statistics = [*self.per_class, *self.evaluation.statistics]
+        statistics = [*self.per_class, *self.evaluation.statistics, *self.of_groups]
         found = replicates(self.evaluation, statistics, counts, each=len(self.per_class))
-        named = zip(self.evaluation.statistics, found.values[len(self.per_class) :], strict=True)
-        out: dict[Name, np.ndarray] = {(item.name, None): values for item, values in named}
+        named = zip(statistics, found.values, strict=True)
+        out: dict[Name, np.ndarray] = {
+            (item.name, self.group_labels.get(item.group)): values
+            for item, values in list(named)[len(self.per_class) :]
+        }
         for statistic, values in zip(self.per_class, found.categories, strict=True):
             out.update(zip(self._names(statistic), values, strict=True))
         return out
@@ -79,6 +92,18 @@ def class_names(evaluation: Evaluation) -> list[str]:
         f"{name} ({identity})" if name in twice else name
         for name, identity in zip(categories.names, categories.ids.tolist(), strict=True)
     ]
+
+
+def _group_labels(evaluation: Evaluation, groups: dict) -> dict[str, str]:
+    """What a group is called among the classes: its name, marked where a category has it too."""
+    if groups and not evaluation.settings.use_categories:
+        raise PermafrostError(
+            "categories are pooled, so they have no groups",
+            where="category groups",
+            remedy="evaluate with categories, or leave the groups out",
+        )
+    known = set(class_names(evaluation))
+    return {name: f"{name} (group)" if name in known else name for name in groups}
 
 
 def image_units(evaluation: Evaluation, groups=None) -> Units:
@@ -159,12 +184,7 @@ def comparison_rows(
     seed: int,
     method: str = "basic",
 ) -> list[dict]:
-    """Differences of two evaluations of one truth, on the same resamples.
-
-    Returns
-    -------
-    Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
-    n_undefined, resamples``; the p-values are those of single figures, not adjusted for their number.
+    """Differences of two evaluations of one truth: rows of `standalone.difference_rows`.
 
     Raises
     ------
@@ -172,33 +192,15 @@ def comparison_rows(
     """
     check_interval(method)
     _check_same(scores.evaluation, other.evaluation)
-    values, others = scores.values, other.values
-    first: dict = {}
-    second: dict = {}
-    if units.count > 1 and resamples:
-        drawn = draw_resamples(units.count, resamples, seed).counts[units.index]
-        first, second = scores.replicates(drawn), other.replicates(drawn)
-    rows = []
-    for name, value in values.items():
-        moved = first[name] - second[name] if first else np.empty(0)
-        if method == "basic":
-            moved = reflected(value - others[name], moved)
-        lower, upper = percentile_interval(moved, confidence)
-        row = {
-            "metric": name[0],
-            "class": name[1],
-            "value": value,
-            "against": others[name],
-            "difference": value - others[name],
-            "lower": lower,
-            "upper": upper,
-            "p_value": bootstrap_p_value(moved),
-        }
-        row = {key: None if cell != cell else cell for key, cell in row.items()}
-        row["n_undefined"] = int(np.count_nonzero(np.isnan(moved)))
-        row["resamples"] = len(moved)
-        rows.append(row)
-    return rows
+    return difference_rows(
+        scores,
+        other,
+        units,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        mirrored=method == "basic",
+    )
 
 
 def slice_rows(

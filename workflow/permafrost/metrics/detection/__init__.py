@@ -10,6 +10,11 @@ from .evaluation import Evaluation
 QUIRKS = Path(__file__).with_name("QUIRKS.md")
 # imported when asked for; bare names of modules, as no stage of a plan is to depend on them by this
 _LATER = {
+    "COCO": "coco",
+    "COCOeval": "cocoeval",
+    "LVIS": "lviseval",
+    "LVISEval": "lviseval",
+    "LVISResults": "lviseval",
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
     "from_torchmetrics": "inputs.per_image",
@@ -18,6 +23,11 @@ _LATER = {
 }
 
 __all__ = [
+    "COCO",
+    "COCOeval",
+    "LVIS",
+    "LVISEval",
+    "LVISResults",
     "QUIRKS",
     "DetectionStream",
     "Evaluation",

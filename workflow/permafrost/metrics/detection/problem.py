@@ -9,6 +9,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from . import federated
+from .categories import find_categories, restrict_categories
 from .evaluation import Settings
 from .inputs.compressed import taken
 from .inputs.digest import digest
@@ -22,15 +23,35 @@ from .masks.runs import Masks
 
 
 def read_problem(
-    truth, predictions, settings: Settings, sigmas, drop: bool, images=None
+    truth,
+    predictions,
+    settings: Settings,
+    sigmas,
+    drop: bool,
+    *,
+    images=None,
+    categories=None,
+    cap: int = -1,
 ) -> Problem:
-    """Read and check truth and predictions, masks included; `images` are the ids of those wanted."""
+    """Read and check truth and predictions, masks included.
+
+    Parameters
+    ----------
+    images, categories : ids of the images, and names or ids of the categories, that are wanted.
+    cap : LVIS: detections per image.
+    """
     common = reading(settings, sigmas, drop)
     truths = read_truth(truth, lvis=settings.lvis, **common)
     detections = read_predictions(
         predictions, truths, detection_area=settings.detection_area, **common
     )
     whole = None
+    if categories is not None:
+        chosen = find_categories(truths.categories, categories)
+        if settings.lvis:
+            # the cap is on the detections of an image, of whatever category
+            detections = federated.trim(detections, cap)
+        truths, detections = restrict_categories(truths, detections, chosen)
     if images is not None:
         truths, detections, whole = _only(truths, detections, images)
     truths, truth_masks = checked_truth(truths, settings, drop)

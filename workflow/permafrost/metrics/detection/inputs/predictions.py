@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError
 from .arrays import columns_of
 from .columns import Columns
 from .compressed import compacted
+from .crown_tables import is_crown_table, prediction_entries
 from .parsing import is_path, load
 from .plain import plain_columns
 from .plausibility import detection_warnings
@@ -36,7 +37,8 @@ def read_predictions(
 
     Parameters
     ----------
-    given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection.
+    given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection; or a
+        table in DeepForest's columns, see `crown_tables`.
     strict : as pycocotools' loadRes: the first entry decides what the file holds, a box stands for a
         missing mask, unknown categories are passed over (and counted).
     detection_area : what decides the area range of an unmatched detection: its box, its mask, or
@@ -47,6 +49,8 @@ def read_predictions(
     PermafrostError : a wrong entry, by name.
     """
     columns = detection_columns(given, drop)
+    if is_crown_table(given):
+        _check_names(columns, truths)
     ids = columns.identities("image_id")
     image = positions_of(truths.images.ids, ids)
     columns.refuse(
@@ -76,8 +80,23 @@ def read_predictions(
     return detections
 
 
+def _check_names(columns: Columns, truths: Truths) -> None:
+    """A table knows images by their names, and so must the truth."""
+    if len(columns) and len(truths.images) and truths.images.ids.dtype.kind != "U":
+        raise PermafrostError(
+            "the table names images, but the truth numbers them",
+            where=columns.source,
+            remedy="give truth and predictions both as CSV, or both as JSON",
+        )
+
+
 def detection_columns(given, drop: bool) -> Columns:
     """The entries of detections, of whatever form, still unchecked."""
+    if is_crown_table(given):
+        table = prediction_entries(given, drop=drop)
+        columns = Columns(table.data, table.source, "", drop=drop)
+        columns.dropped.update(table.dropped)
+        return columns
     if is_path(given):
         plain = plain_columns(given, drop=drop)
         if plain is not None:

@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError
 from .arrays import ArrayColumns, Table, columns_of
 from .columns import Columns
 from .compressed import compacted
+from .crown_tables import is_crown_table, truth_entries
 from .parsing import load
 from .plausibility import corners_warning
 from .tables import Categories, Images, Notes, Truths, positions_of, rows_of, unknown_problem
@@ -32,7 +33,8 @@ def read_truth(
     ----------
     given : path, parsed JSON, or a mapping of data frames or of mappings of columns (``images``,
         ``categories``, ``annotations``); or the columns of the annotations alone. Of annotations in
-        columns, ids may be left out, and images and categories: they are those that occur.
+        columns, ids may be left out, and images and categories: they are those that occur. Or a table in
+        DeepForest's columns, see `crown_tables`.
     iou_type : decides which geometry must be there.
     strict : treat the ``ignore`` flag, and what belongs to no image or category, as the peers do.
     joints : number of keypoints of an object.
@@ -42,7 +44,13 @@ def read_truth(
     ------
     PermafrostError : a wrong entry, by name.
     """
-    data, source = load(given, "truth", check=_check_beginning)
+    dropped: dict[str, int] = {}
+    if is_crown_table(given):
+        table = truth_entries(given, iou_type=iou_type, drop=drop)
+        data, source = table.data, table.source
+        dropped.update(table.dropped)
+    else:
+        data, source = load(given, "truth", check=_check_beginning)
     if isinstance(data, Table):
         data = {"annotations": data}
     if not isinstance(data, dict):
@@ -51,7 +59,6 @@ def read_truth(
     for section in ("images", "annotations"):
         if section not in data:
             raise PermafrostError(f"has no {section}", where=source, remedy="write COCO JSON")
-    dropped: dict[str, int] = {}
     categories = _categories(data.get("categories", []), source, lvis, drop, dropped)
     # pycocotools needs the list, whatever is asked for, but not that it holds any
     needed = strict or use_categories
