@@ -19,7 +19,7 @@ from .inputs.tables import check_choice, rows_of
 from .kernels import KERNELS, Problem, make_kernel
 from .masks.runs import Masks
 from .matching import match
-from .pairs import find_pairs
+from .pairs import Similarity, find_pairs
 from .problem import read_problem
 from .summarise import Statistic, statistics
 
@@ -121,12 +121,18 @@ def axes_of(
 
 
 def solve(
-    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True
+    problem: Problem,
+    settings: Settings,
+    axes: Axes,
+    wanted,
+    *,
+    counted: bool = True,
+    kernel: Similarity | None = None,
 ) -> Evaluation:
     """Match and count; `wanted` are the statistics of the summary.
 
     Where not `counted`, the curves stay empty: for a part that `joining.join` puts together with
-    others, which counts anew.
+    others, which counts anew. `kernel` is one that knows likenesses already; it must not be of LVIS.
     """
     problem, partial = _federated(problem, settings, axes)
     truths, detections = problem.truths, problem.detections
@@ -140,7 +146,8 @@ def solve(
     lowest = min(float(axes.thresholds.min()), 1 - 1e-10)
     if _blind(settings):
         cells = replace(cells, count=np.zeros_like(cells.count))
-    pairs = find_pairs(cells, make_kernel(settings.iou_type, problem), lowest)
+    kernel = make_kernel(settings.iou_type, problem) if kernel is None else kernel
+    pairs = find_pairs(cells, kernel, lowest)
     low, high = axes.areas.T
     areas = truths.areas[cells.truths][:, None]
     ignored = truths.ignored[cells.truths][:, None] | (areas < low) | (areas > high)
