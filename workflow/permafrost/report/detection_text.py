@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from permafrost.core.text import printable_name
 from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.detection.axes import RECALL_GRID
 
 from .notation import interval_of, number
-from .score_text import bootstrap_words, row_lines
+from .score_text import bootstrap_words, difference_lines, row_lines
 
 # more categories than this are in the files, not on the screen
 SHOWN = 20
 _DIGITS = 3
+# characters of an axis, a label and what is said of them
+_LONGEST_LABEL = 200
 
 
 def heading_lines(evaluation, units, arguments) -> list[str]:
@@ -152,12 +155,15 @@ def _shifted(row: dict) -> bool:
 def slice_lines(rows: list[dict], names) -> list[str]:
     """The headline figures `names` of every slice."""
     shown = [
-        {**row, "class": f"{row['axis']} = {row['label']}, {row['images']} images"}
+        {
+            **row,
+            "class": f"{printable_name(row['axis'])} = {printable_name(row['label'])}, {row['images']} images",
+        }
         for row in rows
         if row["metric"] in names
     ]
     heading = "Slices (--output writes all figures of each):"
-    return ["", heading, *row_lines(shown, digits=_DIGITS)]
+    return ["", heading, *row_lines(shown, digits=_DIGITS, longest=_LONGEST_LABEL)]
 
 
 def robustness_lines(rows: list[dict], names) -> list[str]:
@@ -169,12 +175,12 @@ def robustness_lines(rows: list[dict], names) -> list[str]:
         {
             **row,
             "metric": f"{row['measure']} of {row['metric']}",
-            "class": f"{row['axis']}, {row['slices']} slices against {row['baseline']}",
+            "class": f"{printable_name(row['axis'])}, {row['slices']} slices against {printable_name(row['baseline'])}",
         }
         for row in rows
         if row["metric"] in names
     ]
-    return ["", heading, *row_lines(shown, digits=_DIGITS)]
+    return ["", heading, *row_lines(shown, digits=_DIGITS, longest=_LONGEST_LABEL)]
 
 
 def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
@@ -196,17 +202,16 @@ def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
     return said
 
 
-def difference_lines(evaluation, rows: list[dict], against, groups=()) -> list[str]:
-    """Differences with intervals and p-values; of groups the headline, of categories if they are few."""
-    few = len({row["class"] for row in rows}.difference(groups)) <= SHOWN
+def category_difference_lines(evaluation, rows: list[dict], against, groups=()) -> list[str]:
+    """Differences; of groups the headline, of categories if they are few."""
     headline = _headline(evaluation)
-    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
+    few = len({row["class"] for row in rows}.difference(groups)) <= SHOWN
     shown = [
-        {**row, "value": row["difference"]}
+        row
         for row in rows
         if row["class"] is None or (row["metric"] in headline if row["class"] in groups else few)
     ]
-    return ["", heading, *row_lines(shown, digits=_DIGITS)]
+    return difference_lines(shown, against, digits=_DIGITS, most=len(shown))
 
 
 def content_of(evaluation) -> dict:

@@ -97,14 +97,30 @@ def csv_bytes(table, name: str) -> bytes:
     return stream.getvalue().to_pybytes()
 
 
+_TEXTS = ("metric", "class", "average")
+_COUNTS = ("n_undefined", "resamples")
+
+
 def score_table(rows: list[dict]):
-    """The rows as an Arrow table."""
+    """The rows as an Arrow table; ``average`` where all rows have it."""
+    return _row_table(rows, ("metric", "class", "value", "lower", "upper", "n_undefined"))
+
+
+def comparison_table(rows: list[dict]):
+    """Rows of `statistics.standalone.difference_rows` as an Arrow table; ``average`` as above."""
+    figures = ("value", "against", "difference", "lower", "upper", "p_value")
+    return _row_table(rows, ("metric", "class", *figures, "n_undefined", "resamples"))
+
+
+def _row_table(rows: list[dict], names: tuple[str, ...]):
     import pyarrow as pa
 
-    kinds = {"metric": pa.string(), "class": pa.string(), "n_undefined": pa.int64()}
+    kinds = dict.fromkeys(_TEXTS, pa.string()) | dict.fromkeys(_COUNTS, pa.int64())
+    if rows and all("average" in row for row in rows):
+        names = (*names, "average")
     return pa.table(
         {
             name: pa.array([row[name] for row in rows], kinds.get(name, pa.float64()))
-            for name in ("metric", "class", "value", "lower", "upper", "n_undefined")
+            for name in names
         }
     )

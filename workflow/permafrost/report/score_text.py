@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
+from permafrost.core.text import LONGEST_NAME, printable_name
+
 from .notation import interval_of, number
+
+# more classes than this are in the files, not on the screen
+SHOWN = 20
 
 
 def score_lines(
@@ -20,12 +25,15 @@ def note_lines(notes) -> list[str]:
     return [line for note in notes for line in ("", note)]
 
 
-def row_lines(rows: list[dict], *, digits: int) -> list[str]:
-    """Metric, class, value, interval and, where there is one, p-value as aligned columns."""
+def row_lines(rows: list[dict], *, digits: int, longest: int = LONGEST_NAME) -> list[str]:
+    """Metric, class, value, interval and, where there is one, p-value as aligned columns.
+
+    Names of classes are shown in at most `longest` characters.
+    """
     cells = [
         (
             row["metric"],
-            row["class"] or "",
+            printable_name(row["class"] or "", longest),
             number(row["value"], digits),
             interval_of(row, lambda value: number(value, digits)),
             _test(row),
@@ -40,6 +48,14 @@ def row_lines(rows: list[dict], *, digits: int) -> list[str]:
         ).rstrip()
         for metric, label, value, bounds, p_value in cells
     ]
+
+
+def difference_lines(rows: list[dict], against, *, digits: int, most: int = SHOWN) -> list[str]:
+    """Differences with intervals and p-values; of the classes only if there are at most so many."""
+    few = len({row["class"] for row in rows}) <= most
+    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
+    shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
+    return ["", heading, *row_lines(shown, digits=digits)]
 
 
 def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:

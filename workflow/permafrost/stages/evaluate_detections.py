@@ -1,4 +1,4 @@
-"""``permafrost evaluate-detections``: COCO JSON in, COCO's or LVIS's scores with intervals out."""
+"""``permafrost evaluate-detections``: COCO JSON or tables in, COCO's or LVIS's scores with intervals out."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ _OF_AN_EVALUATION = (
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--truth", type=Path, help="COCO or LVIS JSON")
-    parser.add_argument("--predictions", type=Path, help="JSON list in COCO's results format")
-    parser.add_argument("--iou-type", help="bbox, segm, boundary or keypoints")
+    parser.add_argument(
+        "--truth", type=Path, help="COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)"
+    )
+    parser.add_argument(
+        "--predictions", type=Path, help="JSON list in COCO's results format, or CSV as of --truth"
+    )
+    parser.add_argument("--iou-type", help="bbox (the only one for CSV), segm, boundary, keypoints")
     parser.add_argument("--lvis", action="store_true", help="LVIS's federated rules")
     parser.add_argument(
         "--mode", default="corrected", help="corrected, or strict: pycocotools (lvis) bit for bit"
@@ -96,6 +100,8 @@ def _add_images(parser) -> None:
 
 
 def run(arguments) -> None:
+    if arguments.iou_type is None and arguments.truth and arguments.truth.suffix.lower() == ".csv":
+        arguments.iou_type = "bbox"
     _check(arguments)
     evaluation = _evaluate(arguments)
     # a part of the images may hold nothing; the whole may not
@@ -130,7 +136,14 @@ def _check(arguments) -> None:
     inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
     if isinstance(arguments.category_groups, Path):
         inputs.append("category_groups")
-    standalone.check_files(arguments, *inputs)
+    standalone.check_files(
+        arguments,
+        *inputs,
+        again=(
+            *("groups", "slices", "merge", "category_groups"),
+            *(["truth"] if arguments.against else []),
+        ),
+    )
     if arguments.category_groups is not None:
         category_groups(arguments.category_groups)
     standalone.check_groups(arguments)
@@ -211,7 +224,7 @@ def _leave(arguments, evaluation) -> None:
     notes += detection_text.remarks(rows, arguments)
     more |= _slices(arguments, evaluation, groups, units, drawn, lines, notes)
     more |= _comparison(arguments, scores, members, units, drawn, lines, notes)
-    tables, missing = _tables(arguments, evaluation, analysis)
+    tables, missing = _tables(arguments, evaluation, analysis, more)
     notes += missing
     if arguments.partial:
         from permafrost.metrics.detection.partial import save_partial
@@ -302,21 +315,25 @@ def _comparison(arguments, scores, members, units, drawn: dict, lines, notes) ->
     others = DetectionScores(other, groups=members)
     rows = comparison_rows(scores, others, units, **drawn)
     labels = list(scores.group_labels.values())
-    lines += detection_text.difference_lines(other, rows, arguments.against, labels)
+    lines += detection_text.category_difference_lines(other, rows, arguments.against, labels)
     return {"comparison": rows}
 
 
-def _tables(arguments, evaluation, analysis) -> tuple[dict, list[str]]:
+def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str]]:
     if not arguments.tables:
         return {}, []
     from permafrost.metrics.detection.analysis.export import arrow_tables
+    from permafrost.report.score_files import comparison_table
 
-    return arrow_tables(evaluation, analysis)
+    tables, missing = arrow_tables(evaluation, analysis)
+    if "comparison" in more:
+        tables["comparison"] = comparison_table(more["comparison"])
+    return tables, missing
 
 
 def _options(arguments) -> dict:
     """Options and digests of all files that can change a figure."""
-    from permafrost.core.identity import file_digest
+    from permafrost.core.inputs import input_digest
 
     inputs = ["truth", "predictions", "against", "groups", "slices"]
     if isinstance(arguments.category_groups, Path):
@@ -326,5 +343,5 @@ def _options(arguments) -> dict:
     for name in ("images", "merge"):
         given = getattr(arguments, name)
         paths = given if isinstance(given, list) else [given] if given else []
-        options[name] = [file_digest(path) for path in paths]
+        options[name] = [input_digest(path) for path in paths]
     return options

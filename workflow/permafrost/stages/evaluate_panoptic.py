@@ -29,10 +29,12 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.metrics.panoptic import evaluate
 
-    standalone.check_groups(arguments)
     standalone.check_files(
-        arguments, "truth", "truth_masks", "predictions", "prediction_masks", "groups"
+        arguments,
+        *("truth", "truth_masks", "predictions", "prediction_masks", "groups"),
+        again=("groups",),
     )
+    standalone.check_groups(arguments)
     evaluation = evaluate(
         (arguments.truth, arguments.truth_masks),
         (arguments.predictions, arguments.prediction_masks),

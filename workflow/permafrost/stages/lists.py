@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.errors import PermafrostError
+from permafrost.core.inputs import read_text
 
 
 def values_of(text: str | None, kind) -> list | None:
@@ -96,8 +97,4 @@ def area_ranges(text: str | None) -> dict | None:
 
 def lines_of(path: Path) -> list[str]:
     """The lines of a text file that are not empty."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in read_text(path).splitlines() if line.strip()]

@@ -44,14 +44,16 @@ def check_used(arguments, *options: tuple[str, bool, str]) -> None:
             )
 
 
-def check_files(arguments, *inputs: str) -> None:
+def check_files(arguments, *inputs: str, again=()) -> None:
     """Refuse, before the work, inputs that do not exist, outputs that cannot be written, and a format
     that tables do not have.
 
     Parameters
     ----------
     inputs : names of the options that hold paths to read (or lists of them).
+    again : those of files that are read more than once, so that a pipe will not do.
     """
+    from permafrost.core.inputs import check_regular
     from permafrost.report.score_files import check_table_format
 
     check_used(arguments, ("table_format", arguments.tables is not None, "with --tables"))
@@ -66,6 +68,8 @@ def check_files(arguments, *inputs: str) -> None:
                     where=path,
                     remedy=f"check --{name.replace('_', '-')}",
                 )
+            if name in again:
+                check_regular(path)
             read[path.resolve()] = name
     for name in ("output", "tables", "partial", "pictures"):
         path = getattr(arguments, name, None)
@@ -109,6 +113,7 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
     content : what else the JSON holds; ``options`` also identify the tables.
     """
     from permafrost.core.outputs import together
+    from permafrost.core.text import printable
     from permafrost.report import score_files
 
     with together() as group:
@@ -120,7 +125,7 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
             )
         if arguments.output:
             score_files.write_scores(arguments.output, rows=rows, group=group, **content)
-    print("\n".join(lines))
+    print(printable("\n".join(lines)))
 
 
 def check_groups(arguments) -> None:
@@ -150,7 +155,7 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 
 def options_of(arguments, *inputs: str) -> dict:
     """Every option that can change a figure, and the digest of every input file."""
-    from permafrost.core.identity import file_digest
+    from permafrost.core.inputs import input_digest
 
     places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
     # nor does the form of the tables change a figure
@@ -159,5 +164,5 @@ def options_of(arguments, *inputs: str) -> dict:
     for name in inputs:
         if named[name] is not None:
             path = Path(named[name])
-            named[name] = {"path": path.as_posix(), "sha256": file_digest(path)}
+            named[name] = {"path": path.as_posix(), "sha256": input_digest(path)}
     return named

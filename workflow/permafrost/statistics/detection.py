@@ -12,10 +12,9 @@ from permafrost.metrics.detection import Evaluation
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic, of_groups
 
-from .intervals import percentile_interval, reflected
-from .p_values import bootstrap_p_value
+from .intervals import reflected
 from .resamples import draw_resamples
-from .standalone import score_rows
+from .standalone import difference_rows, score_rows
 from .units import Units, find_units
 
 INTERVALS = ("basic", "percentile")
@@ -185,12 +184,7 @@ def comparison_rows(
     seed: int,
     method: str = "basic",
 ) -> list[dict]:
-    """Differences of two evaluations of one truth, on the same resamples.
-
-    Returns
-    -------
-    Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
-    n_undefined, resamples``; the p-values are those of single figures, not adjusted for their number.
+    """Differences of two evaluations of one truth: rows of `standalone.difference_rows`.
 
     Raises
     ------
@@ -198,33 +192,15 @@ def comparison_rows(
     """
     check_interval(method)
     _check_same(scores.evaluation, other.evaluation)
-    values, others = scores.values, other.values
-    first: dict = {}
-    second: dict = {}
-    if units.count > 1 and resamples:
-        drawn = draw_resamples(units.count, resamples, seed).counts[units.index]
-        first, second = scores.replicates(drawn), other.replicates(drawn)
-    rows = []
-    for name, value in values.items():
-        moved = first[name] - second[name] if first else np.empty(0)
-        if method == "basic":
-            moved = reflected(value - others[name], moved)
-        lower, upper = percentile_interval(moved, confidence)
-        row = {
-            "metric": name[0],
-            "class": name[1],
-            "value": value,
-            "against": others[name],
-            "difference": value - others[name],
-            "lower": lower,
-            "upper": upper,
-            "p_value": bootstrap_p_value(moved),
-        }
-        row = {key: None if cell != cell else cell for key, cell in row.items()}
-        row["n_undefined"] = int(np.count_nonzero(np.isnan(moved)))
-        row["resamples"] = len(moved)
-        rows.append(row)
-    return rows
+    return difference_rows(
+        scores,
+        other,
+        units,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        mirrored=method == "basic",
+    )
 
 
 def slice_rows(

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from .intervals import check_method, percentile_interval
+from .intervals import check_method, percentile_interval, reflected
+from .p_values import bootstrap_p_value
 from .resamples import draw_resamples
 from .units import Units
 
@@ -39,6 +40,60 @@ def score_rows(
         row = {"metric": metric, "class": label, "value": value, "lower": lower, "upper": upper}
         row = {name: _defined(cell) for name, cell in row.items()}
         row["n_undefined"] = int(np.count_nonzero(np.isnan(replicates)))
+        rows.append(row)
+    return rows
+
+
+def difference_rows(
+    one,
+    other,
+    units: Units,
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+    mirrored: bool = False,
+) -> list[dict]:
+    """Differences of two evaluations of the same items, on the same resamples.
+
+    Parameters
+    ----------
+    one, other : evaluations as `score_rows` takes them; figures that only one has are left out.
+    resamples : 0 gives rows without bounds.
+    mirrored : take the bounds and p-values from replicates `intervals.reflected` at the difference.
+
+    Returns
+    -------
+    Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
+    n_undefined, resamples``; the p-values are those of single figures, not adjusted for their number.
+    """
+    values, others = one.values, other.values
+    first: dict = {}
+    second: dict = {}
+    if units.count > 1 and resamples:
+        drawn = draw_resamples(units.count, resamples, seed).counts[units.index]
+        first, second = one.replicates(drawn), other.replicates(drawn)
+    rows = []
+    for name, value in values.items():
+        if name not in others:
+            continue
+        moved = first[name] - second[name] if first else np.empty(0)
+        if mirrored:
+            moved = reflected(value - others[name], moved)
+        lower, upper = percentile_interval(moved, confidence)
+        row = {
+            "metric": name[0],
+            "class": name[1],
+            "value": value,
+            "against": others[name],
+            "difference": value - others[name],
+            "lower": lower,
+            "upper": upper,
+            "p_value": bootstrap_p_value(moved),
+        }
+        row = {key: _defined(cell) for key, cell in row.items()}
+        row["n_undefined"] = int(np.count_nonzero(np.isnan(moved)))
+        row["resamples"] = len(moved)
         rows.append(row)
     return rows
 

@@ -17,6 +17,7 @@ _LATER = {
     "LVISResults": "lviseval",
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
+    "from_torchmetrics": "inputs.per_image",
     "prepare": "prepared",
     "robustness": "slices",
 }
@@ -32,6 +33,7 @@ __all__ = [
     "Evaluation",
     "PreparedTruth",
     "evaluate",
+    "from_torchmetrics",
     "prepare",
     "robustness",
 ]

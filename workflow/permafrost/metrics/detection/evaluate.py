@@ -19,7 +19,7 @@ from .inputs.tables import check_choice, rows_of
 from .kernels import KERNELS, Problem, make_kernel
 from .masks.runs import Masks
 from .matching import match
-from .pairs import Similarity, find_pairs
+from .pairs import find_pairs
 from .problem import read_problem
 from .summarise import Statistic, statistics
 
@@ -49,7 +49,20 @@ def evaluate(
 
     Parameters
     ----------
-    truth, predictions : paths of COCO JSON, parsed JSON, or data frames (see `inputs.parsing`).
+    truth : path of COCO JSON; what it holds; or the same as arrays: a mapping with ``annotations``,
+        and optionally ``images`` and ``categories``, each a data frame or a mapping of columns.
+        Annotations have ``image_id`` (N,), ``category_id`` (N,), ``bbox`` (N, 4) x, y, width, height in
+        pixels, and optionally ``area`` (N,) in square pixels, ``iscrowd`` (N,) 0 or 1, ``ignore`` (N,),
+        ``id`` (N,), ``segmentation`` (a list of N), ``keypoints`` (N, 3 J) or (N, J, 3) with
+        ``num_keypoints`` (N,). Images have ``id`` (I,), ``width`` and ``height`` (I,) in pixels, categories
+        ``id`` (K,) and ``name``; where they are left out, they are those that occur in the annotations.
+        The columns of the annotations alone will do.
+    predictions : path of COCO's results, a list of objects; what it holds; or a data frame or mapping of
+        columns ``image_id``, ``category_id``, ``score`` (N,), and ``bbox``, ``segmentation`` or ``keypoints``
+        as above; or an array (N, 7) of image_id, x, y, width, height, score, category_id, as of
+        pycocotools' ``loadRes``. Arrays may be tensors; NaN stands for what is not given where a value
+        is optional. Lists with arrays per image: see `from_torchmetrics`. Of boxes, truth and predictions may
+        also be CSV files or data frames in DeepForest's columns, see `inputs.crown_tables`.
     iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
         ``corrected`` differs where QUIRKS.md says so.
@@ -58,7 +71,7 @@ def evaluate(
     max_dets, iou_thresholds, area_ranges, recall_grid : other axes than COCO's, see `make_axes`.
     boundary_ratio : width of the band, as a share of the image's diagonal (LVIS uses 0.008).
     detection_area : ``auto``, ``bbox`` or ``mask``: what decides the area range of a detection.
-    sigmas : keypoints: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
+    sigmas : keypoints only: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
     invalid : ``error`` refuses the first wrong entry, ``drop`` leaves wrong ones out and counts them.
     images : ids of the images to evaluate, all of the truth if None; see `partial`.
     categories : names or ids of the categories to evaluate, all of the truth if None. The truths and
@@ -121,18 +134,14 @@ def axes_of(
 
 
 def solve(
-    problem: Problem,
-    settings: Settings,
-    axes: Axes,
-    wanted,
-    *,
-    counted: bool = True,
-    kernel: Similarity | None = None,
+    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True, kernel=None
 ) -> Evaluation:
     """Match and count; `wanted` are the statistics of the summary.
 
+    `kernel` compares detections with truths, see `pairs.Similarity`; None: that of the settings.
+
     Where not `counted`, the curves stay empty: for a part that `joining.join` puts together with
-    others, which counts anew. `kernel` is one that knows likenesses already; it must not be of LVIS.
+    others, which counts anew.
     """
     problem, partial = _federated(problem, settings, axes)
     truths, detections = problem.truths, problem.detections
@@ -146,8 +155,7 @@ def solve(
     lowest = min(float(axes.thresholds.min()), 1 - 1e-10)
     if _blind(settings):
         cells = replace(cells, count=np.zeros_like(cells.count))
-    kernel = make_kernel(settings.iou_type, problem) if kernel is None else kernel
-    pairs = find_pairs(cells, kernel, lowest)
+    pairs = find_pairs(cells, kernel or make_kernel(settings.iou_type, problem), lowest)
     low, high = axes.areas.T
     areas = truths.areas[cells.truths][:, None]
     ignored = truths.ignored[cells.truths][:, None] | (areas < low) | (areas > high)

@@ -13,11 +13,11 @@ from .axes import Axes
 from .categories import detections_of, find_categories, restrict_categories
 from .evaluate import axes_of, check_settings, solve
 from .evaluation import Evaluation, Settings
-from .inputs.columns import Columns
+from .inputs.crown_tables import is_crown_table
 from .inputs.digest import digest
-from .inputs.parsing import load, pause_collector
+from .inputs.parsing import pause_collector
 from .inputs.plausibility import detection_warnings
-from .inputs.predictions import branch_of, read_predictions
+from .inputs.predictions import branch_of, detection_columns, read_predictions
 from .inputs.tables import Categories, Detections, Notes, Truths, Whole, restrict
 from .inputs.truth import read_truth
 from .kernels import MASK_KERNELS, Problem
@@ -121,10 +121,12 @@ class PreparedTruth:
 
     def branch(self, predictions) -> str | None:
         """Strict mode: what the first detection says that all of its file hold; None without any."""
-        data, source = load(predictions, "predictions")
-        if not self.settings.strict or not isinstance(data, list) or not data:
+        if is_crown_table(predictions):
+            return "bbox"
+        if not self.settings.strict:
             return None
-        return branch_of(Columns(data, source, "", drop=self.told["drop"]))
+        columns = detection_columns(predictions, self.told["drop"])
+        return branch_of(columns) if len(columns) else None
 
 
 def prepare(

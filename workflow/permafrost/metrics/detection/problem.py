@@ -70,6 +70,12 @@ def read_problem(
 
 def reading(settings: Settings, sigmas, drop: bool) -> dict:
     """What the readers of truth and predictions are both told."""
+    if sigmas is not None and settings.iou_type != "keypoints":
+        raise PermafrostError(
+            f"sigmas change nothing of {settings.iou_type}: they are used with the iou_type keypoints",
+            where="sigmas",
+            remedy="leave them out",
+        )
     return {
         "iou_type": settings.iou_type,
         "strict": settings.strict,
@@ -81,8 +87,6 @@ def reading(settings: Settings, sigmas, drop: bool) -> dict:
 
 def checked_truth(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks | None]:
     """Truths that are good as a whole, and their masks where a kernel needs them."""
-    if not settings.strict:
-        _check_categories(truths, settings)
     if settings.lvis and not settings.strict:
         federated.check_lists(truths)
     if settings.iou_type not in MASK_KERNELS:
@@ -120,15 +124,6 @@ def _joints(sigmas) -> int:
         return 17
     first = next(iter(sigmas.values()), []) if isinstance(sigmas, dict) else sigmas
     return len(first)
-
-
-def _check_categories(truths: Truths, settings: Settings) -> None:
-    if settings.use_categories and not len(truths.categories):
-        raise PermafrostError(
-            "the ground truth has no categories",
-            where=truths.source,
-            remedy="add them, or evaluate without categories",
-        )
 
 
 def _truth_masks(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks]:
