@@ -19,6 +19,7 @@ class ProbeKind:
     probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
     from_images : it runs the backbone itself, over image stores, and reads no features.
     trains_backbone : it changes the backbone's weights; all others leave them as they are.
+    answers : what its predictions are read as (`statistics.predictions`), where that is not the dataset's task.
     """
 
     stage: str
@@ -28,6 +29,7 @@ class ProbeKind:
     probabilities: bool = False
     from_images: bool = False
     trains_backbone: bool = False
+    answers: str | None = None
 
 
 _LABELS = frozenset({"classification", "multilabel"})
@@ -86,6 +88,7 @@ KINDS = {
         "lets every test image rank a gallery and asks whether its like come first. Mean average precision looks at "
         "the whole ranking, recall at k at the share of relevant images among the k nearest, hits at k at whether "
         "there is any.",
+        answers="retrieval",
     ),
     "segmentation": ProbeKind(
         "segmentation",

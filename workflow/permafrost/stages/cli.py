@@ -142,7 +142,8 @@ def _check_sources(stage: str, arguments) -> None:
 
     from .arguments import planned_job
 
-    if code_hash(stage) != planned_job(arguments).code:
+    job = planned_job(arguments)
+    if code_hash(stage, job.spec) != job.code:
         raise PermafrostError(
             f"the library's sources were edited since this {stage} job was planned",
             remedy="start snakemake again",
