@@ -125,7 +125,7 @@ def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(sl
     name, memory, minutes = jobs[cancelled[0]]
     assert name == "group_evaluate_bootstrap_knn"
     assert (name, 2 * memory, 2 * minutes) in jobs.values()
-    assert not {"knn", "bootstrap"} & set(project.pending())
+    assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
 
 
 def test_a_killed_job_and_one_out_of_memory_cost_only_their_own_backbones(slurm, fresh_project):

@@ -184,7 +184,7 @@ class Plan:
         options = self.probes[probe]
         kind = KINDS[options["kind"]]
         return self._job(
-            kind.stage,
+            options["kind"],
             dataset=dataset,
             backbone=backbone,
             probe=probe,
@@ -192,7 +192,7 @@ class Plan:
             options=options,
             **(
                 self._from_images(dataset, backbone)
-                if kind.from_images
+                if kind.reads == "images"
                 else {"inputs": {"features": self.extract(dataset, backbone).fingerprint}}
             ),
         )

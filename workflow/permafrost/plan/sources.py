@@ -36,6 +36,8 @@ CHOICES = {
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
     f"{PACKAGE}.statistics.predictions": ("task",),
 }
+# its entries are the commands of probes; what else stands there changes no result
+_PROBES = f"{PACKAGE}.probes.kinds"
 # raised when what is kept of a file changes its meaning
 _FORMAT = 1
 
@@ -56,8 +58,10 @@ def chosen_by(spec: dict) -> Chosen:
 
 @functools.cache
 def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
-    """Dotted names of all modules of the library that ``permafrost.stages.{stage}`` can import."""
+    """Dotted names of all modules of the library that the command of a stage can import."""
     pending, found = [f"{PACKAGE}.stages.{stage}"], set()
+    if module_path(_PROBES) and stage in _read(_PROBES).entries:
+        pending = [f"{PACKAGE}.stages.probe", *_read(_PROBES).entries[stage]]
     entries = dict(chosen)
     while pending:
         module = pending.pop()
@@ -66,7 +70,8 @@ def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
         found.add(module)
         uses = _read(module)
         used = {*uses.modules, *uses.entries.get(entries.get(module), ())}
-        if module not in entries:
+        # whoever reads what is known of the kinds of probes runs none of them
+        if module not in entries and module != _PROBES:
             used.update(*uses.entries.values())
         pending.extend(used - found)
     return tuple(sorted(found))
@@ -172,7 +177,7 @@ def _read(module: str) -> _Uses:
     if kept is not None and kept["sha256"] == digest:
         return _Uses(**{key: value for key, value in kept.items() if key != "sha256"})
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    uses = _uses(ast.parse(content), package, name, registry=module in CHOICES)
+    uses = _uses(ast.parse(content), package, name, registry=module in (*CHOICES, _PROBES))
     _kept()["files"][name] = {"sha256": digest, **asdict(uses)}
     _kept()["changed"] = True
     return uses
