@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import shapely
 from crown_cases import box, random_crowns
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
@@ -139,6 +140,18 @@ def test_two_tables_are_compared(near, tmp_path, capsys):
     table = read_table(out / "comparison.parquet")[0]
     assert table.to_pylist()[0] == written["comparison"][0]
     assert {"p_value", "resamples", "against", "average"} <= set(table.column_names)
+
+
+def test_polygons_stand_as_wkt_in_tables_as_csv(tmp_path):
+    shape = shapely.Polygon([(0.1, 0), (9, 1 / 3), (5, 9)])
+    rows = [{"image_path": name, "label": "T", "geometry": shape.wkt} for name in "ab"]
+    paths = tmp_path / "t.csv", tmp_path / "p.csv"
+    pd.DataFrame(rows).to_csv(paths[0], index=False)
+    pd.DataFrame(rows[:1]).assign(score=0.5).to_csv(paths[1], index=False)
+    command(paths, "--tables", tmp_path / "out", "--table-format", "csv")
+    matches = pd.read_csv(tmp_path / "out/matches.csv", keep_default_na=False)
+    assert shapely.from_wkt(matches["true_geometry"][0]).equals(shapely.from_wkt(shape.wkt))
+    assert matches["predicted_geometry"].tolist()[1] == ""
 
 
 def test_a_comparison_with_predictions_on_other_images(near, tmp_path, capsys):

@@ -69,7 +69,8 @@ def csv_bytes(table, name: str) -> bytes:
 
     Numbers have as many digits as give the same number back. What is undefined is empty. Texts stand in
     quotes; one that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage
-    return) gets an apostrophe in front, as spreadsheets write texts themselves.
+    return) gets an apostrophe in front, as spreadsheets write texts themselves. Binary columns are shapes
+    (WKB), which stand as WKT.
 
     Raises
     ------
@@ -91,10 +92,22 @@ def csv_bytes(table, name: str) -> bytes:
             formula = pc.fill_null(pc.match_substring_regex(column, _FORMULA), False)
             marked = pc.binary_join_element_wise("'", pc.fill_null(column, ""), "")
             column = pc.if_else(formula, marked, column)
+        elif pa.types.is_binary(field.type):
+            column = _as_wkt(column)
         columns.append(column)
     stream = pa.BufferOutputStream()
     csv.write_csv(pa.table(columns, names=table.schema.names), stream)
     return stream.getvalue().to_pybytes()
+
+
+def _as_wkt(column):
+    """A column of WKB as text, with as many digits as give the same shapes back."""
+    import pyarrow as pa
+    import shapely
+
+    # None stays None
+    shapes = shapely.from_wkb(column.to_numpy())
+    return pa.array(shapely.to_wkt(shapes, rounding_precision=-1), pa.string())
 
 
 _TEXTS = ("metric", "class", "average")
