@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.core.text import printable_name
+
 from .notation import NONE
 
 # more classes than this have no room for counts side by side, more than that none for shares
@@ -29,11 +31,11 @@ def confusion_lines(counts: np.ndarray, names, codes=None) -> list[str]:
     if len(names) > _SHOWN:
         return _pair_lines(counts, names)
     labels = [
-        _cut(name if name == code else f"{code} {name}", _LONGEST)
+        printable_name(name if name == code else f"{code} {name}", _LONGEST)
         for name, code in zip(names, codes, strict=True)
     ]
     few = len(names) <= _COUNTED
-    heads = [_cut(name, _NARROW) for name in (names if few else codes)]
+    heads = [printable_name(name, _NARROW) for name in (names if few else codes)]
     if len(set(heads)) < len(heads):
         heads = codes
     lines = []
@@ -66,11 +68,11 @@ def _pair_lines(counts: np.ndarray, names: list[str]) -> list[str]:
         return ["", f"Confusion of {len(names)} classes: no pixel of a wrong class."]
     sums = counts.sum(axis=1)
     cells = [
-        [_cut(names[j], _LONGEST), f"{counts[i, j]:,}", _percent(counts[i, j], sums[i])]
+        [printable_name(names[j], _LONGEST), f"{counts[i, j]:,}", _percent(counts[i, j], sums[i])]
         for i, j in pairs
     ]
     heads = ["prediction", "pixels", "% of the reference's"]
-    labels = [_cut(names[i], _LONGEST) for i, _ in pairs]
+    labels = [printable_name(names[i], _LONGEST) for i, _ in pairs]
     rest = " (--output and --tables have all):"
     return ["", heading + rest, *_aligned(heads, labels, cells, corner="reference")]
 
@@ -86,7 +88,3 @@ def _aligned(heads: list[str], labels: list[str], cells: list[list[str]], corner
         )
         for row in rows
     ]
-
-
-def _cut(name: str, longest: int) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
