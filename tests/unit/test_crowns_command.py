@@ -49,7 +49,7 @@ def test_figures_are_those_of_python_with_intervals(tables, tmp_path, capsys):
     assert written["n_units"] == 7 and written["options"]["truth"]["sha256"]
     printed = capsys.readouterr().out
     assert "matched by area, IoU > 0.4; mean over images" in printed
-    assert f"{recall['value']:.4f}" in printed and "bootstrap of 7 images" in printed
+    assert f"{recall['value']:.4f}" in printed and "each of 7 images" in printed
     assert "1 images hold no crown but have predictions" in printed
     matches, metadata = read_table(tmp_path / "matches.parquet")
     assert matches.num_rows > 0 and metadata["table"] == "matches"
@@ -83,7 +83,7 @@ def test_the_order_of_rows_and_images_does_not_matter(tables, tmp_path):
 
 def test_groups_are_resampled_together(tables, capsys):
     command(tables, "--unlisted", "empty", "--group-column", "flight")
-    assert "bootstrap of 3 groups" in capsys.readouterr().out
+    assert "each of 3 groups" in capsys.readouterr().out
 
 
 def test_a_single_image_has_no_interval(tmp_path, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .notation import interval_of
-from .score_text import bootstrap_words, row_lines
+from .score_text import gate_remarks, interval_words, row_lines, starred
 
 # more categories than this are in the files, not on the screen
 SHOWN = 20
@@ -16,7 +16,7 @@ def heading_lines(evaluation, units, arguments) -> list[str]:
 
     settings = evaluation.settings
     whose = "LVIS" if settings.lvis else "COCO"
-    unit = bootstrap_words(units.count, units.kind, arguments.resamples, method=arguments.interval)
+    unit = interval_words(units.count, units.kind, arguments.resamples, method=arguments.interval)
     return [
         f"{len(evaluation.truths)} truths and {len(evaluation.detections)} detections on"
         f" {len(evaluation.truths.images)} images: {settings.iou_type} by {whose}'s rules",
@@ -30,7 +30,7 @@ def summary_lines(evaluation, rows: list[dict]) -> list[str]:
     """The familiar lines with their intervals, then the categories if they are few."""
     bounds = {row["metric"]: row for row in rows if row["class"] is None}
     lines = [
-        f"{line} {interval_of(bounds[name])}".rstrip()
+        f"{line} {starred(bounds[name], interval_of(bounds[name]))}".rstrip()
         for name, line in zip(evaluation.names, evaluation.lines(), strict=True)
     ]
     of_classes = [row for row in rows if row["class"] is not None]
@@ -61,12 +61,12 @@ def remarks(rows: list[dict], arguments) -> list[str]:
         first = shifted[0]
         fate = "the intervals correct for it"
         if arguments.interval == "percentile":
-            fate = "percentiles do not correct for it, --interval basic does"
+            fate = "percentiles do not correct for it, the other intervals do"
         said.append(
             f"Note: resamples hold fewer different images, which raises the envelope that precision"
             f" is read from: {first['metric']} by {first['bias']:.4f} on average; {fate}."
         )
-    return said
+    return said + gate_remarks(rows)
 
 
 def _shifted(row: dict) -> bool:

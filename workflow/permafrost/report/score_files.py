@@ -39,10 +39,12 @@ def score_table(rows: list[dict]):
     """The rows as an Arrow table."""
     import pyarrow as pa
 
-    kinds = {"metric": pa.string(), "class": pa.string(), "n_undefined": pa.int64()}
+    text, names = pa.string(), ("metric", "class", "value", "lower", "upper", "n_undefined", "gates")
+    kinds = {"metric": text, "class": text, "n_undefined": pa.int64(), "gates": text}
     return pa.table(
         {
-            name: pa.array([row[name] for row in rows], kinds.get(name, pa.float64()))
-            for name in ("metric", "class", "value", "lower", "upper", "n_undefined")
+            # what is estimated without resampling has no gates
+            name: pa.array([row.get(name, "") for row in rows], kinds.get(name, pa.float64()))
+            for name in names
         }
     )

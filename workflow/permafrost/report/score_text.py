@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
+from permafrost.statistics.jackknife import PARTS
+
 from .notation import interval_of, number
+
+# reasons that a remark names, and figures of each
+_REASONS, _NAMES = 4, 6
 
 
 def score_lines(
@@ -21,13 +26,16 @@ def note_lines(notes) -> list[str]:
 
 
 def row_lines(rows: list[dict], *, digits: int) -> list[str]:
-    """Metric, class, value, interval and, where there is one, p-value as aligned columns."""
+    """Metric, class, value, interval and, where there is one, p-value as aligned columns.
+
+    A star stands after an interval that is not to be trusted, see `gate_remarks`.
+    """
     cells = [
         (
             row["metric"],
             row["class"] or "",
             number(row["value"], digits),
-            interval_of(row, lambda value: number(value, digits)),
+            starred(row, interval_of(row, lambda value: number(value, digits))),
             _test(row),
         )
         for row in rows
@@ -39,6 +47,44 @@ def row_lines(rows: list[dict], *, digits: int) -> list[str]:
             f"  {bounds:<{widths[3]}}  {p_value}"
         ).rstrip()
         for metric, label, value, bounds, p_value in cells
+    ]
+
+
+def starred(row: dict, text: str) -> str:
+    """`text`, the interval of a row, with a star where it is not to be trusted."""
+    return f"{text} *".strip() if row.get("gates") else text
+
+
+def gate_remarks(rows: list[dict], what: str = "") -> list[str]:
+    """One remark on the figures whose intervals are not to be trusted, with the reasons; or none.
+
+    Parameters
+    ----------
+    what : whose figures these are, in words, where they are not those of the whole.
+    """
+    gated = [row for row in rows if row.get("gates")]
+    if not gated:
+        return []
+    reasons: dict[str, list[str]] = {}
+    of_classes = [row for row in gated if row["class"] is not None]
+    for row in gated:
+        if row["class"] is None:
+            reasons.setdefault(row["gates"], []).append(row["metric"])
+    said = []
+    for gate, names in list(reasons.items())[:_REASONS]:
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+        said.append(f"{', '.join(names[:_NAMES])}{more} ({gate})")
+    if len(reasons) > _REASONS:
+        rest = list(reasons.values())[_REASONS:]
+        said.append(f"{sum(map(len, rest))} more figures")
+    if of_classes:
+        first = of_classes[0]
+        such = "" if reasons else f" such as {first['metric']} of {first['class']} ({first['gates']})"
+        said.append(f"{len(of_classes)} of classes{such}")
+    place = f" of {what}" if what else ""
+    return [
+        f"* Intervals{place} not to be trusted, since few units carry the figures: {'; '.join(said)}."
+        " See gates in --output and --tables."
     ]
 
 
@@ -60,30 +106,32 @@ def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3)
 def _test(row: dict) -> str:
     if row.get("p_value") is None:
         return ""
-    counted = row.get("resamples", 0) - row.get("n_undefined", 0)
+    counted = (row.get("resamples") or 0) - row.get("n_undefined", 0)
     # a two-sided count of resamples, see `statistics.p_values.bootstrap_p_value`
     text = p_value_text(row["p_value"], smallest=2 / (counted + 1) if counted > 0 else 0.0)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def bootstrap_words(
+def interval_words(
     count: int, kind: str, resamples: int, *, size: str = "", method: str = "", hint: str = ""
 ) -> str:
-    """What intervals come from, e.g. ``bootstrap of 12 images, 1000 resamples``, or why there are none.
+    """What intervals come from, or why there are none.
+
+    Such as ``Student's t, leaving out each of 12 images; bias from 1000 resamples``.
 
     Parameters
     ----------
     count, kind : number of units, and what one is called.
-    size : of a unit; method : of the interval; hint : what to do about a single unit. In words, or empty.
+    size : of a unit; method : ``basic`` or ``percentile`` where the bootstrap was asked for; hint : what to
+        do about a single unit. In words, or empty.
     """
     if not resamples:
-        return "none asked for"
+        return "none asked for (--resamples 0)"
     if count <= 1:
         return f"none, a single {kind} cannot be resampled{hint}"
-    return ", ".join(
-        [
-            f"bootstrap of {count} {kind}s{size}",
-            f"{resamples} resamples",
-            *([method] if method else []),
-        ]
-    )
+    if method in ("basic", "percentile"):
+        return f"bootstrap of {count} {kind}s{size}, {resamples} resamples, {method}"
+    parts = f"each of {count} {kind}s{size}"
+    if count > PARTS:
+        parts = f"each of {PARTS} parts of {count} {kind}s{size}"
+    return f"Student's t, leaving out {parts}; bias from {resamples} resamples"

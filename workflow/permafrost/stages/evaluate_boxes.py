@@ -104,6 +104,7 @@ def _check(arguments) -> None:
                 raise PermafrostError(f"windows need {option}", remedy=f"give {option}")
     if pictures and arguments.images is None:
         raise PermafrostError("pictures need --images", remedy="give the folder of the images")
+    standalone.check_intervals(arguments)
     standalone.check_files(arguments, "truth", "predictions", "images")
 
 
@@ -169,8 +170,8 @@ def _write(arguments, evaluation, notes: list[str]) -> None:
         confidence=arguments.confidence,
         seed=arguments.seed,
     )
-    notes = [*evaluation.notes(), *notes]
-    unit = score_text.bootstrap_words(units.count, units.kind, arguments.resamples)
+    notes = [*evaluation.notes(), *notes, *score_text.gate_remarks(rows)]
+    unit = score_text.interval_words(units.count, units.kind, arguments.resamples)
     lines = score_text.score_lines(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )

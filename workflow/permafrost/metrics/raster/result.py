@@ -67,6 +67,15 @@ class RasterEvaluation:
         return self._measure(self._scatter(totals))
 
     @property
+    def means(self) -> dict[Name, list[Name]]:
+        """The class figures that each of the overall ones is the mean of, or nearly so."""
+        each = {"recall": "recall", "precision": "precision", "f1": "f1", "mean_iou": "iou"}
+        return {
+            (metric, None): [(of_class, name) for name in self.names]
+            for metric, of_class in each.items()
+        }
+
+    @property
     def complete(self) -> bool:
         """Whether every mapped pixel has a reference: a census, which has no sampling error."""
         return int(self.mapped.sum()) == int(self.counts.sum())
