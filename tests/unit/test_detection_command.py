@@ -208,7 +208,7 @@ def test_two_prediction_files_are_compared_on_the_same_resamples(tmp_path, capsy
     other = write(tmp_path, json.loads(files[0].read_text()), results, "worse")[1]
     command(*given(files), "--against", other, "--output", tmp_path / "s.json", resamples=200)
     printed = capsys.readouterr().out
-    assert f"Difference to {other} on the same resamples" in printed and "p = 0.0" in printed
+    assert f"Difference to {other} on the same images" in printed and "p = 0.0" in printed
     written = json.loads((tmp_path / "s.json").read_text())
     rows = {(row["metric"], row["class"]): row for row in written["comparison"]}
     for row in rows.values():

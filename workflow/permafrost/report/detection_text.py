@@ -76,10 +76,19 @@ def _shifted(row: dict) -> bool:
     return abs(row["bias"]) > max(0.1 * (row["upper"] - row["lower"]), 5e-4)
 
 
+def slice_remarks(rows: list[dict]) -> list[str]:
+    """Which figures of slices are not to be trusted."""
+    return gate_remarks([{**row, "class": _slice(row)} for row in rows], "slices")
+
+
+def _slice(row: dict) -> str:
+    return f"{row['axis']} = {row['label']}"
+
+
 def slice_lines(rows: list[dict], names) -> list[str]:
     """The headline figures `names` of every slice."""
     shown = [
-        {**row, "class": f"{row['axis']} = {row['label']}, {row['images']} images"}
+        {**row, "class": f"{_slice(row)}, {row['images']} images"}
         for row in rows
         if row["metric"] in names
     ]
@@ -106,7 +115,10 @@ def robustness_lines(rows: list[dict], names) -> list[str]:
 
 def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
     """What a reader of the `names` among these figures should know."""
-    said = []
+    renamed = [
+        {**row, "metric": f"{row['measure']} of {row['metric']}", "class": None} for row in rows
+    ]
+    said = gate_remarks(renamed)
     for row in rows:
         if row["metric"] not in names or row["measure"] != "mPC":
             continue
@@ -126,7 +138,7 @@ def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
 def difference_lines(rows: list[dict], against) -> list[str]:
     """Differences with intervals and p-values; of the categories only if they are few."""
     few = len({row["class"] for row in rows}) <= SHOWN
-    heading = f"Difference to {against} on the same resamples (p-values of single figures):"
+    heading = f"Difference to {against} on the same images (p-values of single figures):"
     shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
     return ["", heading, *row_lines(shown, digits=_DIGITS)]
 

@@ -39,7 +39,10 @@ def score_table(rows: list[dict]):
     """The rows as an Arrow table."""
     import pyarrow as pa
 
-    text, names = pa.string(), ("metric", "class", "value", "lower", "upper", "n_undefined", "gates")
+    text, names = (
+        pa.string(),
+        ("metric", "class", "value", "lower", "upper", "n_undefined", "gates"),
+    )
     kinds = {"metric": text, "class": text, "n_undefined": pa.int64(), "gates": text}
     return pa.table(
         {

@@ -9,7 +9,7 @@ from permafrost.statistics.jackknife import PARTS
 from .notation import interval_of, number
 
 # reasons that a remark names, and figures of each
-_REASONS, _NAMES = 4, 6
+_REASONS, _NAMES = 3, 4
 
 
 def score_lines(
@@ -55,12 +55,12 @@ def starred(row: dict, text: str) -> str:
     return f"{text} *".strip() if row.get("gates") else text
 
 
-def gate_remarks(rows: list[dict], what: str = "") -> list[str]:
+def gate_remarks(rows: list[dict], what: str = "classes") -> list[str]:
     """One remark on the figures whose intervals are not to be trusted, with the reasons; or none.
 
     Parameters
     ----------
-    what : whose figures these are, in words, where they are not those of the whole.
+    what : what the rows with a ``class`` are of.
     """
     gated = [row for row in rows if row.get("gates")]
     if not gated:
@@ -79,11 +79,12 @@ def gate_remarks(rows: list[dict], what: str = "") -> list[str]:
         said.append(f"{sum(map(len, rest))} more figures")
     if of_classes:
         first = of_classes[0]
-        such = "" if reasons else f" such as {first['metric']} of {first['class']} ({first['gates']})"
-        said.append(f"{len(of_classes)} of classes{such}")
-    place = f" of {what}" if what else ""
+        such = (
+            "" if reasons else f" such as {first['metric']} of {first['class']} ({first['gates']})"
+        )
+        said.append(f"{len(of_classes)} of {what}{such}")
     return [
-        f"* Intervals{place} not to be trusted, since few units carry the figures: {'; '.join(said)}."
+        f"* Intervals not to be trusted, since few units carry the figures: {'; '.join(said)}."
         " See gates in --output and --tables."
     ]
 

@@ -218,6 +218,7 @@ def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> 
     rows = slice_rows(parts, groups, **drawn)
     names = evaluation.names[:3]
     lines += detection_text.slice_lines(rows, names)
+    notes += detection_text.slice_remarks(rows)
     if arguments.baseline is None:
         return {"slices": rows}
     ratios = robustness_rows(parts, arguments.baseline, units, **drawn)

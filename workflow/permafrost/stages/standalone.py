@@ -28,11 +28,13 @@ def check_intervals(arguments) -> None:
     """Refuse a negative number of resamples and a confidence outside (0, 1), by name."""
     if arguments.resamples < 0:
         raise PermafrostError(
-            f"--resamples {arguments.resamples} is negative", remedy="give 0 for no intervals, or more"
+            f"--resamples {arguments.resamples} is negative",
+            remedy="give 0 for no intervals, or more",
         )
     if not 0 < arguments.confidence < 1:
         raise PermafrostError(
-            f"--confidence {arguments.confidence} is not between 0 and 1", remedy="give for example 0.95"
+            f"--confidence {arguments.confidence} is not between 0 and 1",
+            remedy="give for example 0.95",
         )
 
 

@@ -48,10 +48,10 @@ class Carriers:
     counts: np.ndarray
     units: int
     kind: str
-    has: str = "occurs"
+    has: str = "has truth"
 
     @classmethod
-    def of(cls, labels, counts, units: Units, *, kind: str | None = None, has: str = "occurs"):
+    def of(cls, labels, counts, units: Units, *, kind: str | None = None, has: str = "has truth"):
         counts = np.asarray(counts)
         kept = np.flatnonzero(counts)
         labels = tuple(labels[place] for place in kept)
@@ -145,9 +145,7 @@ class Replicated:
         )
         most = np.array([carriers[name].df for name in names])
         quantiles = t_quantile(confidence, np.where(values == values, np.fmin(spread.df, most), 1))
-        alike = t_quantile(
-            confidence, [max(carriers[name].effective - 1, 1.0) for name in names]
-        )
+        alike = t_quantile(confidence, [max(carriers[name].effective - 1, 1.0) for name in names])
         found = {}
         for place, name in enumerate(names):
             value, error, own = float(values[place]), float(spread.error[place]), carriers[name]

@@ -164,7 +164,9 @@ def detection_rows(
             forms = dict.fromkeys((metric for metric, _ in names), "t")
             bounds, drawn = found.intervals(carriers, confidence, forms), found.drawn
         else:
-            drawn = scores.replicates(draw_resamples(units.count, resamples, seed).counts[units.index])
+            drawn = scores.replicates(
+                draw_resamples(units.count, resamples, seed).counts[units.index]
+            )
             for name, moved in drawn.items():
                 turned = reflected(scores.values[name], moved) if method == "basic" else moved
                 if not carriers[name].alone:

@@ -99,7 +99,9 @@ class _Kept:
             mpc = np.mean(drawn, axis=0) if drawn else np.full(counts.shape[1], np.nan)
             base = moved[0][metric, None]
             found[metric, "mPC"] = mpc
-            found[metric, "rPC"] = np.divide(mpc, base, out=np.full(len(mpc), np.nan), where=base > 0)
+            found[metric, "rPC"] = np.divide(
+                mpc, base, out=np.full(len(mpc), np.nan), where=base > 0
+            )
         return found
 
     def carriers(self, units: Units) -> dict[Name, Carriers]:

@@ -29,8 +29,9 @@ def score_rows(
     Parameters
     ----------
     evaluation : has ``values``, a mapping of (metric, class) to a number, and ``replicates``, which
-        takes (N, B) how often each item is in each resample and returns (B,) for each of these; and
-        where some figures are means over classes, ``means``: which figures each of them is the mean of.
+        takes (N, B) how often each item is in each resample and returns (B,) for each of these. It may
+        have ``means``, which figures each figure is the mean of, where it is one over classes; and
+        ``truths``, class to (N,) how much truth each item holds of it.
     units : which of the items (images, blocks) are resampled together.
     resamples : 0 gives rows without bounds.
     kind : what a unit is called, where it is not what `units` say.
@@ -64,14 +65,20 @@ def score_rows(
 
 
 def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict:
-    """The `Carriers` of every figure: the units that alone have a value of it.
+    """The `Carriers` of every figure: the units that alone have a value of it and, of a class with truth, hold some.
 
-    Of more than 200 units, those that `jackknife` leaves out together count as one.
+    A false alarm gives a class a value in many units, but what becomes of its truth is known of few. Of more
+    than 200 units, those that `jackknife` leaves out together count as one.
     """
     parts = min(PARTS, units.count)
     own = (units.index % parts)[:, None] == np.arange(parts)
     found = evaluation.replicates(own.astype(np.uint8))
     held = {name: int(np.count_nonzero(~np.isnan(each))) for name, each in found.items()}
+    for label, truths in getattr(evaluation, "truths", {}).items():
+        if count := np.count_nonzero(np.bincount(units.index % parts, truths)):
+            for name in held:
+                if name[1] == label:
+                    held[name] = min(held[name], count)
     means = getattr(evaluation, "means", {})
     return {
         name: Carriers.of(

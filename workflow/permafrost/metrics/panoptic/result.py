@@ -74,6 +74,11 @@ class PanopticEvaluation:
             for measure in MEASURES
         }
 
+    @property
+    def truths(self) -> dict[str, np.ndarray]:
+        """(I,) segments of the truth of every class, in each image."""
+        return dict(zip(self.names, (self.tp + self.fn).T, strict=True))
+
     def class_counts(self) -> list[dict]:
         """Per category: id, name, whether things, and the sums over all images."""
         sums = {

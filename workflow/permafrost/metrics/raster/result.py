@@ -76,6 +76,14 @@ class RasterEvaluation:
         }
 
     @property
+    def truths(self) -> dict[str, np.ndarray]:
+        """(U,) reference pixels of every class, in each block."""
+        return {
+            name: self.block_counts[self.cells[:, 0] == place].sum(axis=0)
+            for place, name in enumerate(self.names)
+        }
+
+    @property
     def complete(self) -> bool:
         """Whether every mapped pixel has a reference: a census, which has no sampling error."""
         return int(self.mapped.sum()) == int(self.counts.sum())
