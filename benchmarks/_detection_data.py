@@ -16,6 +16,7 @@ from permafrost.metrics.detection.masks.polygons import rasterise
 
 WIDTH, HEIGHT = 640, 480
 CORNERS = 12
+JOINTS = 17
 
 
 def make_set(
@@ -61,6 +62,68 @@ def make_set(
         entry["segmentation"] = {"size": [HEIGHT, WIDTH], "counts": counts.decode()}
     paths["segm"].write_text(json.dumps(plain))
     return paths
+
+
+def make_keypoints(
+    folder: Path,
+    *,
+    images: int = 5000,
+    truths: int = 11_000,
+    detections: int = 200_000,
+    seed: int = 0,
+) -> dict[str, Path]:
+    """Write ``keypoints_truth.json`` and ``keypoints.json``, people with 17 points; return their paths by name."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    image, boxes = np.sort(rng.integers(0, images, truths)), _boxes(rng, truths)
+    places = rng.uniform(0, 1, (truths, JOINTS, 2))
+    visible = rng.integers(0, 3, (truths, JOINTS))
+    points = _points(boxes, places, visible)
+    points[visible == 0] = 0
+    person = [{"id": 1, "name": "person"}]
+    truth = _truth(rng, image, np.zeros(truths, int), boxes, images, 0) | {"categories": person}
+    for entry, own in zip(truth["annotations"], points, strict=True):
+        del entry["segmentation"]
+        labelled = int(np.count_nonzero(own[:, 2]))
+        entry |= {"keypoints": own.ravel().tolist(), "num_keypoints": labelled}
+    source = rng.integers(0, truths, detections)
+    spread = rng.choice([0.02, 0.05, 0.2], detections)[:, None, None]
+    found = _points(
+        boxes[source],
+        places[source] + rng.normal(0, 1, (detections, JOINTS, 2)) * spread,
+        np.ones((detections, JOINTS)),
+    )
+    corner = found[:, :, :2].min(axis=1)
+    around = np.concatenate([corner, found[:, :, :2].max(axis=1) - corner], axis=1)
+    # half of them are false alarms
+    lost = rng.random(detections) < 0.5
+    found_image = np.where(lost, rng.integers(0, images, detections), image[source])
+    plain = [
+        {
+            "image_id": int(i) + 1,
+            "category_id": 1,
+            "keypoints": own.ravel().tolist(),
+            "bbox": box,
+            "score": round(score, 5),
+        }
+        for i, own, box, score in zip(
+            found_image,
+            found,
+            np.round(around, 2).tolist(),
+            rng.random(detections).tolist(),
+            strict=True,
+        )
+    ]
+    paths = {name: folder / f"{name}.json" for name in ("keypoints_truth", "keypoints")}
+    for name, content in zip(paths, (truth, plain), strict=True):
+        paths[name].write_text(json.dumps(content))
+    return paths
+
+
+def _points(boxes: np.ndarray, places: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """(N, J, 3) points at `places` (shares of the box's sides), to a tenth of a pixel."""
+    at = np.round(boxes[:, None, :2] + places * boxes[:, None, 2:], 1)
+    return np.concatenate([at, visible[:, :, None]], axis=2)
 
 
 def _objects(rng, images: int, categories: int, truths: int):

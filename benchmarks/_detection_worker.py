@@ -43,9 +43,9 @@ def _run(data_class, evaluator, iou_type, truth, found):
 def vernier(iou_type: str, truth: str, found: str):
     from vernier import instance
 
-    kind = instance.Bbox() if iou_type == "bbox" else instance.Segm()
+    kinds = {"bbox": instance.Bbox, "segm": instance.Segm, "keypoints": instance.Keypoints}
     data = instance.CocoDataset.from_json(Path(truth).read_bytes())
-    run = instance.Evaluator(iou=kind)
+    run = instance.Evaluator(iou=kinds[iou_type]())
     return run.evaluate(data, Path(found).read_bytes()).stats
 
 

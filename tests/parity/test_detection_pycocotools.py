@@ -106,6 +106,20 @@ def test_custom_axes():
     )
 
 
+@pytest.mark.parametrize(
+    "grid",
+    [np.linspace(0, 1, 11), [0.5], [0.0, 0.01, 0.05, 0.9, 1.0], [0.33, 1 / 3, 0.34]],
+    ids=str,
+)
+def test_a_recall_grid_of_ones_own(grid):
+    def change(params):
+        params.recThrs = np.array(grid)
+
+    for seed in range(4):
+        truth, results = coco_case(seed, images=8, truths=10, detections=30, categories=3)
+        assert_equal(truth, results, "bbox", change=change, recall_grid=grid)
+
+
 @pytest.mark.parametrize("caps", [[5, 20, 50], [1, 2, 3], [10, 100, 300]])
 def test_the_headline_is_tied_to_a_cap_of_100(caps):
     truth, results = coco_case(6, images=4, truths=20, detections=60, categories=1)

@@ -37,7 +37,7 @@ TRUTHS = {
     "image twice": (lambda t: t["images"].append(t["images"][0]), r"images\[3\].*occurs twice"),
     "image without id": (lambda t: t["images"][1].pop("id"), r"images\[1\].*has no id"),
     "category twice": (lambda t: t["categories"].append({"id": 2}), "occurs twice"),
-    "no category at all": (lambda t: t.pop("categories"), "category_id is not among"),
+    "no category at all": (lambda t: t.pop("categories"), "truth has no categories"),
     "annotation twice": (
         lambda t: t["annotations"][4].update(id=t["annotations"][2]["id"]),
         r"annotations\[4\].*occurs twice",
@@ -65,7 +65,7 @@ TRUTHS = {
 def test_wrong_truth_is_named(name, mode):
     change, message = TRUTHS[name]
     truth, results = broken_truth(change)
-    if mode == "strict" and name in ("unknown image", "unknown category", "no category at all"):
+    if mode == "strict" and name in ("unknown image", "unknown category"):
         return  # the peers pass over these, see the parity tests
     with pytest.raises(PermafrostError, match=message):
         run(truth, results, mode=mode)
@@ -187,7 +187,9 @@ def test_empty_and_damaged_files_are_named(tmp_path):
         (b"[{", "not a JSON file"),
         (b"{}", "must be a list"),
         (b"\xff\xfe", "not a JSON file"),
-        (b"[" * 100_000, "not a JSON file"),
+        (b'[{"a":' * 100_000, "not a JSON file"),
+        (b"[" * 100_000, "list of objects, not of lists"),
+        (b" [ [1, 1, 10, 10, 20, 20, 0.9]]", "list of objects, not of lists"),
         (b"3", "must be a list"),
     ):
         path.write_bytes(content)
@@ -196,6 +198,52 @@ def test_empty_and_damaged_files_are_named(tmp_path):
         assert "found.json" in str(caught.value)
     with pytest.raises(PermafrostError, match="cannot be read"):
         run(truth, tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("side", "content", "message"),
+    [
+        ("predictions", "[[1, 1, 10, 10, 20, 20, 0.9]]", "not of lists.*an array"),
+        ("predictions", '\ufeff {"annotations": []}', "not an object.*is ground truth"),
+        ("truth", '[{"image_id": 1}]', "must be an object with images.*predictions"),
+    ],
+)
+def test_another_shape_is_refused_before_the_file_is_parsed(
+    side, content, message, tmp_path, monkeypatch
+):
+    truth, results = small()
+    given = {"truth": truth, "predictions": results, side: tmp_path / "given.json"}
+    given[side].write_text(content)
+
+    def parse(*_):
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr("permafrost.metrics.detection.inputs.parsing.parse", parse)
+    with pytest.raises(PermafrostError, match=message):
+        run(given["truth"], given["predictions"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: {**t, "images": {"1": {}}}, "images: must be a list of objects, not an object"),
+        (lambda t: {**t, "annotations": {"1": {}}}, "must be a list of objects, not an object"),
+        (lambda t: {**t, "annotations": "none"}, "must be a list of objects, not str"),
+        (lambda t: {"1": t}, "has no images"),
+    ],
+)
+def test_truth_of_another_shape_is_named(change, message, tmp_path):
+    truth, results = small()
+    (tmp_path / "truth.json").write_text(json.dumps(change(truth)))
+    with pytest.raises(PermafrostError, match=message):
+        run(tmp_path / "truth.json", results)
+
+
+def test_lists_among_objects_are_left_out_and_counted(tmp_path):
+    truth, results = small()
+    (tmp_path / "found.json").write_text(json.dumps([[1, 2], *results]))
+    kept = run(truth, tmp_path / "found.json", invalid="drop")
+    assert kept.dropped == {"detections: not an object": 1}
 
 
 def test_nan_in_a_file_is_named(tmp_path):
@@ -296,8 +344,46 @@ def test_how_many_entries_are_wrong_is_said():
     truth, results = small()
     for entry in results[:3]:
         entry["image_id"] = 999
-    with pytest.raises(PermafrostError, match="not among the images.*2 more"):
-        run(truth, results)
+    for mode in ("strict", "corrected"):
+        message = f"not among the images of the truth .*999.*2 more of {len(results)}"
+        with pytest.raises(PermafrostError, match=message):
+            run(truth, results, mode=mode)
+
+
+@pytest.mark.parametrize("key", ["image_id", "category_id"])
+def test_ids_of_another_kind_are_named_as_what_they_are(key):
+    truth, results = small()
+    words = [{**entry, key: str(entry[key])} for entry in results]
+    with pytest.raises(
+        PermafrostError, match=f"{key} is no id of .*whole numbers, these are words"
+    ):
+        run(truth, words)
+    section = {"image_id": "images", "category_id": "categories"}[key]
+    named = copy.deepcopy(truth)
+    for entry in named[section]:
+        entry["id"] = str(entry["id"])
+    message = rf"annotations\[0\].*{key} is no id of the {section}: those are words"
+    with pytest.raises(PermafrostError, match=message):
+        run(named, results)
+    for entry in named["annotations"]:
+        entry[key] = str(entry[key])
+    with pytest.raises(PermafrostError, match=f"{key} is no id of .*words, these are whole"):
+        run(named, results)
+    assert np.array_equal(run(named, words).stats, run(truth, results).stats)
+
+
+def test_categories_may_be_missing_where_they_are_pooled():
+    truth, results = small()
+    pooled = run(truth, results, use_categories=False).stats
+    for change in (lambda t: t.pop("categories"), lambda t: t["categories"].clear()):
+        less = copy.deepcopy(truth)
+        change(less)
+        assert np.array_equal(run(less, results, use_categories=False).stats, pooled)
+        with pytest.raises(PermafrostError, match="the ground truth has no categories"):
+            run(less, results, invalid="drop")
+    truth.pop("categories")
+    with pytest.raises(PermafrostError, match="the ground truth has no categories"):
+        run(truth, results, mode="strict", use_categories=False)
 
 
 OPTIONS = [
@@ -312,6 +398,7 @@ OPTIONS = [
     ({"area_ranges": {"small": (0, 5)}}, "one range named 'all'"),
     ({"area_ranges": {"all": (5, 0)}}, "low <= high"),
     ({"boundary_ratio": 0}, "between 0 and 1"),
+    ({"sigmas": [0.1] * 17}, "sigmas change nothing of bbox"),
     ({"detection_area": "mask"}, "no segmentation to take the area from"),
     ({"lvis": True}, "neg_category_ids"),
     ({"lvis": True, "iou_type": "keypoints"}, "no keypoints"),

@@ -254,3 +254,16 @@ def test_without_any_prediction_the_table_has_nulls():
 def test_options_that_do_not_exist_are_refused(options):
     with pytest.raises(PermafrostError):
         evaluate(TRUTH, [GOOD], **options)
+
+
+def test_the_heading_and_the_figures_say_what_they_are_taken_over():
+    truth = [box("a", (0, 0, 10, 10)), box("b", (0, 0, 10, 10), "Fir")]
+    predictions = [box("a", (0, 0, 10, 10), score=1.0)]
+    found = evaluate(truth, predictions)
+    assert "mean over images (classes: all images pooled)" in found.heading()
+    over = {name: found.average_of(*name) for name in found.values}
+    assert over["recall", None] == over["precision", None] == over["f1", None] == "image"
+    assert over["recall", "Tree"] == over["matched_iou", None] == "dataset"
+    pooled = evaluate(truth, predictions, average="dataset")
+    assert "; all images pooled" in pooled.heading()
+    assert pooled.average_of("recall", None) == "dataset"

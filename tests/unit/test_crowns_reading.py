@@ -183,3 +183,82 @@ def test_precision_is_zero_where_there_are_predictions_and_no_truth(average):
     assert np.isnan(found["recall", None])
     both = evaluate([*truth[1:], box("a", (0, 0, 5, 5))], [box("a", (0, 0, 5, 5), "Fir")]).values
     assert both["precision", "Fir"] == 0 and both["precision", None] == 1
+
+
+def test_boxes_are_wanted_so_a_geometry_of_no_meaning_does_not_matter(tmp_path):
+    rows = [{**ROWS[0], "geometry": "no WKT"}, {**ROWS[2], "geometry": ""}]
+    path = written(tmp_path / "t.csv", rows)
+    found = read_annotations(path, "truth", geometry="box")
+    assert found.kind == "box" and found.shape.tolist() == [[1, 2, 3, 4.5], [5, 6, 9, 9]]
+    unplaced = [{**row, "x": "?", "y": "?"} for row in rows]
+    assert len(read_annotations(unplaced, "truth", geometry="box")) == 2
+    with pytest.raises(PermafrostError, match="geometry is not WKT"):
+        read_annotations(path, "truth", geometry="polygon")
+    # only a row without corners needs its geometry
+    tree = {"image_path": "a.png", "label": "Tree", "geometry": TRIANGLE.wkt}
+    mixed = joined({**ROWS[0], "geometry": "no WKT"}, tree, blank="")
+    found = read_annotations(mixed, "truth", geometry="box")
+    assert found.shape.tolist() == [[1, 2, 3, 4.5], [0, 0, 8, 8]]
+
+
+@pytest.mark.parametrize("name", [".", "..", "images/", "images/..", "images\\."])
+def test_an_image_path_that_names_a_folder_is_refused(name):
+    with pytest.raises(PermafrostError, match="row 2: the image_path .* names a folder"):
+        read_annotations([ROWS[0], box(name, (1, 1, 2, 2))], "truth")
+
+
+WRONG = [
+    box("a.png", (5, 5, 5, 9), score=0.5),
+    box("a.png", (0, 0, 0, 0), score=0.5),
+    box("a.png", (9, 5, 5, 9), score=0.5),
+    box("a.png", ("?", 5, 9, 9), score=0.5),
+    box("a.png", (1, 5, 9, 9), score=float("nan")),
+    box("a.png", (1, 5, 9, 9), "", score=0.5),
+    box("", (1, 5, 9, 9), score=0.5),
+    box(".", (1, 5, 9, 9), score=0.5),
+]
+
+
+def test_wrong_predictions_are_left_out_and_counted():
+    truth, right = [ROWS[0]], box("a.png", (1, 2, 3, 4.5), score=0.5)
+    rows = [*WRONG[:4], right, *WRONG[4:]]
+    found = evaluate(truth, rows, invalid="drop")
+    assert found.values["precision", None] == found.values["recall", None] == 1
+    assert found.predictions.row.tolist() == [5]
+    assert sum(found.predictions.dropped.values()) == len(WRONG)
+    notes = [note for note in found.notes() if "left out" in note]
+    assert len(notes) == len(found.predictions.dropped)
+    assert any("has no area" in note and "row 1" in note for note in notes)
+    with pytest.raises(PermafrostError):
+        evaluate(truth, rows)
+    with pytest.raises(PermafrostError, match="did you mean 'drop'"):
+        evaluate(truth, rows, invalid="dropp")
+
+
+def test_an_image_whose_truth_is_left_out_stays():
+    truth = [ROWS[0], box("c.png", (4, 4, 1, 1)), box("", (4, 4, 5, 5))]
+    predictions = [box("c.png", (1, 1, 2, 2), score=1.0)]
+    found = evaluate(truth, predictions, invalid="drop")
+    assert found.images == ("a.png", "c.png") and found.values["precision", None] == 0
+    assert sum(found.truth.dropped.values()) == 2
+
+
+def test_a_truth_that_is_all_left_out_has_images_without_crowns():
+    row = {"image_path": "a.png", "label": "Tree", "geometry": "nothing"}
+    found = evaluate([row], [{**row, "score": 1.0}], invalid="drop")
+    assert found.images == ("a.png",) and found.image_states.tolist() == ["empty"]
+
+
+def test_invalid_polygons_are_left_out():
+    bow = {"image_path": "a.png", "label": "Tree", "score": 1.0, "geometry": "POLYGON ((0 0, 4 4, 4 0, 0 4, 0 0))"}  # fmt: skip
+    line = {**bow, "geometry": "POLYGON ((0 0, 4 0, 8 0, 0 0))"}
+    right = {**bow, "geometry": TRIANGLE.wkt}
+    found = read_annotations([bow, line, right], "predictions", invalid="drop")
+    assert found.row.tolist() == [3] and list(found.dropped.values()) == [2]
+
+
+def test_a_row_of_zeros_beside_crowns_is_left_out_and_the_crowns_stay():
+    rows = [ROWS[0], box("a.png", (0, 0, 0, 0)), ROWS[1], ROWS[2]]
+    found = read_annotations(rows, "truth", invalid="drop")
+    assert found.row.tolist() == [1, 4] and found.images == ("a.png", "b.png")
+    assert list(found.dropped.values()) == [1]

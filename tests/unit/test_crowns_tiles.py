@@ -15,11 +15,13 @@ from permafrost.data.deepforest.annotations import concatenate
 from permafrost.data.deepforest.reading import as_kind, read_annotations
 from permafrost.data.windows import Window, cut_windows
 from permafrost.metrics.crowns import evaluate
+from permafrost.metrics.crowns.rasters import image_sizes
 from permafrost.metrics.crowns.stitching import stitch
 from permafrost.metrics.crowns.suppression import suppress
 from permafrost.metrics.crowns.tile_predictions import read_tile_predictions
 from permafrost.metrics.crowns.tiles import compare_tiles
 from permafrost.metrics.crowns.windows import clip_to_window, cut_annotations
+from PIL import Image
 
 WINDOW = Window(100, 50, 200, 100)
 
@@ -296,3 +298,23 @@ def test_a_prediction_without_area_is_in_every_window_that_holds_it(kind):
     truth = as_kind(read_annotations([box("a", (0, 0, 20, 20))], "truth"), kind)
     both = compare_tiles(truth, flat, {"a": (200, 100)}, size=120, overlap=0.3)
     assert both.whole.values["precision", None] == 0 and len(both.whole.flat) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("none.png", "does not exist"),
+        ("inner", "does not exist"),
+        ("x" * 100_000, "does not exist"),
+        ("../there.png", "leads out of the folder"),
+        ("/dev/zero", "leads out of the folder"),
+    ],
+)
+def test_an_image_is_a_file_in_the_folder(tmp_path, name, words):
+    folder = tmp_path / "images"
+    (folder / "inner").mkdir(parents=True)
+    Image.new("L", (4, 3)).save(tmp_path / "there.png")
+    Image.new("L", (5, 3)).save(folder / "here.png")
+    assert image_sizes(folder, ["here.png", "inner/../here.png"])["here.png"] == (5, 3)
+    with pytest.raises(PermafrostError, match=words):
+        image_sizes(folder, [name])

@@ -13,6 +13,7 @@ from permafrost.metrics.detection.analysis import (
     calibrate,
     category_table,
     confusion_matrix,
+    curve_table,
     detection_table,
     error_kinds,
     image_table,
@@ -70,6 +71,73 @@ def test_the_mean_iou_of_an_image_is_that_of_its_hits():
             assert images["tp50_mean_iou"][i] == pytest.approx(np.mean(values))
         else:
             assert np.isnan(images["tp50_mean_iou"][i])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"recall_grid": [0.1, 0.5]},
+        {"iou_thresholds": [0.6]},
+        {"lvis": True},
+        {"use_categories": False},
+    ],
+    ids=str,
+)
+def test_curves_are_the_tensors_without_what_is_not_there(options):
+    truth, results = case(3)
+    truth["categories"].append({"id": 99, "name": "unicorn"})
+    if options.get("lvis"):
+        truth = federate(truth, 1)
+    found = evaluate(truth, results, iou_type="bbox", **options)
+    areas, caps = found.axes.area_names, found.axes.max_dets
+    table = curve_table(found, areas=areas, caps=caps)
+    rows = {
+        tuple(
+            column[i] if column[i] == column[i] else None for column in list(table.values())[:6]
+        ): (
+            table["precision"][i],
+            table["score"][i],
+        )
+        for i in range(len(table["recall"]))
+    }
+    assert len(rows) == len(table["recall"])
+    categories = found.truths.categories
+    names = list(zip(categories.ids.tolist(), categories.names, strict=True))
+    if not found.settings.use_categories:
+        names = [(None, "all categories")]
+    curves, axes = found.curves, found.axes
+    expected = set()
+    for a, area in enumerate(areas):
+        for m, cap in enumerate(caps):
+            there = [k for k in range(len(names)) if curves.recall[0, k, a, m] > -1]
+            for threshold in (0.5, 0.75, None):
+                if threshold is not None and threshold not in axes.thresholds:
+                    continue
+                for r, recall in enumerate(axes.recall_grid):
+                    means = []
+                    for k in there:
+                        key = (*names[k], threshold, area, cap, recall)
+                        values = curves.precision[:, r, k, a, m]
+                        if threshold is None:
+                            assert rows[key][0] == pytest.approx(values.mean())
+                            assert np.isnan(rows[key][1])
+                        else:
+                            t = axes.threshold_index(threshold)
+                            assert rows[key][0] == values[t]
+                            if curves.recall[t, k, a, m] < recall:
+                                assert values[t] == 0 and np.isnan(rows[key][1])
+                            else:
+                                assert rows[key][1] == curves.scores[t, r, k, a, m]
+                        means.append(rows[key][0])
+                        expected.add(key)
+                    if means and found.settings.use_categories:
+                        key = (None, "__mean__", threshold, area, cap, recall)
+                        assert rows[key][0] == pytest.approx(np.mean(means))
+                        expected.add(key)
+    assert set(rows) == expected
+    assert set(curve_table(found)["area"]) == {"all"}
+    assert set(curve_table(found)["max_dets"]) == {caps[-1]}
 
 
 def test_too_many_pairs_are_refused(monkeypatch):

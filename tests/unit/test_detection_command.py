@@ -14,6 +14,7 @@ from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.detection import evaluate
+from permafrost.metrics.detection.analysis import calibrate, error_kinds, optimal_lrp
 from permafrost.stages import evaluate_detections
 from permafrost.stages.lists import area_ranges, lines_of, thresholds, values_of
 
@@ -75,7 +76,7 @@ def test_every_table_is_written_with_nulls_for_what_is_undefined(files, tmp_path
     command(*given(files), "--tables", tmp_path / "t", resamples=2)
     names = {path.stem for path in (tmp_path / "t").iterdir()}
     assert names == {
-        *("images", "categories", "detections", "pairs", "confusion", "errors", "olrp"),
+        *("images", "categories", "curves", "detections", "pairs", "confusion", "errors", "olrp"),
         *("calibration", "calibration_categories", "scores"),
     }
     tables = {name: read_table(tmp_path / "t" / f"{name}.parquet")[0] for name in names}
@@ -358,3 +359,159 @@ def test_nothing_to_find_is_an_error_that_says_why(tmp_path, capsys):
     with pytest.raises(PermafrostError, match="nothing to find: the truth has no annotation"):
         command(*given(write(tmp_path, truth, results)), "--output", tmp_path / "s.json")
     assert not (tmp_path / "s.json").exists() and not capsys.readouterr().out
+
+
+# --- categories, groups, recalls, analyses -------------------------------------------------------
+
+
+def test_some_categories_and_groups_of_them(tmp_path, capsys):
+    truth, results = coco_case(3, ties=False, detections=12)
+    files = write(tmp_path, truth, results)
+    out = tmp_path / "s.json"
+    options = ["--categories", "kind 3, kind 1,kind 0", "--output", out, "--tables", tmp_path / "t"]
+    command(*given(files), *options, "--category-groups", "odd=kind 1,kind 3;kind 0=kind 0")
+    printed = capsys.readouterr().out
+    assert "only 3 of 4 categories are evaluated" in printed
+    content = json.loads(out.read_text())
+    assert content["category_groups"] == {"odd": ["kind 1", "kind 3"], "kind 0 (group)": ["kind 0"]}
+    rows = {(row["metric"], row["class"]): row for row in content["scores"]}
+    for label, names in (
+        ("odd", ["kind 1", "kind 3"]),
+        ("kind 0 (group)", ["kind 0"]),
+        (None, None),
+    ):
+        names = ["kind 0", "kind 1", "kind 3"] if names is None else names
+        alone = evaluate(*files, iou_type="bbox", categories=names)
+        for metric, value in zip(alone.names, alone.stats.tolist(), strict=True):
+            assert rows[metric, label]["value"] == (None if value == -1 else value)
+    odd = rows["AP", "odd"]
+    assert odd["lower"] < odd["value"] < odd["upper"]
+    assert re.search(rf"AP +odd +{odd['value']:.3f}  \[{odd['lower']:.3f}, ", printed)
+    assert "AR@100  odd" in printed and "AR@1 " not in printed
+    table = read_table(tmp_path / "t" / "scores.parquet")[0].to_pylist()
+    assert {row["class"] for row in table} >= {"odd", "kind 0 (group)", "kind 0"}
+    # the same from a file
+    (tmp_path / "g.csv").write_text("category,group\nkind 1,odd\nkind 3,odd\nkind 0,kind 0\n")
+    command(*given(files), *options, "--category-groups", tmp_path / "g.csv")
+    again = json.loads(out.read_text())
+    assert again["scores"] == content["scores"]
+    assert again["options"]["category_groups"]["sha256"]
+    assert content["options"]["category_groups"] == "odd=kind 1,kind 3;kind 0=kind 0"
+    command(*given(files), "--category-groups", tmp_path / "g.csv", "--against", files[1])
+    assert re.search(r"AP50 +odd +0.000 +\[", capsys.readouterr().out.split("Difference to")[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--categories", "kind 9"], "there is no category 'kind 9'"),
+        (["--categories", "kind 1,,kind 2"], "names nothing between two commas"),
+        (["--category-groups", "a=kind 9"], "--category-groups: a: there is no category 'kind 9'"),
+        (["--category-groups", "a=kind 1;a=kind 2"], "'a=kind 2' is not a new group"),
+        (["--category-groups", "a="], "'a=' is not a new group"),
+        (["--category-groups", "absent.csv"], "absent.csv: the file does not exist"),
+        (["--categories", "kind 1", "--category-groups", "a=kind 2"], "no category 'kind 2'"),
+        (["--no-categories", "--category-groups", "a=kind 1"], "changes nothing here"),
+        (["--recall-grid", "0.5,0.2"], "must ascend"),
+        (["--recall-grid", "0:2:0.5"], r"must be numbers in \[0, 1\]"),
+        (["--partial", "p", "--no-analysis"], "--no-analysis changes nothing here"),
+    ],
+)
+def test_wrong_categories_groups_and_recalls_are_refused(files, options, words):
+    truth = json.loads(files[0].read_text())
+    truth["categories"][1]["name"] = "kind 1"
+    files[0].write_text(json.dumps(truth))
+    with pytest.raises(PermafrostError, match=words):
+        command(*given(files), *options)
+
+
+def test_recalls_of_ones_own(files, tmp_path, capsys):
+    out = tmp_path / "s.json"
+    command(*given(files), "--recall-grid", "0:1:0.1", "--output", out)
+    found = evaluate(*files, iou_type="bbox", recall_grid=np.linspace(0, 1, 11))
+    content = json.loads(out.read_text())
+    assert content["stats"]["AP"] == found.stats[0] != evaluate(*files, iou_type="bbox").stats[0]
+    assert content["axes"]["recall_grid"] == np.linspace(0, 1, 11).tolist()
+    assert "read at 11 recalls from 0 to 1, not at COCO's 101" in capsys.readouterr().out
+    command(*given(files), "--recall-grid", "0:1:0.01", "--output", out)
+    assert "read at" not in capsys.readouterr().out
+
+
+def test_parts_know_their_categories_and_recalls(files, tmp_path):
+    ids = [image["id"] for image in json.loads(files[0].read_text())["images"]]
+    parts = {}
+    for number, more in enumerate(([], [], ["--recall-grid", "0,1"], ["--categories", "kind 2"])):
+        listed = tmp_path / f"{number}.txt"
+        listed.write_text("\n".join(map(str, ids[number % 2 :: 2])))
+        common = [] if number == 3 else ["--categories", "kind 2,kind 3"]
+        parts[number] = tmp_path / f"part{number}"
+        options = [*common, *more, "--images", listed, "--partial", parts[number]]
+        command(*given(files), *options, resamples=0)
+    out = tmp_path / "m.json"
+    command("--merge", parts[0], parts[1], "--category-groups", "a=kind 3", "--output", out)
+    merged = json.loads(out.read_text())
+    found = evaluate(*files, iou_type="bbox", categories=["kind 2", "kind 3"])
+    assert list(merged["stats"].values()) == [None if v != v else v for v in found.stats.tolist()]
+    alone = evaluate(*files, iou_type="bbox", categories=["kind 3"])
+    rows = {(row["metric"], row["class"]): row["value"] for row in merged["scores"]}
+    assert rows["AP", "a"] == alone.stats[0]
+    for other, words in ((2, "another recall_grid"), (3, "another categories")):
+        with pytest.raises(PermafrostError, match=words):
+            command("--merge", parts[1], parts[other], "--incomplete")
+
+
+def test_errors_olrp_and_calibration_are_printed_and_written(files, tmp_path, capsys):
+    out = tmp_path / "s.json"
+    command(*given(files), "--output", out)
+    printed = capsys.readouterr().out
+    found = evaluate(*files, iou_type="bbox")
+    written = json.loads(out.read_text())["analysis"]
+    kinds, olrp, calibration = error_kinds(found), optimal_lrp(found), calibrate(found)
+    assert written["tide"]["gains"] == kinds.gain and written["tide"]["counts"] == kinds.counts
+    assert written["tide"]["ap"] == kinds.precision == found.stats[0]
+    assert written["olrp"] == olrp.means
+    assert written["calibration"]["expected_calibration_error"] == calibration.expected
+    assert written["calibration"]["mean_over_categories"] == calibration.macro
+    assert written["missing"] == {}
+    for kind, gain in kinds.gain.items():
+        line = next(line for line in printed.splitlines() if line.startswith(f"    {kind} "))
+        assert line.split()[1] == f"{gain:+.3f}".replace("-", "−")
+        assert line.split()[2] == str(kinds.counts[kind])
+    assert f"mean oLRP {olrp.means['olrp']:.3f} (localisation " in printed
+    assert f"calibration error {calibration.expected:.3f} (mean over categories" in printed
+    command(*given(files), "--output", out, "--no-analysis")
+    assert "analysis" not in json.loads(out.read_text())
+    assert "oLRP" not in capsys.readouterr().out
+
+
+def test_analyses_that_an_evaluation_has_not_are_named_with_the_reason(tmp_path, capsys):
+    truth, results = coco_case(1, images=8, truths=8.0, crowds=0.0)
+    results = [{**entry, "score": 3 * entry["score"]} for entry in results]
+    files = write(tmp_path, federate(truth, 1), results)
+    out = tmp_path / "s.json"
+    command(*given(files), "--lvis", "--output", out)
+    printed = capsys.readouterr().out
+    written = json.loads(out.read_text())["analysis"]
+    assert (
+        written["tide"] is None and written["calibration"] is None and written["olrp"]["olrp"] < 1
+    )
+    assert "no TIDE: errors are not sorted for keypoints and LVIS" in printed
+    assert "no calibration: scores outside 0 to 1 are no probabilities" in printed
+    assert set(written["missing"]) == {"tide", "calibration"}
+    files = write(tmp_path, truth, [])
+    command(*given(files), "--output", out)
+    written = json.loads(out.read_text())["analysis"]
+    assert written["tide"]["counts"]["missed"] > 0 and written["olrp"]["localisation"] is None
+    assert "no detection counts" in written["missing"]["calibration"]
+
+
+def test_curves_are_written_as_csv(files, tmp_path):
+    command(*given(files), "--tables", tmp_path / "t", "--table-format", "csv", resamples=0)
+    lines = (tmp_path / "t" / "curves.csv").read_text().splitlines()
+    head = '"category_id","category","iou_threshold","area","max_dets","recall","precision","score"'
+    assert lines[0] == head
+    found = evaluate(*files, iou_type="bbox")
+    # four categories and their mean, at 0.5, 0.75 and the mean of all thresholds
+    assert len(lines) - 1 == 5 * 3 * 101
+    first = lines[1].split(",")
+    assert float(first[6]) == found.precision[0, 0, 0, 0, -1]

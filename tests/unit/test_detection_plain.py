@@ -28,7 +28,7 @@ def usual(geometry="bbox"):
 
 
 @pytest.mark.parametrize("layout", [{}, {"indent": 1}, {"separators": (",", ":")}])
-@pytest.mark.parametrize("iou_type", ["bbox", "segm"])
+@pytest.mark.parametrize("iou_type", ["bbox", "segm", "keypoints"])
 @pytest.mark.parametrize("piece", [3, 100, 1 << 17])
 def test_pieces_score_as_the_whole(iou_type, piece, layout, tmp_path, monkeypatch):
     monkeypatch.setattr(plain, "_PIECE", piece)
@@ -61,12 +61,16 @@ WRONG = [
     {"segmentation": {"size": [1, 1]}},
     {"segmentation": 5},
     {"id": 5},
+    {"keypoints": [1, 2, 3]},
+    {"keypoints": [1, 2, True] * 17},
+    {"keypoints": [1, 2, "3"] * 17},
+    {"keypoints": [1, 2, float("inf")] * 17},
     {"note": "a }, { b"},
 ]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=[str(wrong) for wrong in WRONG])
-@pytest.mark.parametrize("iou_type", ["bbox", "segm"])
+@pytest.mark.parametrize("iou_type", ["bbox", "segm", "keypoints"])
 @pytest.mark.parametrize("mode", ["strict", "corrected"])
 @pytest.mark.parametrize("invalid", ["error", "drop"])
 def test_what_is_wrong_is_named_as_in_the_whole(wrong, iou_type, mode, invalid, tmp_path):
@@ -82,6 +86,48 @@ def test_what_is_wrong_is_named_as_in_the_whole(wrong, iou_type, mode, invalid, 
         except PermafrostError as error:
             said.append((error.problem, error.where.split(": ")[1:]))
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("box", [True, False])
+@pytest.mark.parametrize("mode", ["strict", "corrected"])
+def test_keypoints_with_boxes_and_ids_are_read_by_pieces_too(box, mode, tmp_path):
+    truth, results = usual("keypoints")
+    for number, entry in enumerate(results):
+        entry["id"] = 900 - number
+        if box:
+            entry["bbox"] = [1.5, 2, 30, 40]
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps(results))
+    assert plain_columns(path, drop=False) is not None
+    one, two = (
+        evaluate(truth, given, iou_type="keypoints", mode=mode) for given in (path, results)
+    )
+    assert one.stats[0] > 0 and np.array_equal(one.stats, two.stats)
+    for name in ("boxes", "areas", "ids", "keypoints"):
+        assert np.array_equal(getattr(one.detections, name), getattr(two.detections, name))
+
+
+def test_other_numbers_of_keypoints_are_named_by_their_entry(tmp_path):
+    truth, results = usual("keypoints")
+    for entry in results:
+        entry["keypoints"] = entry["keypoints"][:-3]
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps(results))
+    with pytest.raises(PermafrostError, match=r"found.json: \[0\].*not a list of 51 numbers"):
+        evaluate(truth, path, iou_type="keypoints")
+
+
+def test_text_without_an_end_of_an_entry_is_not_gathered_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(plain, "_LONGEST", 1000)
+    taken = []
+    monkeypatch.setattr(plain.Gathered, "take", lambda _, entries: taken.append(entries))
+    path = tmp_path / "found.json"
+    path.write_text('[{"image_id": "' + 100_000 * "x" + '"}]')
+    assert plain_columns(path, drop=False) is None and not taken
+    with open(path, "rb") as file:
+        with pytest.raises(ValueError, match="no end"):
+            list(plain._pieces(file))
+        assert file.tell() < 2000
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from permafrost.metrics.detection import evaluate, resampled
 from permafrost.metrics.detection.accumulate import Ranked
 from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.detection.resampled import points_reached, replicates
+from permafrost.metrics.detection.resampled_curves import _points_reached, reached_before
 from permafrost.metrics.detection.summarise import Statistic
 
 IMAGES = 9
@@ -60,6 +61,11 @@ def check(truth, results, copied_results=None, *, resamples=5, seed=0, **options
         {"lvis": True},
         {"max_dets": [2, 4, 100], "iou_thresholds": [0.3, 0.5, 0.75]},
         {"area_ranges": {"all": (0, 1e10), "tiny": (0, 900)}, "max_dets": [3]},
+        {"recall_grid": [0.0, 0.01, 0.02, 0.03, 0.9, 0.95, 1.0]},
+        {"recall_grid": [0.3, 0.31, 1 / 3, 0.5]},
+        {"recall_grid": np.linspace(0, 1, 11), "mode": "strict"},
+        {"recall_grid": [1.0]},
+        {"recall_grid": [0.0]},
     ],
     ids=str,
 )
@@ -156,6 +162,21 @@ def test_points_of_the_grid_are_counted_as_by_a_search():
     recall = (np.arange(0, 400)[:, None] / total).ravel()
     expected = np.searchsorted(RECALL_GRID, recall, side="right")
     assert np.array_equal(points_reached(recall, RECALL_GRID), expected)
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [[0.5], [0.0], [1.0], [0.2, 0.21, 0.9], [0, 0.001, 0.002, 0.003, 1], np.linspace(0, 1, 7)],
+)
+def test_points_of_any_ascending_grid_are_counted_as_by_a_search(grid):
+    total = np.arange(1, 60)
+    recall = np.append((np.arange(0, 60)[:, None] / total).ravel(), np.array(grid, float))
+    grid = np.array(grid, float)
+    assert np.array_equal(points_reached(recall, grid), np.searchsorted(grid, recall, side="right"))
+    # the compiled loop counts by the same rule
+    table = reached_before(grid)
+    compiled = [_points_reached(float(r), grid, table) for r in np.minimum(recall, 1)]
+    assert compiled == np.searchsorted(grid, np.minimum(recall, 1), side="right").tolist()
 
 
 def test_the_ranking_names_the_image_of_every_row():

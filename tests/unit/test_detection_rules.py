@@ -268,11 +268,11 @@ def test_nothing_found_scores_0_and_nothing_to_find_is_undefined():
     assert evaluate(truth_of(), found_of((BOX, 0.9, {})), iou_type="bbox").stats[0] == -1
 
 
-def test_own_identities_of_detections_are_kept_in_corrected_mode():
+def test_own_identities_of_detections_are_kept():
     found = found_of((BOX, 0.9, {"id": 70}), (BOX, 0.8, {"id": 7}))
     assert evaluate(truth_of((BOX, {})), found, iou_type="bbox").detections.ids.tolist() == [70, 7]
     strict = evaluate(truth_of((BOX, {})), found, iou_type="bbox", mode="strict")
-    assert strict.detections.ids.tolist() == [1, 2]
+    assert strict.detections.ids.tolist() == [70, 7]
 
 
 @pytest.mark.parametrize("positives", [1, 2, 3, 7, 10, 99, 100, 101, 997, 36000])

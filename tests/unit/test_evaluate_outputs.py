@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import json
 import subprocess
@@ -112,6 +113,9 @@ def test_outputs_appear_all_or_none(kind, request, tmp_path, monkeypatch):
         ("detections", ["--group-column", "plot"], "--group-column changes nothing.* --groups"),
         ("detections", ["--sigmas", "0.1"], "--sigmas changes nothing.* keypoints"),
         ("detections", ["--boundary-ratio", "0.1"], "--boundary-ratio changes nothing.* boundary"),
+        ("detections", ["--table-format", "csv"], "--table-format changes nothing.* --tables"),
+        ("boxes", ["--table-format", "csv"], "--table-format changes nothing.* --tables"),
+        ("rasters", ["--table-format", "csv"], "--table-format changes nothing.* --tables"),
         ("detections", ["--incomplete"], "--incomplete changes nothing.* --merge"),
         ("boxes", ["--max-pictures", "3"], "--max-pictures changes nothing.* --pictures"),
         ("boxes", ["--images", "."], "--images changes nothing"),
@@ -178,3 +182,26 @@ def test_manifests_are_checked_before_the_work(detections, tmp_path, monkeypatch
         run(evaluate_detections, *sliced, "--cross-slices", "--baseline", "clear & b")
     with pytest.raises(PermafrostError, match="m.csv: there is no column 'group'"):
         run(evaluate_detections, *detections, "--groups", manifest)
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_tables_as_csv_hold_what_parquet_holds(kind, request, tmp_path):
+    options = request.getfixturevalue(kind)
+    run(COMMANDS[kind], *options, "--tables", tmp_path / "p", "--output", tmp_path / "p.json")
+    form = "--table-format", "csv"
+    run(
+        COMMANDS[kind], *options, "--tables", tmp_path / "c", *form, "--output", tmp_path / "c.json"
+    )
+    assert (tmp_path / "p.json").read_text() == (tmp_path / "c.json").read_text()
+    names = sorted(path.stem for path in (tmp_path / "p").iterdir())
+    assert [path.name for path in sorted((tmp_path / "c").iterdir())] == [f"{n}.csv" for n in names]
+    for name in names:
+        table = read_table(tmp_path / "p" / f"{name}.parquet")[0]
+        with open(tmp_path / "c" / f"{name}.csv", newline="") as stream:
+            head, *rows = csv.reader(stream)
+        assert head == table.column_names and len(rows) == table.num_rows
+        for column, cells in zip(head, zip(*rows, strict=True), strict=True):
+            for cell, value in zip(cells, table[column].to_pylist(), strict=True):
+                assert cell == "" if value is None else type(value)(cell) == value
+    with pytest.raises(PermafrostError, match="tables are not written as 'xlsx'"):
+        run(COMMANDS[kind], *options, "--tables", tmp_path / "x", "--table-format", "xlsx")

@@ -109,7 +109,7 @@ def test_missing_predictions_are_an_error_unless_named(tmp_path):
     reference, prediction = two()
     prediction[:, :5] = 200
     paths = write(tmp_path / "r.tif", reference), write(tmp_path / "p.tif", prediction, nodata=200)
-    with pytest.raises(PermafrostError, match=r"r.tif: .*350 pixels have a reference but no pred"):
+    with pytest.raises(PermafrostError, match=r"p.tif: .*350 pixels have a reference but no pred"):
         evaluate(*paths)
     found = evaluate(*paths, missing="ignore")
     assert found.unpredicted == 350 and found.counts.sum() == reference.size - 350
@@ -296,6 +296,32 @@ def test_a_sampled_reference_gives_area_weighted_estimates(tmp_path, capsys):
     assert sum(row["value"] for row in share.values()) == pytest.approx(1)
     printed = capsys.readouterr().out
     assert "weighted_overall_accuracy" in printed and "a single block cannot" in printed
+
+
+def test_estimates_without_a_seen_error_have_no_interval(tmp_path, capsys):
+    reference, _ = two(classes=3)
+    sampled = np.where(np.random.default_rng(3).random(reference.shape) < 0.1, reference, 255)
+    truth = write(tmp_path / "r.tif", sampled.astype(np.uint8), nodata=255)
+    command("--reference", truth, "--prediction", write(tmp_path / "p.tif", reference),
+            "--output", tmp_path / "s.json")  # fmt: skip
+    rows = json.loads((tmp_path / "s.json").read_text())["scores"]
+    shares = [row for row in rows if row["metric"] == "area_share"]
+    assert len(shares) == 3 and {(row["lower"], row["upper"]) for row in shares} == {(None, None)}
+    assert "the sample does not show how wrong they are" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_nan_is_reported_under_the_name_of_its_file(tmp_path, broken):
+    pair = [values.astype(np.float32) for values in two()]
+    pair[broken][3, 4] = np.nan
+    paths = [
+        write(tmp_path / f"{name}.tif", values) for name, values in zip("rp", pair, strict=True)
+    ]
+    with pytest.raises(PermafrostError, match=f"{'rp'[broken]}.tif: .*nan is no class code"):
+        evaluate(*paths)
+    logits = write(tmp_path / "l.tif", np.full((2, 70, 90), np.nan, np.float32))
+    with pytest.raises(PermafrostError, match=r"l.tif: pixels from .*a logit is NaN"):
+        evaluate(write(tmp_path / "r.tif", two()[0]), logits=logits, classes=2, ignore=(2, 3))
 
 
 def test_a_class_that_was_not_sampled_leaves_the_area_estimates_out(tmp_path, capsys):

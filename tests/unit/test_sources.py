@@ -56,6 +56,11 @@ COMMANDS = (
 )
 # for those who import the library: no command of its own
 OFFERED = {
+    "permafrost.metrics.detection.coco",
+    "permafrost.metrics.detection.coco_images",
+    "permafrost.metrics.detection.cocoeval",
+    "permafrost.metrics.detection.lviseval",
+    "permafrost.metrics.detection.inputs.per_image",
     "permafrost.metrics.detection.prepared",
     "permafrost.metrics.detection.streaming",
     "permafrost.metrics.raster.modules",
@@ -144,6 +149,7 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
         "permafrost",
         "permafrost.core",
         "permafrost.core.errors",
+        "permafrost.core.text",
         "permafrost.core.identity",
         "permafrost.core.splits",
         "permafrost.stages",

@@ -15,7 +15,7 @@ from permafrost.core.tables import read_table
 from permafrost.metrics.detection import evaluate
 from permafrost.metrics.panoptic.entries import Categories
 from permafrost.metrics.panoptic.result import PanopticEvaluation
-from permafrost.report.score_text import gate_remarks, interval_words, row_lines
+from permafrost.report.score_text import gate_remarks, interval_method_words, row_lines
 from permafrost.stages import evaluate_panoptic
 from permafrost.statistics.carriers import Carriers
 from permafrost.statistics.detection import (
@@ -290,11 +290,11 @@ def test_remarks_name_the_figures_and_reasons():
 
 
 def test_words_say_where_intervals_come_from():
-    words = interval_words(12, "image", 50)
+    words = interval_method_words(12, "image", 50)
     assert words == "Student's t, leaving out each of 12 images; bias from 50 resamples"
-    assert "each of 200 parts of 5000 images" in interval_words(5000, "image", 50)
+    assert "each of 200 parts of 5000 images" in interval_method_words(5000, "image", 50)
     assert (
-        interval_words(12, "image", 50, method="basic")
+        interval_method_words(12, "image", 50, method="basic")
         == "bootstrap of 12 images, 50 resamples, basic"
     )
 

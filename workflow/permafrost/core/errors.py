@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from .text import LONGEST_LINE, printable, printable_name, shortened
+
+# characters of a name that is compared with others
+_LONGEST_NAME = 200
+
 
 class PermafrostError(Exception):
     """Something the user can put right.
@@ -11,6 +16,9 @@ class PermafrostError(Exception):
     problem : what is wrong, in one sentence without a full stop.
     where : the file and the entry in it, e.g. ``config/backbones/timm.yaml: resnet50.input.size``.
     remedy : what to do about it, in one sentence without a full stop.
+
+    They may hold names of any kind: as a text, what a terminal would obey is escaped and what is very
+    long is shortened (`text.printable`). The attributes hold them in full.
     """
 
     def __init__(self, problem: str, *, where: object = None, remedy: str | None = None) -> None:
@@ -20,11 +28,12 @@ class PermafrostError(Exception):
         super().__init__(self.__str__())
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        place = f"{printable_name(self.where, LONGEST_LINE)}: " if self.where else ""
+        problem = printable(self.problem)
         # a problem may end in a question: did you mean …?
-        stop = "" if self.problem.endswith("?") else "."
-        remedy = f"{stop} Remedy: {self.remedy}" if self.remedy else ""
-        return f"{place}{self.problem}{remedy}"
+        stop = "" if problem.endswith("?") else "."
+        remedy = f"{stop} Remedy: {printable(self.remedy)}" if self.remedy else ""
+        return f"{place}{problem}{remedy}"
 
     def __reduce__(self):
         return (_rebuild, (type(self), self.problem, self.where, self.remedy))
@@ -46,11 +55,12 @@ def near_names(name: str, known) -> str:
     """``did you mean 'x'?`` or the list of what exists, to end an error about an unknown name."""
     import difflib
 
-    known = sorted(map(str, known))
+    name = shortened(str(name), _LONGEST_NAME)
+    known = sorted(shortened(str(other), _LONGEST_NAME) for other in known)
     # names that differ only in case are the nearest of all
-    close = [match for match in known if match.lower() == str(name).lower()]
-    close = close or difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
+    close = [match for match in known if match.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(match) for match in close) + "?"
-    shown = ", ".join(known[:40]) + (f" and {len(known) - 40} more" if len(known) > 40 else "")
-    return f"known: {shown or 'none'}"
+    listed = ", ".join(known[:40]) + (f" and {len(known) - 40} more" if len(known) > 40 else "")
+    return f"known: {listed or 'none'}"

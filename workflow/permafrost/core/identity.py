@@ -24,9 +24,11 @@ def unique_keys(pairs: list[tuple]) -> dict:
     """The object that JSON's `pairs` stand for (``object_pairs_hook``); ValueError for a key that occurs twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} occurs twice in one object")
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key!r} occurs twice in one object")
+            seen.add(key)
     return found
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError
-
 from .figures.objects import (
     ALARM,
     FOUND,
@@ -25,6 +23,8 @@ COLOURS = {
     "missed crown": MISSED,
     "false alarm": ALARM,
 }
+# of a file, in characters; file systems end at 255 bytes
+_LONGEST_NAME = 60
 LONGEST = 1600  # pixels of a picture; larger images are thinned out on reading
 
 
@@ -42,7 +42,7 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
     -------
     The files, and the number of images that were not drawn.
     """
-    from permafrost.metrics.crowns.rasters import read_small
+    from permafrost.metrics.crowns.rasters import image_file, read_small
 
     counts = evaluation.image_counts
     mistakes = counts["truths"] + counts["predictions"] - 2 * counts["matches"]
@@ -51,14 +51,7 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
     paths = []
     folder.mkdir(parents=True, exist_ok=True)
     for index in chosen.tolist():
-        path = images / evaluation.images[index]
-        if not path.is_file():
-            raise PermafrostError(
-                "the image does not exist",
-                where=path,
-                remedy="name the folder that image_path is relative to with --images",
-            )
-        pixels, step = read_small(path, LONGEST)
+        pixels, step = read_small(image_file(images, evaluation.images[index]), LONGEST)
         figure = draw_overlay(evaluation, index, pixels, step)
         paths.append(save_figure(figure, folder / names[index], "png"))
     return paths, len(evaluation.images) - len(paths)
@@ -140,7 +133,9 @@ def _file_names(images: tuple[str, ...]) -> list[str]:
     """A file name without folders for each image, all different."""
     names: list[str] = []
     for image in images:
-        name = stem = Path(image).with_suffix("").as_posix().strip("/").replace("/", "_")
+        name = stem = (
+            Path(image).with_suffix("").as_posix().strip("/").replace("/", "_")[:_LONGEST_NAME]
+        )
         number = 2
         while name in names:
             name, number = f"{stem}_{number}", number + 1

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 
+from permafrost.core.text import LONGEST_NAME, printable_name
 from permafrost.statistics.jackknife import PARTS
 
 from .notation import interval_of, number
 
+# more classes than this are in the files, not on the screen
+SHOWN = 20
 # reasons that a remark names, and figures of each
 _REASONS, _NAMES = 3, 4
+# characters of a reason, which names a class
+_LONGEST_REASON = 200
 
 
 def score_lines(
@@ -25,15 +30,16 @@ def note_lines(notes) -> list[str]:
     return [line for note in notes for line in ("", note)]
 
 
-def row_lines(rows: list[dict], *, digits: int) -> list[str]:
+def row_lines(rows: list[dict], *, digits: int, longest: int = LONGEST_NAME) -> list[str]:
     """Metric, class, value, interval and, where there is one, p-value as aligned columns.
 
-    A star stands after an interval that is not to be trusted, see `gate_remarks`.
+    Names of classes are shown in at most `longest` characters. A star stands after an interval that is not
+    to be trusted, see `gate_remarks`.
     """
     cells = [
         (
             row["metric"],
-            row["class"] or "",
+            printable_name(row["class"] or "", longest),
             number(row["value"], digits),
             starred(row, interval_of(row, lambda value: number(value, digits))),
             _test(row),
@@ -73,20 +79,30 @@ def gate_remarks(rows: list[dict], what: str = "classes") -> list[str]:
     said = []
     for gate, names in list(reasons.items())[:_REASONS]:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-        said.append(f"{', '.join(names[:_NAMES])}{more} ({gate})")
+        reason = printable_name(gate, _LONGEST_REASON)
+        said.append(f"{', '.join(names[:_NAMES])}{more} ({reason})")
     if len(reasons) > _REASONS:
         rest = list(reasons.values())[_REASONS:]
         said.append(f"{sum(map(len, rest))} more figures")
     if of_classes:
-        first = of_classes[0]
-        such = (
-            "" if reasons else f" such as {first['metric']} of {first['class']} ({first['gates']})"
-        )
+        first, such = of_classes[0], ""
+        if not reasons:
+            name = printable_name(first["class"], _LONGEST_REASON)
+            reason = printable_name(first["gates"], _LONGEST_REASON)
+            such = f" such as {first['metric']} of {name} ({reason})"
         said.append(f"{len(of_classes)} of {what}{such}")
     return [
         f"* Intervals not to be trusted, since few units carry the figures: {'; '.join(said)}."
         " See gates in --output and --tables."
     ]
+
+
+def difference_lines(rows: list[dict], against, *, digits: int, most: int = SHOWN) -> list[str]:
+    """Differences with intervals and p-values; of the classes only if there are at most so many."""
+    few = len({row["class"] for row in rows}) <= most
+    heading = f"Difference to {against} on the same images (p-values of single figures):"
+    shown = [{**row, "value": row["difference"]} for row in rows if few or row["class"] is None]
+    return ["", heading, *row_lines(shown, digits=digits)]
 
 
 def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:
@@ -113,7 +129,7 @@ def _test(row: dict) -> str:
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def interval_words(
+def interval_method_words(
     count: int, kind: str, resamples: int, *, size: str = "", method: str = "", hint: str = ""
 ) -> str:
     """What intervals come from, or why there are none.

@@ -1,4 +1,4 @@
-"""``permafrost evaluate-boxes``: crowns as tables in, recall and precision with intervals out."""
+"""``permafrost evaluate-boxes``: crowns as tables in; recall, precision and AP with intervals out."""
 
 from __future__ import annotations
 
@@ -25,8 +25,23 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--min-score", type=float, help="leave out predictions that score less")
     parser.add_argument(
-        "--average", default="image", help="image: mean over images; dataset: all crowns pooled"
+        "--average",
+        default="image",
+        help="image: mean over images; dataset: all crowns pooled. Classes and AP are always pooled",
     )
+    parser.add_argument(
+        "--max-detections",
+        type=int,
+        default=100,
+        help="of an image and class that count in AP, those of the highest scores (100)",
+    )
+    parser.add_argument(
+        "--invalid",
+        default="error",
+        help="wrong rows, and predictions without area: error (the latter are false alarms), or drop"
+        " (left out and counted)",
+    )
+    parser.add_argument("--against", type=Path, help="other predictions: differences, p-values")
     _add_rules(parser)
     parser.add_argument("--group-column", help="column of the truth: images resampled together")
     parser.add_argument("--images", type=Path, help="folder that image_path is relative to")
@@ -66,24 +81,47 @@ def _add_tiles(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.data.deepforest.reading import read_annotations
     from permafrost.data.geometries import POINT
-    from permafrost.metrics.crowns.evaluate import evaluate
+    from permafrost.statistics.crowns import CrownScores
 
     _check(arguments)
-    truth = read_annotations(arguments.truth, "truth", geometry=arguments.geometry)
+    truth, predictions, other = _read(arguments)
     points = truth.kind == POINT
     standalone.check_used(
         arguments,
         ("distance_threshold", points, "with points, which match by distance"),
         ("iou_threshold", not points, "with boxes and polygons, which match by overlap"),
+        ("max_detections", not points, "with boxes and polygons"),
     )
-    notes: list[str] = []
-    if arguments.tile_size or arguments.stitch:
-        evaluation = _run_tiles(arguments, truth, notes)
-    else:
-        evaluation = evaluate(truth, arguments.predictions, **_options(arguments))
-    _write(arguments, evaluation, notes)
+    scores, notes = [], []
+    for found in filter(None, (predictions, other)):
+        evaluation, remarks = _evaluate(arguments, truth, found)
+        scores.append(CrownScores(evaluation, max_detections=arguments.max_detections))
+        notes.append([*evaluation.notes(), *scores[-1].notes(), *remarks])
+    first, *compared = notes
+    for remarks in compared:
+        # what is said of the truth was said
+        first += [f"{arguments.against}: {text}" for text in remarks if text not in first]
+    _leave(arguments, scores, first)
+
+
+def _read(arguments):
+    """Truth, predictions, and those of ``--against`` or None, as `Annotations`."""
+    from dataclasses import replace
+
+    from permafrost.data.deepforest.reading import read_annotations
+
+    told = {"geometry": arguments.geometry, "invalid": arguments.invalid}
+    truth = read_annotations(arguments.truth, "truth", **told)
+    tables = [
+        read_annotations(path, "predictions", **told) if path else None
+        for path in (arguments.predictions, arguments.against)
+    ]
+    if arguments.against and _rules(arguments).get("unlisted") == "empty":
+        # an image that only one of the two names is one without crowns for both
+        named = [name for table in tables for name in table.images]
+        truth = replace(truth, images=tuple(dict.fromkeys([*truth.images, *named])))
+    return truth, *tables
 
 
 def _check(arguments) -> None:
@@ -105,35 +143,47 @@ def _check(arguments) -> None:
     if pictures and arguments.images is None:
         raise PermafrostError("pictures need --images", remedy="give the folder of the images")
     standalone.check_intervals(arguments)
-    standalone.check_files(arguments, "truth", "predictions", "images")
+    again = {"truth": arguments.group_column, "predictions": arguments.stitch}
+    standalone.check_files(
+        arguments,
+        *("truth", "predictions", "against", "images"),
+        again=[name for name in again if again[name]],
+    )
 
 
-def _options(arguments) -> dict:
+def _rules(arguments) -> dict:
     from permafrost.metrics.crowns.rules import DEEPFOREST
 
     chosen = ("without_predictions", "without_truth", "unlisted")
     given = {name: getattr(arguments, name) for name in chosen}
     rules = DEEPFOREST if arguments.like else {}
-    rules = {**rules, **{name: value for name, value in given.items() if value is not None}}
-    plain = ("matching", "iou_threshold", "distance_threshold", "min_score", "average", "geometry")
-    return {**{name: getattr(arguments, name) for name in plain}, **rules}
+    return {**rules, **{name: value for name, value in given.items() if value is not None}}
 
 
-def _run_tiles(arguments, truth, notes: list[str]):
-    """Evaluate whole images and windows; returns the former and adds how they differ."""
-    from permafrost.data.deepforest.reading import read_annotations
+def _evaluate(arguments, truth, predictions):
+    """The evaluation of a table of predictions, and remarks on windows."""
+    from permafrost.metrics.crowns.evaluate import evaluate
+
+    plain = ("matching", "iou_threshold", "distance_threshold", "min_score", "average")
+    options = {**{name: getattr(arguments, name) for name in plain}, **_rules(arguments)}
+    if arguments.tile_size or arguments.stitch:
+        return _evaluate_tiles(arguments, truth, predictions, options)
+    return evaluate(truth, predictions, **options), []
+
+
+def _evaluate_tiles(arguments, truth, predictions, options: dict):
+    """The evaluation of whole images, and how that of windows differs."""
     from permafrost.metrics.crowns.rasters import image_sizes
     from permafrost.metrics.crowns.stitching import stitch
     from permafrost.metrics.crowns.tile_predictions import read_tile_predictions
     from permafrost.metrics.crowns.tiles import compare_tiles
 
     cut = {"size": arguments.tile_size, "overlap": arguments.tile_overlap}
-    tiled, options = None, _options(arguments)
-    geometry = options.pop("geometry")
+    sizes = image_sizes(arguments.images, {*truth.images, *predictions.images})
+    tiled, remarks = None, []
     if arguments.stitch:
-        named = read_annotations(arguments.predictions, "predictions", geometry=geometry).images
-        sizes = image_sizes(arguments.images, {*truth.images, *named})
-        found = read_tile_predictions(arguments.predictions, sizes, **cut, geometry=geometry)
+        told = {"geometry": arguments.geometry, "invalid": arguments.invalid}
+        found = read_tile_predictions(predictions.where, sizes, **cut, **told)
         whole = stitch(
             found.by_image,
             found.windows,
@@ -142,51 +192,58 @@ def _run_tiles(arguments, truth, notes: list[str]):
             border=arguments.border,
             every=found.every,
         )
-        notes.append(whole.sentence())
+        remarks.append(whole.sentence())
         predictions, tiled = whole.crowns, found.by_tile
-    else:
-        predictions = read_annotations(arguments.predictions, "predictions", geometry=geometry)
-        sizes = image_sizes(arguments.images, {*truth.images, *predictions.images})
     both = compare_tiles(truth, predictions, sizes, **cut, tile_predictions=tiled, **options)
-    notes.append(both.sentence())
-    return both.whole
+    return both.whole, [*remarks, both.sentence()]
 
 
-def _write(arguments, evaluation, notes: list[str]) -> None:
+def _leave(arguments, scores: list, notes: list[str]) -> None:
+    """Write all files, then print."""
     from permafrost.data.deepforest.reading import read_groups
     from permafrost.metrics.crowns.tables import image_table, match_table
-    from permafrost.report import score_text
-    from permafrost.statistics.standalone import score_rows
+    from permafrost.report import score_files, score_text
+    from permafrost.statistics.crowns import crown_differences, crown_rows
     from permafrost.statistics.units import find_units
 
+    evaluation = scores[0].evaluation
     groups = None
     if arguments.group_column:
         groups = read_groups(arguments.truth, arguments.group_column, evaluation.images)
     units = find_units(len(evaluation.images), sample_ids=evaluation.images, groups=groups)
-    rows = score_rows(
-        evaluation,
-        units,
-        resamples=arguments.resamples,
-        confidence=arguments.confidence,
-        seed=arguments.seed,
-    )
-    notes = [*evaluation.notes(), *notes, *score_text.gate_remarks(rows)]
-    unit = score_text.interval_words(units.count, units.kind, arguments.resamples)
+    drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
+    rows = crown_rows(scores[0], units, **drawn)
+    notes = [*notes, *score_text.gate_remarks(rows)]
+    unit = score_text.interval_method_words(units.count, units.kind, arguments.resamples)
     lines = score_text.score_lines(
-        rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
+        rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=()
     )
-    if arguments.pictures:
-        lines += ["", _draw(arguments, evaluation)]
-    tables = {}
+    tables, more = {}, {}
     if arguments.tables:
         tables = {"matches": match_table(evaluation), "images": image_table(evaluation)}
+    if arguments.against:
+        more["comparison"] = crown_differences(*scores, units, **drawn)
+        lines += score_text.difference_lines(more["comparison"], arguments.against, digits=4)
+        if arguments.tables:
+            tables["comparison"] = score_files.comparison_table(more["comparison"])
+    lines += score_text.note_lines(notes)
+    if arguments.pictures:
+        lines += ["", _draw(arguments, evaluation)]
     standalone.deliver(
         arguments,
         lines,
         rows=rows,
         tables=tables,
-        options=standalone.options_of(arguments, "truth", "predictions"),
+        options=standalone.options_of(arguments, "truth", "predictions", "against"),
         class_sizes=evaluation.class_sizes(),
+        dropped={
+            what: sum(crowns.dropped.values())
+            for what, crowns in (
+                ("truth", evaluation.truth),
+                ("predictions", evaluation.predictions),
+            )
+        },
+        **more,
         n_units=units.count,
         unit=units.kind,
         notes=notes,

@@ -1,4 +1,4 @@
-"""``permafrost evaluate-detections``: COCO JSON in, COCO's or LVIS's scores with intervals out."""
+"""``permafrost evaluate-detections``: COCO JSON or tables in, COCO's or LVIS's scores with intervals out."""
 
 from __future__ import annotations
 
@@ -7,19 +7,32 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 
 from . import standalone
+from .lists import (
+    area_ranges,
+    category_groups,
+    groups_or_path,
+    lines_of,
+    names_of,
+    thresholds,
+    values_of,
+)
 
 # what the parts of --merge were made with, or are made of
 _OF_AN_EVALUATION = (
     *("truth", "predictions", "iou_type", "lvis", "mode", "max_dets", "no_categories"),
     *("iou_thresholds", "area_ranges", "boundary_ratio", "detection_area", "sigmas", "invalid"),
-    *("images", "against", "partial"),
+    *("recall_grid", "categories", "images", "against", "partial"),
 )
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--truth", type=Path, help="COCO or LVIS JSON")
-    parser.add_argument("--predictions", type=Path, help="JSON list in COCO's results format")
-    parser.add_argument("--iou-type", help="bbox, segm, boundary or keypoints")
+    parser.add_argument(
+        "--truth", type=Path, help="COCO or LVIS JSON, or CSV in DeepForest's columns (boxes)"
+    )
+    parser.add_argument(
+        "--predictions", type=Path, help="JSON list in COCO's results format, or CSV as of --truth"
+    )
+    parser.add_argument("--iou-type", help="bbox (the only one for CSV), segm, boundary, keypoints")
     parser.add_argument("--lvis", action="store_true", help="LVIS's federated rules")
     parser.add_argument(
         "--mode", default="corrected", help="corrected, or strict: pycocotools (lvis) bit for bit"
@@ -27,6 +40,9 @@ def add_arguments(parser) -> None:
     parser.add_argument("--max-dets", help="detections per image and category: 1,10,100")
     parser.add_argument("--no-categories", action="store_true", help="pool all categories")
     parser.add_argument("--iou-thresholds", help="0.5,0.75 or first:last:step (0.5:0.95:0.05)")
+    parser.add_argument(
+        "--recall-grid", help="recalls at which precision is read: 0:1:0.1 or 0,0.5,1 (0:1:0.01)"
+    )
     parser.add_argument("--area-ranges", help="in square pixels: tiny=0:256,rest=256:1e10")
     parser.add_argument(
         "--boundary-ratio", type=float, default=0.02, help="band by the diagonal (0.02; LVIS 0.008)"
@@ -38,6 +54,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--invalid", default="error", help="wrong entries: error, or drop (left out and counted)"
     )
+    _add_categories(parser)
     _add_images(parser)
     parser.add_argument("--against", type=Path, help="other predictions: differences, p-values")
     parser.add_argument(
@@ -46,6 +63,21 @@ def add_arguments(parser) -> None:
         help="jackknife_t (images left out in turn, Student's t), or bootstrap: basic, percentile",
     )
     standalone.add_arguments(parser, resamples=None, how_many="400, of a bootstrap 1000")
+
+
+def _add_categories(parser) -> None:
+    parser.add_argument("--categories", help="evaluate these only: names or ids, person,car")
+    parser.add_argument(
+        "--category-groups",
+        type=groups_or_path,
+        help="means over groups: vehicle=car,truck;animal=cat,dog, or a file (JSON: group to list;"
+        " CSV: category, group)",
+    )
+    parser.add_argument(
+        "--no-analysis",
+        action="store_true",
+        help="leave out kinds of errors (TIDE), oLRP and calibration",
+    )
 
 
 def _add_images(parser) -> None:
@@ -70,6 +102,8 @@ def _add_images(parser) -> None:
 
 
 def run(arguments) -> None:
+    if arguments.iou_type is None and arguments.truth and arguments.truth.suffix.lower() == ".csv":
+        arguments.iou_type = "bbox"
     _check(arguments)
     evaluation = _evaluate(arguments)
     # a part of the images may hold nothing; the whole may not
@@ -102,12 +136,24 @@ def _check(arguments) -> None:
         ("incomplete", merged, "with --merge"),
         ("cross_slices", sliced, "with --slices"),
         ("baseline", sliced, "with --slices"),
+        ("category_groups", not arguments.no_categories, "without --no-categories"),
+        ("no_analysis", arguments.partial is None, "without --partial"),
         ("sigmas", merged or kind == "keypoints", "with --iou-type keypoints"),
         ("boundary_ratio", merged or kind == "boundary", "with --iou-type boundary"),
     )
+    inputs = ["truth", "predictions", "against", "groups", "slices", "images", "merge"]
+    if isinstance(arguments.category_groups, Path):
+        inputs.append("category_groups")
     standalone.check_files(
-        arguments, "truth", "predictions", "against", "groups", "slices", "images", "merge"
+        arguments,
+        *inputs,
+        again=(
+            *("groups", "slices", "merge", "category_groups"),
+            *(["truth"] if arguments.against else []),
+        ),
     )
+    if arguments.category_groups is not None:
+        category_groups(arguments.category_groups)
     standalone.check_groups(arguments)
     if sliced:
         from permafrost.metrics.detection.slices import read_rows
@@ -143,8 +189,6 @@ def _evaluate(arguments):
 def _evaluated(arguments, predictions: Path):
     from permafrost.metrics.detection import evaluate
 
-    from .lists import area_ranges, lines_of, thresholds, values_of
-
     return evaluate(
         arguments.truth,
         predictions,
@@ -155,11 +199,13 @@ def _evaluated(arguments, predictions: Path):
         max_dets=values_of(arguments.max_dets, int),
         iou_thresholds=thresholds(arguments.iou_thresholds),
         area_ranges=area_ranges(arguments.area_ranges),
+        recall_grid=thresholds(arguments.recall_grid),
         boundary_ratio=arguments.boundary_ratio,
         detection_area=arguments.detection_area,
         sigmas=values_of(arguments.sigmas, float),
         invalid=arguments.invalid,
         images=None if arguments.images is None else lines_of(arguments.images),
+        categories=names_of(arguments.categories),
     )
 
 
@@ -174,14 +220,19 @@ def _leave(arguments, evaluation) -> None:
     notes = [f"Note: {text}." for text in evaluation.warnings]
     groups = standalone.groups_of(arguments, evaluation.truths.images.ids, notes)
     units = image_units(evaluation, groups)
-    scores = DetectionScores(evaluation)
+    members = _members(arguments, evaluation)
+    scores = DetectionScores(evaluation, groups=members)
     rows = detection_rows(scores, units, **drawn)
     lines = detection_text.heading_lines(evaluation, units, arguments)
-    lines += detection_text.summary_lines(evaluation, rows)
+    labels = list(scores.group_labels.values())
+    lines += detection_text.summary_lines(evaluation, rows, labels)
+    more, analysis = _analysis(arguments, evaluation, lines)
+    if members:
+        more["category_groups"] = _named(evaluation, members, labels)
     notes += detection_text.remarks(rows, arguments)
-    more = _slices(arguments, evaluation, groups, units, drawn, lines, notes)
-    more |= _comparison(arguments, scores, units, drawn, lines, notes)
-    tables, missing = _tables(arguments, evaluation)
+    more |= _slices(arguments, evaluation, groups, units, drawn, lines, notes)
+    more |= _comparison(arguments, scores, members, units, drawn, lines, notes)
+    tables, missing = _tables(arguments, evaluation, analysis, more)
     notes += missing
     if arguments.partial:
         from permafrost.metrics.detection.partial import save_partial
@@ -199,6 +250,40 @@ def _leave(arguments, evaluation) -> None:
         unit=units.kind,
         notes=notes,
     )
+
+
+def _members(arguments, evaluation) -> dict:
+    """Name of every group of ``--category-groups`` to the positions of its categories."""
+    if arguments.category_groups is None:
+        return {}
+    from permafrost.metrics.detection.categories import find_groups
+
+    return find_groups(
+        evaluation.truths.categories,
+        category_groups(arguments.category_groups),
+        "--category-groups",
+    )
+
+
+def _named(evaluation, members: dict, labels: list[str]) -> dict:
+    """Label of every group to the names of its categories."""
+    from permafrost.statistics.detection import class_names
+
+    names = class_names(evaluation)
+    pairs = zip(labels, members.values(), strict=True)
+    return {label: [names[place] for place in places] for label, places in pairs}
+
+
+def _analysis(arguments, evaluation, lines) -> tuple[dict, object]:
+    """What the JSON holds of kinds of errors, oLRP and calibration, and these; `lines` are added to."""
+    if arguments.no_analysis or arguments.partial:
+        return {}, None
+    from permafrost.metrics.detection.analysis.overview import analyse, content_of
+    from permafrost.report import detection_text
+
+    analysis = analyse(evaluation)
+    lines += detection_text.analysis_lines(analysis)
+    return {"analysis": content_of(analysis)}, analysis
 
 
 def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> dict:
@@ -227,7 +312,7 @@ def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> 
     return {"slices": rows, "robustness": ratios}
 
 
-def _comparison(arguments, scores, units, drawn: dict, lines, notes) -> dict:
+def _comparison(arguments, scores, members, units, drawn: dict, lines, notes) -> dict:
     """What the JSON holds of ``--against``; `lines` and `notes` are added to."""
     if arguments.against is None:
         return {}
@@ -236,29 +321,36 @@ def _comparison(arguments, scores, units, drawn: dict, lines, notes) -> dict:
 
     other = _evaluated(arguments, arguments.against)
     notes += [f"Note: {text}." for text in other.detections.notes.warnings]
-    rows = comparison_rows(scores, DetectionScores(other), units, **drawn)
-    lines += detection_text.difference_lines(rows, arguments.against)
+    others = DetectionScores(other, groups=members)
+    rows = comparison_rows(scores, others, units, **drawn)
+    labels = list(scores.group_labels.values())
+    lines += detection_text.category_difference_lines(other, rows, arguments.against, labels)
     return {"comparison": rows}
 
 
-def _tables(arguments, evaluation) -> tuple[dict, list[str]]:
+def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str]]:
     if not arguments.tables:
         return {}, []
     from permafrost.metrics.detection.analysis.export import arrow_tables
+    from permafrost.report.score_files import comparison_table
 
-    return arrow_tables(evaluation)
+    tables, missing = arrow_tables(evaluation, analysis)
+    if "comparison" in more:
+        tables["comparison"] = comparison_table(more["comparison"])
+    return tables, missing
 
 
 def _options(arguments) -> dict:
     """Options and digests of all files that can change a figure."""
-    from permafrost.core.identity import file_digest
+    from permafrost.core.inputs import input_digest
 
-    options = standalone.options_of(
-        arguments, "truth", "predictions", "against", "groups", "slices"
-    )
+    inputs = ["truth", "predictions", "against", "groups", "slices"]
+    if isinstance(arguments.category_groups, Path):
+        inputs.append("category_groups")
+    options = standalone.options_of(arguments, *inputs)
     options.pop("partial")
     for name in ("images", "merge"):
         given = getattr(arguments, name)
         paths = given if isinstance(given, list) else [given] if given else []
-        options[name] = [file_digest(path) for path in paths]
+        options[name] = [input_digest(path) for path in paths]
     return options

@@ -29,11 +29,13 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.metrics.panoptic import evaluate
 
-    standalone.check_groups(arguments)
     standalone.check_intervals(arguments)
     standalone.check_files(
-        arguments, "truth", "truth_masks", "predictions", "prediction_masks", "groups"
+        arguments,
+        *("truth", "truth_masks", "predictions", "prediction_masks", "groups"),
+        again=("groups",),
     )
+    standalone.check_groups(arguments)
     evaluation = evaluate(
         (arguments.truth, arguments.truth_masks),
         (arguments.predictions, arguments.prediction_masks),
@@ -62,7 +64,7 @@ def _write(arguments, evaluation) -> None:
         seed=arguments.seed,
     )
     notes += score_text.gate_remarks(rows)
-    unit = score_text.interval_words(units.count, units.kind, arguments.resamples)
+    unit = score_text.interval_method_words(units.count, units.kind, arguments.resamples)
     lines = score_text.score_lines(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )

@@ -86,7 +86,9 @@ def run(arguments) -> None:
 
 
 def _write(arguments, evaluation) -> None:
+    from permafrost.metrics.raster.tables import confusion_table
     from permafrost.report import score_text
+    from permafrost.report.confusion_text import confusion_lines
     from permafrost.statistics.standalone import score_rows
     from permafrost.statistics.units import find_units
 
@@ -101,7 +103,7 @@ def _write(arguments, evaluation) -> None:
     )
     area_rows, remarks = evaluation.area_rows(arguments.confidence)
     rows, notes = rows + area_rows, [*evaluation.notes(), *remarks, *score_text.gate_remarks(rows)]
-    unit = score_text.interval_words(
+    unit = score_text.interval_method_words(
         units.count,
         "block",
         arguments.resamples,
@@ -109,17 +111,20 @@ def _write(arguments, evaluation) -> None:
         hint=" (a smaller --block gives several)",
     )
     lines = score_text.score_lines(
-        rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
+        rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=()
     )
+    lines += confusion_lines(evaluation.counts, evaluation.names, evaluation.codes)
+    lines += score_text.note_lines(notes)
     standalone.deliver(
         arguments,
         lines,
         rows=rows,
-        tables={},
+        tables={"confusion": confusion_table(evaluation)} if arguments.tables else {},
         options=standalone.options_of(arguments, "reference", "prediction", "logits"),
         classes=evaluation.names,
         confusion_reference_by_prediction=evaluation.counts.tolist(),
         mapped=evaluation.mapped.tolist(),
+        mapped_area_m2=None if evaluation.mapped_area is None else evaluation.mapped_area.tolist(),
         pixels=evaluation.pixels,
         ignored=evaluation.ignored,
         unpredicted=evaluation.unpredicted,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.errors import PermafrostError
+from permafrost.core.inputs import read_text
 
 
 def values_of(text: str | None, kind) -> list | None:
@@ -40,6 +41,39 @@ def thresholds(text: str | None):
     return np.linspace(first, last, count)
 
 
+def names_of(text: str | None) -> list[str] | None:
+    """Names between commas."""
+    if text is None:
+        return None
+    names = [part.strip() for part in text.split(",")]
+    if not all(names):
+        raise PermafrostError(f"{text!r} names nothing between two commas", remedy="give a,b,c")
+    return names
+
+
+def category_groups(given: str | Path) -> dict[str, list]:
+    """``group=a,b;other=c``, or what a file says, see `metrics.detection.categories.read_groups`."""
+    if isinstance(given, Path):
+        from permafrost.metrics.detection.categories import read_groups
+
+        return read_groups(given)
+    found: dict[str, list] = {}
+    for part in given.split(";"):
+        name, equals, members = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and members) or name in found:
+            raise PermafrostError(
+                f"{part.strip()!r} is not a new group=category,category",
+                remedy="give vehicle=car,truck;animal=cat,dog, or a file",
+            )
+        found[name] = names_of(members)
+    return found
+
+
+def groups_or_path(text: str) -> str | Path:
+    """The text of an option that holds either groups, which have an equals sign, or a file."""
+    return text if "=" in text else Path(text)
+
+
 def area_ranges(text: str | None) -> dict | None:
     """``name=low:high`` between commas; the range ``all`` is added where it is not given."""
     if text is None:
@@ -63,8 +97,4 @@ def area_ranges(text: str | None) -> dict | None:
 
 def lines_of(path: Path) -> list[str]:
     """The lines of a text file that are not empty."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in read_text(path).splitlines() if line.strip()]

@@ -10,7 +10,7 @@ from permafrost.core.errors import PermafrostError
 
 def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000") -> None:
     """``--resamples`` (its default, and that in words), ``--confidence``, ``--seed``, ``--output``,
-    ``--tables``."""
+    ``--tables``, ``--table-format``."""
     parser.add_argument(
         "--resamples",
         type=int,
@@ -20,7 +20,10 @@ def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (0.95)")
     parser.add_argument("--seed", type=int, default=0, help="of the resamples (0)")
     parser.add_argument("--output", type=Path, help="JSON file to write: every figure in full")
-    parser.add_argument("--tables", type=Path, help="folder for tables to write (parquet)")
+    parser.add_argument("--tables", type=Path, help="folder for tables to write")
+    parser.add_argument(
+        "--table-format", default="parquet", help="of --tables: parquet, or csv (parquet)"
+    )
     parser.set_defaults(default_of=parser.get_default)
 
 
@@ -61,13 +64,20 @@ def check_used(arguments, *options: tuple[str, bool, str]) -> None:
             )
 
 
-def check_files(arguments, *inputs: str) -> None:
-    """Refuse, before the work, inputs that do not exist and outputs that cannot be written.
+def check_files(arguments, *inputs: str, again=()) -> None:
+    """Refuse, before the work, inputs that do not exist, outputs that cannot be written, and a format
+    that tables do not have.
 
     Parameters
     ----------
     inputs : names of the options that hold paths to read (or lists of them).
+    again : those of files that are read more than once, so that a pipe will not do.
     """
+    from permafrost.core.inputs import check_regular
+    from permafrost.report.score_files import check_table_format
+
+    check_used(arguments, ("table_format", arguments.tables is not None, "with --tables"))
+    check_table_format(arguments.table_format)
     read = {}
     for name in inputs:
         given = getattr(arguments, name)
@@ -78,6 +88,8 @@ def check_files(arguments, *inputs: str) -> None:
                     where=path,
                     remedy=f"check --{name.replace('_', '-')}",
                 )
+            if name in again:
+                check_regular(path)
             read[path.resolve()] = name
     for name in ("output", "tables", "partial", "pictures"):
         path = getattr(arguments, name, None)
@@ -121,15 +133,19 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
     content : what else the JSON holds; ``options`` also identify the tables.
     """
     from permafrost.core.outputs import together
+    from permafrost.core.text import printable
     from permafrost.report import score_files
 
     with together() as group:
         if arguments.tables:
             every = {**tables, "scores": score_files.score_table(rows)}
-            score_files.write_tables(arguments.tables, every, content["options"], group=group)
+            kind = arguments.table_format
+            score_files.write_tables(
+                arguments.tables, every, content["options"], kind=kind, group=group
+            )
         if arguments.output:
             score_files.write_scores(arguments.output, rows=rows, group=group, **content)
-    print("\n".join(lines))
+    print(printable("\n".join(lines)))
 
 
 def check_groups(arguments) -> None:
@@ -159,12 +175,14 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
 
 def options_of(arguments, *inputs: str) -> dict:
     """Every option that can change a figure, and the digest of every input file."""
-    from permafrost.core.identity import file_digest
+    from permafrost.core.inputs import input_digest
 
     places = {"output", "tables", "images", "pictures", "max_pictures", "default_of"}
+    # nor does the form of the tables change a figure
+    places |= {"table_format"}
     named = {name: value for name, value in vars(arguments).items() if name not in places}
     for name in inputs:
         if named[name] is not None:
             path = Path(named[name])
-            named[name] = {"path": path.as_posix(), "sha256": file_digest(path)}
+            named[name] = {"path": path.as_posix(), "sha256": input_digest(path)}
     return named

@@ -159,7 +159,8 @@ class Replicated:
                 # all units are alike, which is known of those alone that carry the figure
                 found[name] = _alike(value, own.effective, float(alike[place]), form)
             else:
-                centre, error = value - 2 * bias[place], math.hypot(error, bias[place])
+                own_bias = float(bias[place])
+                centre, error = value - 2 * own_bias, math.hypot(error, own_bias)
                 found[name] = _formed(centre, error, float(quantiles[place]), form)
         return found
 

@@ -10,20 +10,16 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.metrics.detection import Evaluation
 from permafrost.metrics.detection.resampled import replicates
-from permafrost.metrics.detection.summarise import Statistic
+from permafrost.metrics.detection.summarise import Statistic, of_groups
 
-from .carriers import Carriers, Name, Replicated, without_parts
+from .carriers import Carriers, Name, Replicated
 from .intervals import check_method, percentile_interval, reflected
-from .jackknife import part_sizes
-from .p_values import bootstrap_p_value
-from .paired import tested
 from .resamples import draw_resamples
-from .standalone import defined
+from .standalone import JACKKNIFE, carriers_of, defined, difference_rows, gate_of
 from .units import Units, find_units
 
 # kinds of intervals, and how many resamples each takes: the first needs them for the bias alone
-INTERVALS = {"jackknife_t": 400, "basic": 1000, "percentile": 1000}
-JACKKNIFE = "jackknife_t"
+INTERVALS = {JACKKNIFE: 400, "basic": 1000, "percentile": 1000}
 
 
 class DetectionScores:
@@ -31,10 +27,19 @@ class DetectionScores:
 
     The statistics of the summary and, where there are several categories, average precision per
     category (``AP``, and ``AP50`` where 0.5 was evaluated). NaN where COCO says -1.
+
+    Parameters
+    ----------
+    groups : groups of categories, of `categories.find_groups`: their statistics are figures too, whose
+        class is the label of the group, see `group_labels`.
     """
 
-    def __init__(self, evaluation: Evaluation, *, classes: bool = True) -> None:
+    def __init__(
+        self, evaluation: Evaluation, *, classes: bool = True, groups: dict | None = None
+    ) -> None:
         self.evaluation = evaluation
+        self.group_labels = _group_labels(evaluation, groups or {})
+        self.of_groups = of_groups(evaluation.statistics, groups or {})
         cap = evaluation.axes.max_dets[-1]
         self.per_class = []
         if classes and evaluation.cells.buckets > 1:
@@ -51,6 +56,8 @@ class DetectionScores:
         out: dict[Name, float] = {}
         for statistic in found.statistics:
             out[statistic.name, None] = found.value(statistic)
+        for statistic in self.of_groups:
+            out[statistic.name, self.group_labels[statistic.group]] = found.value(statistic)
         for statistic in self.per_class:
             each = found.average_precision(threshold=statistic.threshold)
             out.update(zip(self._names(statistic), each.tolist(), strict=True))
@@ -63,10 +70,13 @@ class DetectionScores:
         return self._last[1]
 
     def _compute(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        statistics = [*self.per_class, *self.evaluation.statistics]
+        statistics = [*self.per_class, *self.evaluation.statistics, *self.of_groups]
         found = replicates(self.evaluation, statistics, counts, each=len(self.per_class))
-        named = zip(self.evaluation.statistics, found.values[len(self.per_class) :], strict=True)
-        out: dict[Name, np.ndarray] = {(item.name, None): values for item, values in named}
+        named = zip(statistics, found.values, strict=True)
+        out: dict[Name, np.ndarray] = {
+            (item.name, self.group_labels.get(item.group)): values
+            for item, values in list(named)[len(self.per_class) :]
+        }
         for statistic, values in zip(self.per_class, found.categories, strict=True):
             out.update(zip(self._names(statistic), values, strict=True))
         return out
@@ -83,6 +93,9 @@ class DetectionScores:
             if item.frequency is not None:
                 chosen = [place for place in chosen if groups[place:][:1] == (item.frequency,)]
             out[item.name, None] = self._carriers(item.area, labels, chosen, held, units)
+        for item in self.of_groups:
+            name = item.name, self.group_labels[item.group]
+            out[name] = self._carriers(item.area, labels, list(item.members), held, units)
         for item in self.per_class:
             for place, name in enumerate(self._names(item)):
                 out[name] = self._carriers(item.area, labels, [place], held, units)
@@ -118,6 +131,18 @@ def class_names(evaluation: Evaluation) -> list[str]:
         f"{name} ({identity})" if name in twice else name
         for name, identity in zip(categories.names, categories.ids.tolist(), strict=True)
     ]
+
+
+def _group_labels(evaluation: Evaluation, groups: dict) -> dict[str, str]:
+    """What a group is called among the classes: its name, marked where a category has it too."""
+    if groups and not evaluation.settings.use_categories:
+        raise PermafrostError(
+            "categories are pooled, so they have no groups",
+            where="category groups",
+            remedy="evaluate with categories, or leave the groups out",
+        )
+    known = set(class_names(evaluation))
+    return {name: f"{name} (group)" if name in known else name for name in groups}
 
 
 def image_units(evaluation: Evaluation, groups=None) -> Units:
@@ -157,7 +182,7 @@ def detection_rows(
     names = list(scores.values)
     bounds: dict = {}
     drawn: dict = {}
-    carriers: dict = scores.carriers(units) if resamples else {}
+    carriers: dict = carriers_of(scores, units) if resamples else {}
     if resamples and units.count > 1:
         if method == JACKKNIFE:
             found = Replicated(scores, units, resamples=resamples, seed=seed)
@@ -195,11 +220,6 @@ def detection_rows(
     return rows
 
 
-def gate_of(carriers: dict[Name, Carriers], name: Name, value) -> str:
-    """Why the interval of a figure is not to be trusted, or nothing; `value` None: there is none."""
-    return "" if value is None or name not in carriers else carriers[name].gate
-
-
 def check_interval(method: str, confidence: float = 0.95) -> None:
     """Refuse an unknown kind of interval, and a confidence outside (0, 1)."""
     if method not in INTERVALS:
@@ -219,18 +239,7 @@ def comparison_rows(
     seed: int,
     method: str = JACKKNIFE,
 ) -> list[dict]:
-    """Differences of two evaluations of one truth, on the same units.
-
-    Parameters
-    ----------
-    method : ``jackknife_t`` tests a difference by Student's t on its standard error, see `paired`;
-        the others take its resamples.
-
-    Returns
-    -------
-    Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
-    n_undefined, resamples (None where the p-value counts none), gates``; the p-values are those of
-    single figures, not adjusted for their number.
+    """Differences of two evaluations of one truth: rows of `standalone.difference_rows`.
 
     Raises
     ------
@@ -238,68 +247,15 @@ def comparison_rows(
     """
     check_interval(method, confidence)
     _check_same(scores.evaluation, other.evaluation)
-    values, others = scores.values, other.values
-    carriers = scores.carriers(units) if resamples else {}
-    found: dict = {}
-    if units.count > 1 and resamples:
-        if method == JACKKNIFE:
-            found = _tested(scores, other, units, carriers, confidence)
-        else:
-            counts = draw_resamples(units.count, resamples, seed).counts[units.index]
-            found = _resampled(scores, other, counts, confidence, method)
-    rows = []
-    for name, value in values.items():
-        tested_here = name in found and not carriers[name].alone
-        cells = found[name] if tested_here else (math.nan,) * 3 + (0,)
-        row = {
-            "metric": name[0],
-            "class": name[1],
-            "value": value,
-            "against": others[name],
-            "difference": value - others[name],
-            **dict(zip(("lower", "upper", "p_value"), cells, strict=False)),
-        }
-        row = {key: defined(cell) for key, cell in row.items()}
-        row["n_undefined"] = cells[3]
-        row["resamples"] = resamples if tested_here and method != JACKKNIFE else None
-        row["gates"] = gate_of(carriers, name, row["difference"])
-        rows.append(row)
-    return rows
-
-
-def _tested(scores, other, units: Units, carriers: dict, confidence: float) -> dict[Name, tuple]:
-    """Lower, upper, p-value and 0 of every difference."""
-    names = list(scores.values)
-    counts = without_parts(units)
-    values, left_out = [], []
-    for each in (scores, other):
-        without = each.replicates(counts)
-        values.append([each.values[name] for name in names])
-        left_out.append(np.stack([without[name] for name in names]))
-    _, lower, upper, p_value, _ = tested(
-        np.array(values),
-        left_out,
-        part_sizes(units),
-        np.array([carriers[name].effective for name in names]),
-        confidence,
-        most_df=np.array([carriers[name].df for name in names]),
+    return difference_rows(
+        scores,
+        other,
+        units,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        method=method,
     )
-    cells = zip(lower.tolist(), upper.tolist(), p_value.tolist(), [0] * len(names), strict=True)
-    return dict(zip(names, cells, strict=True))
-
-
-def _resampled(scores, other, counts, confidence: float, method: str) -> dict[Name, tuple]:
-    """Lower, upper, p-value and number of undefined resamples of every difference."""
-    first, second = scores.replicates(counts), other.replicates(counts)
-    found = {}
-    for name, value in scores.values.items():
-        moved = first[name] - second[name]
-        if method == "basic":
-            moved = reflected(value - other.values[name], moved)
-        undefined = int(np.count_nonzero(np.isnan(moved)))
-        bounds = percentile_interval(moved, confidence)
-        found[name] = (*bounds, bootstrap_p_value(moved), undefined)
-    return found
 
 
 def slice_rows(

@@ -11,10 +11,10 @@ import numpy as np
 from permafrost.metrics.detection.slices import Robustness, Slice, against_baseline, robustness
 
 from .carriers import Carriers, Name, Replicated
-from .detection import JACKKNIFE, DetectionScores, check_interval, gate_of
+from .detection import DetectionScores, check_interval
 from .intervals import percentile_interval, reflected
 from .resamples import draw_resamples
-from .standalone import defined
+from .standalone import JACKKNIFE, defined, gate_of
 from .units import Units
 
 MEASURES = ("mPC", "rPC")

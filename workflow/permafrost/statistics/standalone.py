@@ -6,11 +6,15 @@ import math
 
 import numpy as np
 
-from .carriers import Carriers, Replicated
-from .intervals import check_method
-from .jackknife import PARTS
+from .carriers import Carriers, Name, Replicated, without_parts
+from .intervals import check_method, percentile_interval, reflected
+from .jackknife import PARTS, part_sizes
+from .p_values import bootstrap_p_value
+from .paired import tested
+from .resamples import draw_resamples
 from .units import Units
 
+JACKKNIFE = "jackknife_t"
 # of the metrics that are no share in [0, 1], see `carriers.Replicated.intervals`
 _FORMS = {"matched_distance": "log", "kappa": "signed"}
 
@@ -64,12 +68,14 @@ def score_rows(
     return rows
 
 
-def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict:
+def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict[Name, Carriers]:
     """The `Carriers` of every figure: the units that alone have a value of it and, of a class with truth, hold some.
 
-    A false alarm gives a class a value in many units, but what becomes of its truth is known of few. Of more
+    An evaluation that has ``carriers`` knows them. A false alarm gives a class a value in many units, but what becomes of its truth is known of few. Of more
     than 200 units, those that `jackknife` leaves out together count as one.
     """
+    if hasattr(evaluation, "carriers"):
+        return evaluation.carriers(units)
     parts = min(PARTS, units.count)
     own = (units.index % parts)[:, None] == np.arange(parts)
     found = evaluation.replicates(own.astype(np.uint8))
@@ -89,6 +95,108 @@ def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict:
         )
         for name in evaluation.values
     }
+
+
+def gate_of(carriers: dict[Name, Carriers], name: Name, value) -> str:
+    """Why the interval of a figure is not to be trusted, or nothing; `value` None: there is none."""
+    return "" if value is None or name not in carriers else carriers[name].gate
+
+
+def difference_rows(
+    one,
+    other,
+    units: Units,
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+    method: str = JACKKNIFE,
+) -> list[dict]:
+    """Differences of two evaluations of the same items.
+
+    Parameters
+    ----------
+    one, other : evaluations as `score_rows` takes them; figures that only one has are left out.
+    resamples : 0 gives rows without bounds.
+    method : ``jackknife_t`` tests a difference by Student's t on its standard error, see `paired`; of the
+        same resamples of both, ``percentile`` takes bounds and p-values from their differences, ``basic``
+        from these `intervals.reflected` at the difference.
+
+    Returns
+    -------
+    Rows ``metric, class, value, against, difference (value - against), lower, upper, p_value,
+    n_undefined, resamples (None where the p-value counts none), gates``; the p-values are those of
+    single figures, not adjusted for their number.
+    """
+    names = [name for name in one.values if name in other.values]
+    carriers = {}
+    if resamples:
+        both = [carriers_of(each, units) for each in (one, other)]
+        carriers = {name: min((of[name] for of in both), key=lambda own: own.df) for name in names}
+    found: dict = {}
+    if units.count > 1 and resamples:
+        if method == JACKKNIFE:
+            found = _tested(one, other, names, units, carriers, confidence)
+        else:
+            counts = draw_resamples(units.count, resamples, seed).counts[units.index]
+            found = _resampled(one, other, names, counts, confidence, method)
+    rows = []
+    for name in names:
+        value, against = one.values[name], other.values[name]
+        known = name in found and not carriers[name].alone
+        lower, upper, p_value, undefined = found[name] if known else (math.nan,) * 3 + (0,)
+        row = {
+            "metric": name[0],
+            "class": name[1],
+            "value": value,
+            "against": against,
+            "difference": value - against,
+            "lower": lower,
+            "upper": upper,
+            "p_value": p_value,
+        }
+        row = {key: defined(cell) for key, cell in row.items()}
+        row["n_undefined"] = undefined
+        row["resamples"] = resamples if known and method != JACKKNIFE else None
+        row["gates"] = gate_of(carriers, name, row["difference"])
+        rows.append(row)
+    return rows
+
+
+def _tested(
+    one, other, names, units: Units, carriers: dict, confidence: float
+) -> dict[Name, tuple]:
+    """Lower, upper, p-value and 0 of every difference."""
+    counts = without_parts(units)
+    values, left_out = [], []
+    for each in (one, other):
+        without = each.replicates(counts)
+        values.append([each.values[name] for name in names])
+        left_out.append(np.stack([without[name] for name in names]))
+    _, lower, upper, p_value, _ = tested(
+        np.array(values),
+        left_out,
+        part_sizes(units),
+        np.array([carriers[name].effective for name in names]),
+        confidence,
+        most_df=np.array([carriers[name].df for name in names]),
+    )
+    cells = zip(lower.tolist(), upper.tolist(), p_value.tolist(), [0] * len(names), strict=True)
+    return dict(zip(names, cells, strict=True))
+
+
+def _resampled(one, other, names, counts, confidence: float, method: str) -> dict[Name, tuple]:
+    """Lower, upper, p-value and number of undefined resamples of every difference."""
+    first, second = one.replicates(counts), other.replicates(counts)
+    found = {}
+    for name in names:
+        moved = first[name] - second[name]
+        if method == "basic":
+            moved = reflected(one.values[name] - other.values[name], moved)
+        undefined = int(np.count_nonzero(np.isnan(moved)))
+        bounds = percentile_interval(moved, confidence)
+        found[name] = (*bounds, bootstrap_p_value(moved), undefined)
+    return found
 
 
 def defined(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Annotations:
         shapely polygons; in pixels, y downwards.
     row : (N,) where each crown stands in its source (line of a file, row of a frame), from 1.
     where : name of the source, for messages.
+    dropped : what was wrong with rows that were left out, to their number.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Annotations:
     shape: np.ndarray
     row: np.ndarray
     where: str = "annotations"
+    dropped: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.image)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.inputs import read_bytes
 
 #: further rows that one error lists
 SHOWN = 20
+
+
+class WrongRows(PermafrostError):
+    """Rows of a table are wrong: their indices are in `rows`, so that a caller may leave them out."""
+
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -27,20 +34,34 @@ class Columns:
     def place(self, index: int) -> str:
         return f"{self.where}: {self.unit} {self.rows[index]}"
 
-    def refuse(self, wrong, problem: str, remedy: str = "correct the table") -> NoReturn:
+    def refuse(
+        self, wrong, problem: str, remedy: str = "correct the table", *, leave_out=None
+    ) -> NoReturn:
         """Refuse the rows at the indices `wrong`; `problem` is said of the first of them.
+
+        `leave_out` are the rows to leave out for it, if they are others.
 
         Raises
         ------
-        PermafrostError : always; the others are listed by their numbers, up to a limit.
+        WrongRows : always; the others are listed by their numbers, up to a limit.
         """
-        first, *others = (int(index) for index in wrong)
+        rows = tuple(int(index) for index in wrong)
+        first, *others = rows
         if others:
             numbers = ", ".join(str(self.rows[index]) for index in others[:SHOWN])
             more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
             plural = f"{self.unit}s" if len(others) > 1 else self.unit
             problem = f"{problem}; the like in {plural} {numbers}{more}"
-        raise PermafrostError(problem, where=self.place(first), remedy=remedy)
+        error = WrongRows(problem, where=self.place(first), remedy=remedy)
+        error.rows = rows if leave_out is None else tuple(map(int, leave_out))
+        raise error
+
+    def without(self, wrong) -> Columns:
+        """The table without the rows at the indices `wrong`."""
+        wrong = set(wrong)
+        kept = [index for index in range(len(self.rows)) if index not in wrong]
+        values = {name: [column[i] for i in kept] for name, column in self.values.items()}
+        return replace(self, values=values, rows=[self.rows[i] for i in kept])
 
 
 def read_columns(source, what: str) -> Columns:
@@ -94,16 +115,7 @@ def _from_records(records, what: str) -> dict[str, list]:
 
 
 def _from_csv(path: Path) -> Columns:
-    try:
-        return csv_columns(path.read_bytes(), str(path))
-    except FileNotFoundError as error:
-        raise PermafrostError(
-            "the file does not exist", where=path, remedy="correct its name"
-        ) from error
-    except OSError as error:
-        raise PermafrostError(
-            f"cannot be read ({first_line(error)})", where=path, remedy="get the file again"
-        ) from error
+    return csv_columns(read_bytes(path), str(path))
 
 
 def csv_columns(data: bytes, where: str) -> Columns:

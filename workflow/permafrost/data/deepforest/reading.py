@@ -10,13 +10,16 @@ from permafrost.core.errors import PermafrostError, near_names
 
 from ..geometries import GEOMETRIES, POINT
 from .annotations import Annotations, empty_shapes
-from .columns import Columns, read_columns
+from .columns import Columns, WrongRows, read_columns
 from .shapes import convert, read_shapes, to_numbers
 
 AUTO = "auto"
+INVALID = ("error", "drop")
 
 
-def read_annotations(source, what: str, *, geometry: str = AUTO) -> Annotations:
+def read_annotations(
+    source, what: str, *, geometry: str = AUTO, invalid: str = "error"
+) -> Annotations:
     """Read crowns and check every value.
 
     Parameters
@@ -31,6 +34,8 @@ def read_annotations(source, what: str, *, geometry: str = AUTO) -> Annotations:
     geometry : ``box``, ``polygon`` or ``point`` where a table holds several, or to convert: boxes
         to rectangles, polygons to their bounding boxes, both to their centres. ``auto`` takes what
         the table holds.
+    invalid : ``error`` refuses wrong rows; ``drop`` leaves them out and counts them, predictions without
+        area too. An image of the truth whose rows are all left out stays, as one without crowns.
 
     Raises
     ------
@@ -41,18 +46,51 @@ def read_annotations(source, what: str, *, geometry: str = AUTO) -> Annotations:
         raise PermafrostError(
             f"no geometry is called {geometry!r}", remedy=near_names(geometry, (*GEOMETRIES, AUTO))
         )
+    if invalid not in INVALID:
+        raise PermafrostError(
+            f"invalid cannot be {invalid!r}", remedy=near_names(str(invalid), INVALID)
+        )
     columns = read_columns(source, what)
     for name in ("image_path", "label"):
         need_column(columns, name)
+    if invalid == "error":
+        return _read(columns, what, geometry, flat=what != "truth")
+    return _read_valid(columns, what, geometry)
+
+
+def _read_valid(columns: Columns, what: str, geometry: str) -> Annotations:
+    """What is right in a table; every check names all the rows that it refuses."""
+    dropped: dict[str, int] = {}
+    lost: list[str] = []
+    while True:
+        try:
+            found = _read(columns, what, geometry, flat=False)
+        except WrongRows as error:
+            dropped[f"{error.where}: {error.problem}"] = len(error.rows)
+            lost += [columns.values["image_path"][row] for row in error.rows]
+            columns = columns.without(error.rows)
+            continue
+        names = [str(name).strip() for name in lost if what == "truth" and not is_blank(name)]
+        names = [name for name in names if names_a_file(name)]
+        images = tuple(dict.fromkeys([*found.images, *names]))
+        return replace(found, images=images, dropped=dropped)
+
+
+def _read(columns: Columns, what: str, geometry: str, *, flat: bool) -> Annotations:
+    """The table's crowns; raises `WrongRows` for what is wrong in some of its rows."""
     images = read_texts(columns, "image_path")
-    kind, shapes, marks = read_shapes(
-        columns, None if geometry == AUTO else geometry, flat=what != "truth"
-    )
+    if folders := [row for row, name in enumerate(images) if not names_a_file(name)]:
+        columns.refuse(
+            folders,
+            f"the image_path {images[folders[0]]!r} names a folder, not an image",
+            "write the image's file",
+        )
+    kind, shapes, marks = read_shapes(columns, None if geometry == AUTO else geometry, flat=flat)
     if what != "truth" and marks.any():
-        raise PermafrostError(
+        columns.refuse(
+            np.flatnonzero(marks),
             "the shape has no area",
-            where=columns.place(int(np.flatnonzero(marks)[0])),
-            remedy="leave it out: an image without predictions needs no row",
+            "leave it out: an image without predictions needs no row",
         )
     labels = read_texts(columns, "label", optional=marks)
     names = tuple(dict.fromkeys(images))
@@ -70,6 +108,11 @@ def read_annotations(source, what: str, *, geometry: str = AUTO) -> Annotations:
         where=columns.where,
     ).take(~marks)
     return found if geometry == AUTO or not kind else as_kind(found, geometry)
+
+
+def names_a_file(name: str) -> bool:
+    """Whether a path ends in a name, and not in ``.``, ``..`` or a slash."""
+    return name.replace("\\", "/").rpartition("/")[2] not in ("", ".", "..")
 
 
 def as_kind(annotations: Annotations, kind: str) -> Annotations:
@@ -96,13 +139,18 @@ def read_texts(columns: Columns, name: str, optional=None) -> np.ndarray:
     texts = np.empty(len(columns.rows), object)
     blanks = []
     for index, value in enumerate(columns.values[name]):
-        blank = value is None or value != value or not str(value).strip()
+        blank = is_blank(value)
         if blank and (optional is None or not optional[index]):
             blanks.append(index)
         texts[index] = "" if blank else str(value).strip()
     if blanks:
         columns.refuse(blanks, f"{name} is blank")
     return texts
+
+
+def is_blank(value) -> bool:
+    """Whether a cell holds nothing: None, NaN, or no text."""
+    return value is None or value != value or not str(value).strip()
 
 
 def _scores(columns: Columns) -> np.ndarray:
@@ -119,6 +167,7 @@ def _check_marks(columns: Columns, image: np.ndarray, marks: np.ndarray) -> None
             np.flatnonzero(both),
             "the image has crowns, and a row of zeros that says it has none",
             "delete one of the two",
+            leave_out=np.flatnonzero(np.isin(image, image[both]) & marks),
         )
 
 

@@ -27,14 +27,15 @@ def read_shapes(
     Parameters
     ----------
     wanted : the kind to take where a table holds several; None: there must be one, or all agree.
-        A table that holds only another kind is read as that kind.
+        A table that holds only another kind is read as that kind. Where boxes are wanted, the geometry
+        of rows with corners is not looked at.
     flat : boxes without width or height may stand in the table, and zeros are such a box, no mark.
 
     Returns
     -------
     The kind is empty for a table without rows whose columns do not tell it.
     """
-    found = _held(columns, flat)
+    found = _held(columns, wanted, flat)
     if not found:
         raise PermafrostError(
             "there are no columns with shapes",
@@ -49,8 +50,10 @@ def read_shapes(
     return kind, shapes, marks
 
 
-def _held(columns: Columns, flat: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Every kind of shape that the table holds, with the shapes and the marks."""
+def _held(
+    columns: Columns, wanted: str | None, flat: bool
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Every kind of shape that the table holds and that may be `wanted`, with shapes and marks."""
     found = {}
     rows = len(columns.rows)
     drawn = ~_blank(columns, WKT) if WKT in columns.values else np.zeros(rows, bool)
@@ -59,11 +62,14 @@ def _held(columns: Columns, flat: bool) -> dict[str, tuple[np.ndarray, np.ndarra
         cornered = ~(np.all([_blank(columns, name) for name in CORNERS], axis=0) & drawn)
         boxes, marks = _stacked(columns, CORNERS, cornered)
         found[BOX] = boxes, marks & ~np.bool(flat)
+    by_corners = wanted == BOX and BOX in found
+    if by_corners and cornered.all():
+        return found
     if set(CENTRE) <= set(columns.values):
         found[POINT] = _stacked(columns, CENTRE, np.ones(rows, bool))
     # a column of blanks says nothing beside one that holds shapes
     if WKT in columns.values and (drawn.any() or not found or not rows):
-        boxes = np.flatnonzero(cornered & ~drawn)
+        boxes = np.flatnonzero(cornered if by_corners else cornered & ~drawn)
         kind, shapes, marks = _from_geometry(columns, boxes, found)
         if BOX in found and not cornered.all():
             _fill_corners(columns, found[BOX], ~cornered, kind, shapes)
@@ -231,9 +237,17 @@ def check_shapes(
             rows = np.flatnonzero(wrong)
             columns.refuse(
                 rows,
-                f"the polygon is invalid ({shapely.is_valid_reason(shapes[int(rows[0])])})",
+                f"the polygon {_fault(shapes[int(rows[0])])}",
                 "put it right, for example with shapely.make_valid",
             )
+
+
+def _fault(polygon) -> str:
+    import shapely
+
+    if shapely.is_valid(polygon):
+        return "has no area"
+    return f"is invalid ({shapely.is_valid_reason(polygon)})"
 
 
 def _check_extent(columns: Columns, kind: str, shapes: np.ndarray, marks: np.ndarray) -> None:

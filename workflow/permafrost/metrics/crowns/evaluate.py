@@ -7,7 +7,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.reading import AUTO, as_kind, read_annotations
-from permafrost.data.geometries import POINT
+from permafrost.data.geometries import BOX, POINT
 
 from .matching import check_rule, match_shapes
 from .result import CrownEvaluation
@@ -30,6 +30,7 @@ def evaluate(
     without_predictions: str = "zero",
     without_truth: str = "zero",
     unlisted: str = "error",
+    invalid: str = "error",
 ) -> CrownEvaluation:
     """Recall and precision of predicted crowns, per image or over all, and per class.
 
@@ -44,6 +45,8 @@ def evaluate(
     distance_threshold : a match of points is nearer than this many pixels, strictly.
     min_score : leave out predictions that score less; the result counts them.
     average, without_predictions, without_truth, unlisted : see `rules`.
+    invalid : ``error``, or ``drop``: wrong rows are left out and counted; see
+        `permafrost.data.deepforest.reading.read_annotations`.
 
     Raises
     ------
@@ -51,8 +54,8 @@ def evaluate(
         name; different kinds of shapes; nothing to score.
     """
     rules = Rules(average, without_predictions, without_truth, unlisted)
-    truth = _read(truth, "truth", geometry)
-    predictions = _read(predictions, "predictions", geometry)
+    truth = _read(truth, "truth", geometry, invalid)
+    predictions = _read(predictions, "predictions", geometry, invalid)
     truth, predictions = _same_kind(truth, predictions)
     if not truth.images:
         raise PermafrostError(
@@ -87,16 +90,17 @@ def evaluate(
     )
 
 
-def _read(source, what: str, geometry: str) -> Annotations:
+def _read(source, what: str, geometry: str, invalid: str) -> Annotations:
     if isinstance(source, Annotations):
         return source if geometry == AUTO else as_kind(source, geometry)
-    return read_annotations(source, what, geometry=geometry)
+    return read_annotations(source, what, geometry=geometry, invalid=invalid)
 
 
 def _same_kind(truth: Annotations, predictions: Annotations) -> tuple[Annotations, Annotations]:
     """A table without crowns is of the other one's kind."""
     if not len(predictions):
-        return (truth, as_kind(predictions, truth.kind)) if truth.kind else (truth, predictions)
+        kind = truth.kind or predictions.kind or BOX
+        return as_kind(truth, kind), as_kind(predictions, kind)
     if not len(truth):
         return as_kind(truth, predictions.kind), predictions
     if truth.kind != predictions.kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -27,15 +28,36 @@ def image_sizes(folder, names: Iterable[str]) -> dict[str, tuple[int, int]]:
     """
     sizes = {}
     for name in names:
-        path = Path(folder) / name
-        if not path.is_file():
-            raise PermafrostError(
-                "the image does not exist",
-                where=path,
-                remedy="name the folder that image_path is relative to",
-            )
-        sizes[name] = image_size(path)
+        sizes[name] = image_size(image_file(folder, name))
     return sizes
+
+
+def image_file(folder, name: str) -> Path:
+    """The file of the image `name` in `folder`.
+
+    Raises
+    ------
+    PermafrostError : it does not exist, or lies outside of the folder: a table of others must not say
+        which files are read.
+    """
+    path = Path(folder) / name
+    if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder)):
+        raise PermafrostError(
+            f"the image_path {name!r} leads out of the folder {folder}",
+            where="--images",
+            remedy="give the folder that holds all images",
+        )
+    try:
+        known = path.is_file()
+    except OSError:  # a name that is too long for any file
+        known = False
+    if not known:
+        raise PermafrostError(
+            "the image does not exist",
+            where=path,
+            remedy="name the folder that image_path is relative to with --images",
+        )
+    return path
 
 
 def read_windows(path, windows: Iterable[Window]) -> Iterator[tuple[Window, np.ndarray]]:

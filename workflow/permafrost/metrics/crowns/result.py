@@ -153,10 +153,22 @@ class CrownEvaluation:
             label: self._per_image(self.truth, self.truth.label == label) for label in self.classes
         }
 
+    def average_of(self, metric: str, label: str | None) -> str:
+        """What a figure is taken over: ``image``, a mean over images, or ``dataset``, all of them pooled.
+
+        Of classes, and of the quality of matches, always the latter: few images hold a given class.
+        """
+        means = ("recall", "precision", "f1")
+        if label is None and (metric == "empty_image_accuracy" or metric in means):
+            return "image" if metric == "empty_image_accuracy" else self.rules.average
+        return "dataset"
+
     def heading(self) -> str:
         """What was evaluated, and how, in one line."""
         sign = "distance <" if self.kind == POINT else "IoU >"
-        mean = "mean over images" if self.rules.average == "image" else "all images pooled"
+        mean = "all images pooled"
+        if self.rules.average == "image":
+            mean = "mean over images (classes: all images pooled)"
         return (
             f"{len(self.truth)} {_PLURALS[self.kind]} on {len(self.images)} images,"
             f" {len(self.predictions)} predictions; matched by {self.matching},"
@@ -167,7 +179,11 @@ class CrownEvaluation:
         """What a reader must know of images and predictions that were treated apart."""
         states, rules = self.image_states, self.rules
         number = {state: int(np.count_nonzero(states == state)) for state in np.unique(states)}
-        said = []
+        said = [
+            f"{count} rows were left out: {problem}."
+            for crowns in (self.truth, self.predictions)
+            for problem, count in crowns.dropped.items()
+        ]
         if self.below_score:
             said.append(f"{self.below_score} predictions score too low and were left out.")
         if self.unlisted:

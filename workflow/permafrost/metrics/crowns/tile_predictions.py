@@ -41,12 +41,13 @@ def read_tile_predictions(
     size: int = SIZE,
     overlap: float = OVERLAP,
     geometry: str = AUTO,
+    invalid: str = "error",
 ) -> TilePredictions:
     """Read a table of predictions with the columns ``window_xmin`` and ``window_ymin``.
 
     Parameters
     ----------
-    source, geometry : see `permafrost.data.deepforest.reading.read_annotations`.
+    source, geometry, invalid : see `permafrost.data.deepforest.reading.read_annotations`.
     sizes : width and height of every image.
     size, overlap : of the windows, see `windows.cut_windows`.
 
@@ -62,8 +63,10 @@ def read_tile_predictions(
             where=columns.where,
             remedy="say where each prediction's window begins, or do not ask for stitching",
         )
-    crowns = read_annotations(source, "predictions", geometry=geometry)
-    origins = np.stack([to_numbers(columns, name) for name in ORIGIN], axis=1)
+    crowns = read_annotations(columns, "predictions", geometry=geometry, invalid=invalid)
+    # some rows may have been left out
+    places = np.searchsorted(columns.rows, crowns.row)
+    origins = np.stack([to_numbers(columns, name) for name in ORIGIN], axis=1)[places]
     known = {
         image: {
             (window.x, window.y): window
@@ -80,7 +83,7 @@ def read_tile_predictions(
             raise PermafrostError(
                 f"no window of {size} pixels with an overlap of {overlap:g} begins at"
                 f" {origin} on {image!r}",
-                where=columns.place(index),
+                where=columns.place(int(places[index])),
                 remedy="give the size and overlap of the windows that were predicted",
             )
         windows[index] = _numbers(window)

@@ -10,18 +10,30 @@ from .evaluation import Evaluation
 QUIRKS = Path(__file__).with_name("QUIRKS.md")
 # imported when asked for; bare names of modules, as no stage of a plan is to depend on them by this
 _LATER = {
+    "COCO": "coco",
+    "COCOeval": "cocoeval",
+    "LVIS": "lviseval",
+    "LVISEval": "lviseval",
+    "LVISResults": "lviseval",
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
+    "from_torchmetrics": "inputs.per_image",
     "prepare": "prepared",
     "robustness": "slices",
 }
 
 __all__ = [
+    "COCO",
+    "COCOeval",
+    "LVIS",
+    "LVISEval",
+    "LVISResults",
     "QUIRKS",
     "DetectionStream",
     "Evaluation",
     "PreparedTruth",
     "evaluate",
+    "from_torchmetrics",
     "prepare",
     "robustness",
 ]

@@ -81,7 +81,13 @@ class Axes:
 
 
 def make_axes(
-    iou_type: str, *, lvis: bool = False, iou_thresholds=None, area_ranges=None, max_dets=None
+    iou_type: str,
+    *,
+    lvis: bool = False,
+    iou_thresholds=None,
+    area_ranges=None,
+    max_dets=None,
+    recall_grid=None,
 ) -> Axes:
     """The axes of a kernel, COCO's (or LVIS's) where none are given.
 
@@ -91,10 +97,12 @@ def make_axes(
     area_ranges : name to (low, high); one of the names must be ``all``, which the headline reads.
     max_dets : positive whole numbers; sorted, as they are read by position. LVIS: one number, the
         cap per image, negative for none.
+    recall_grid : ascending recalls in [0, 1] at which precision is read (pycocotools' ``recThrs``).
 
     Raises
     ------
-    PermafrostError : a threshold outside [0, 1], a range without ``all`` or upside down, no caps.
+    PermafrostError : a threshold or recall outside [0, 1], recalls that do not ascend, a range without
+        ``all`` or upside down, no caps.
     """
     keypoints = iou_type == "keypoints"
     if area_ranges is None:
@@ -104,24 +112,36 @@ def make_axes(
         max_dets = LVIS_MAX_DETECTIONS if lvis else max_dets
     thresholds = IOU_THRESHOLDS if iou_thresholds is None else _thresholds(iou_thresholds)
     names, areas = _areas(area_ranges)
-    return Axes(thresholds, RECALL_GRID, names, areas, _caps(max_dets, lvis))
+    grid = RECALL_GRID if recall_grid is None else _recall_grid(recall_grid)
+    return Axes(thresholds, grid, names, areas, _caps(max_dets, lvis))
+
+
+def _shares(given, what: str, where: str, remedy: str) -> np.ndarray:
+    """Numbers in [0, 1], one at least."""
+    try:
+        shares = np.atleast_1d(np.asarray(given, np.float64))
+    except (TypeError, ValueError):
+        shares = np.empty(0)
+    if shares.ndim != 1 or not shares.size or not ((shares >= 0) & (shares <= 1)).all():
+        raise PermafrostError(
+            f"{what} must be numbers in [0, 1], not {given!r}", where=where, remedy=remedy
+        )
+    return shares
+
+
+def _recall_grid(given) -> np.ndarray:
+    grid = _shares(given, "the recall grid", "recall_grid", "give for example 0:1:0.1 or 0,0.5,1")
+    if (np.diff(grid) <= 0).any():
+        raise PermafrostError(
+            "the recalls of the grid must ascend, each given once",
+            where="recall_grid",
+            remedy="sort them and leave out those given twice",
+        )
+    return grid
 
 
 def _thresholds(given) -> np.ndarray:
-    try:
-        thresholds = np.atleast_1d(np.asarray(given, np.float64))
-    except (TypeError, ValueError):
-        thresholds = np.empty(0)
-    if (
-        thresholds.ndim != 1
-        or not thresholds.size
-        or not ((thresholds >= 0) & (thresholds <= 1)).all()
-    ):
-        raise PermafrostError(
-            f"IoU thresholds must be numbers in [0, 1], not {given!r}",
-            where="iou_thresholds",
-            remedy="give for example 0.5,0.75",
-        )
+    thresholds = _shares(given, "IoU thresholds", "iou_thresholds", "give for example 0.5,0.75")
     if len(np.unique(thresholds)) != len(thresholds):
         raise PermafrostError("an IoU threshold is given twice", where="iou_thresholds")
     return thresholds

@@ -37,28 +37,45 @@ def evaluate(
     max_dets=None,
     iou_thresholds=None,
     area_ranges=None,
+    recall_grid=None,
     boundary_ratio: float = 0.02,
     detection_area: str = "auto",
     sigmas=None,
     invalid: str = "error",
     images=None,
+    categories=None,
 ) -> Evaluation:
     """Evaluate detections against ground truth by COCO's or LVIS's rules.
 
     Parameters
     ----------
-    truth, predictions : paths of COCO JSON, parsed JSON, or data frames (see `inputs.parsing`).
+    truth : path of COCO JSON; what it holds; or the same as arrays: a mapping with ``annotations``,
+        and optionally ``images`` and ``categories``, each a data frame or a mapping of columns.
+        Annotations have ``image_id`` (N,), ``category_id`` (N,), ``bbox`` (N, 4) x, y, width, height in
+        pixels, and optionally ``area`` (N,) in square pixels, ``iscrowd`` (N,) 0 or 1, ``ignore`` (N,),
+        ``id`` (N,), ``segmentation`` (a list of N), ``keypoints`` (N, 3 J) or (N, J, 3) with
+        ``num_keypoints`` (N,). Images have ``id`` (I,), ``width`` and ``height`` (I,) in pixels, categories
+        ``id`` (K,) and ``name``; where they are left out, they are those that occur in the annotations.
+        The columns of the annotations alone will do.
+    predictions : path of COCO's results, a list of objects; what it holds; or a data frame or mapping of
+        columns ``image_id``, ``category_id``, ``score`` (N,), and ``bbox``, ``segmentation`` or ``keypoints``
+        as above; or an array (N, 7) of image_id, x, y, width, height, score, category_id, as of
+        pycocotools' ``loadRes``. Arrays may be tensors; NaN stands for what is not given where a value
+        is optional. Lists with arrays per image: see `from_torchmetrics`. Of boxes, truth and predictions may
+        also be CSV files or data frames in DeepForest's columns, see `inputs.crown_tables`.
     iou_type : ``bbox``, ``segm``, ``boundary`` or ``keypoints``.
     mode : ``strict`` reproduces pycocotools 2.0.11, lvis 0.5.3 and boundary-iou-api bit for bit;
         ``corrected`` differs where QUIRKS.md says so.
     lvis : use LVIS's federated rules.
     use_categories : False pools all categories.
-    max_dets, iou_thresholds, area_ranges : other axes than COCO's, see `make_axes`.
+    max_dets, iou_thresholds, area_ranges, recall_grid : other axes than COCO's, see `make_axes`.
     boundary_ratio : width of the band, as a share of the image's diagonal (LVIS uses 0.008).
     detection_area : ``auto``, ``bbox`` or ``mask``: what decides the area range of a detection.
-    sigmas : keypoints: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
+    sigmas : keypoints only: one list of sigmas, or a mapping from category id to one; COCO's 17 if None.
     invalid : ``error`` refuses the first wrong entry, ``drop`` leaves wrong ones out and counts them.
     images : ids of the images to evaluate, all of the truth if None; see `partial`.
+    categories : names or ids of the categories to evaluate, all of the truth if None. The truths and
+        detections of others are left out, as if nobody had annotated or looked for them.
 
     Raises
     ------
@@ -67,10 +84,19 @@ def evaluate(
     settings = check_settings(
         iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
     )
-    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges)
+    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges, recall_grid)
     # millions of small objects of parsed JSON need not be walked again and again
     with pause_collector():
-        problem = read_problem(truth, predictions, settings, sigmas, invalid == "drop", images)
+        problem = read_problem(
+            truth,
+            predictions,
+            settings,
+            sigmas,
+            invalid == "drop",
+            images=images,
+            categories=categories,
+            cap=axes.max_dets[-1],
+        )
         return solve(problem, settings, axes, wanted)
 
 
@@ -92,7 +118,7 @@ def check_settings(iou_type, mode, lvis, use_categories, boundary_ratio, detecti
 
 
 def axes_of(
-    settings: Settings, max_dets, iou_thresholds, area_ranges
+    settings: Settings, max_dets, iou_thresholds, area_ranges, recall_grid=None
 ) -> tuple[Axes, tuple[Statistic, ...]]:
     """The axes of an evaluation, and the statistics of its summary."""
     axes = make_axes(
@@ -101,15 +127,18 @@ def axes_of(
         iou_thresholds=iou_thresholds,
         area_ranges=area_ranges,
         max_dets=max_dets,
+        recall_grid=recall_grid,
     )
     found = statistics(settings.iou_type, axes, strict=settings.strict, lvis=settings.lvis)
     return axes, tuple(found)
 
 
 def solve(
-    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True
+    problem: Problem, settings: Settings, axes: Axes, wanted, *, counted: bool = True, kernel=None
 ) -> Evaluation:
     """Match and count; `wanted` are the statistics of the summary.
+
+    `kernel` compares detections with truths, see `pairs.Similarity`; None: that of the settings.
 
     Where not `counted`, the curves stay empty: for a part that `joining.join` puts together with
     others, which counts anew.
@@ -126,7 +155,7 @@ def solve(
     lowest = min(float(axes.thresholds.min()), 1 - 1e-10)
     if _blind(settings):
         cells = replace(cells, count=np.zeros_like(cells.count))
-    pairs = find_pairs(cells, make_kernel(settings.iou_type, problem), lowest)
+    pairs = find_pairs(cells, kernel or make_kernel(settings.iou_type, problem), lowest)
     low, high = axes.areas.T
     areas = truths.areas[cells.truths][:, None]
     ignored = truths.ignored[cells.truths][:, None] | (areas < low) | (areas > high)

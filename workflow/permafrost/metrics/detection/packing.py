@@ -66,6 +66,7 @@ def _identity(evaluation: Evaluation) -> dict:
         ],
         "max_dets": list(axes.max_dets),
         "sigmas": None if sigmas is None else sigmas.tolist(),
+        "categories": evaluation.truths.categories.ids.tolist(),
         # last: what is read of a truth, and what of it is ignored, depends on the options
         "dataset": _whole(evaluation).digest,
     }

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.inputs import check_regular, read_bytes
 from permafrost.core.outputs import whole_file
 
 from .evaluation import Evaluation
@@ -88,10 +89,8 @@ def merge(paths, *, incomplete: bool = False) -> Evaluation:
 
 def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
     """Head and arrays of a file that is whole."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
+    check_regular(path)
+    content = read_bytes(path)
     begin = len(MAGIC) + _HEAD.size
     if not content.startswith(MAGIC):
         raise PermafrostError("not a part of an evaluation (magic)", where=path)

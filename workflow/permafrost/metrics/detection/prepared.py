@@ -8,15 +8,17 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from . import federated
 from .axes import Axes
+from .categories import detections_of, find_categories, restrict_categories
 from .evaluate import axes_of, check_settings, solve
 from .evaluation import Evaluation, Settings
-from .inputs.columns import Columns
+from .inputs.crown_tables import is_crown_table
 from .inputs.digest import digest
-from .inputs.parsing import load, pause_collector
+from .inputs.parsing import pause_collector
 from .inputs.plausibility import detection_warnings
-from .inputs.predictions import branch_of, read_predictions
-from .inputs.tables import Detections, Notes, Truths, Whole, restrict
+from .inputs.predictions import branch_of, detection_columns, read_predictions
+from .inputs.tables import Categories, Detections, Notes, Truths, Whole, restrict
 from .inputs.truth import read_truth
 from .kernels import MASK_KERNELS, Problem
 from .masks.runs import Masks
@@ -35,6 +37,8 @@ class PreparedTruth:
     sigmas : (K, J) of the keypoints, for that kernel.
     told : what the reader of the predictions is told.
     whole : digest and number of images.
+    every, chosen : where only some categories are evaluated: all of the truth, and the positions of
+        those that are.
     """
 
     truths: Truths
@@ -45,6 +49,8 @@ class PreparedTruth:
     sigmas: np.ndarray | None
     told: dict
     whole: Whole
+    every: Categories | None = None
+    chosen: np.ndarray | None = None
 
     def evaluate(self, predictions) -> Evaluation:
         """What `evaluate` gives for this truth; predictions as there."""
@@ -68,12 +74,15 @@ class PreparedTruth:
         ------
         PermafrostError : a wrong entry, by name; a detection on an image that is not chosen.
         """
+        known = self.truths if self.every is None else replace(self.truths, categories=self.every)
         detections = read_predictions(
-            predictions,
-            self.truths,
-            detection_area=self.settings.detection_area,
-            **self.told,
+            predictions, known, detection_area=self.settings.detection_area, **self.told
         )
+        if self.every is not None:
+            if self.settings.lvis:
+                # the cap is on the detections of an image, of whatever category
+                detections = federated.trim(detections, self.axes.max_dets[-1])
+            detections = detections_of(detections, self.chosen, len(self.every))
         foreign = np.flatnonzero(~chosen[detections.image])
         if len(foreign):
             image = self.truths.images.ids[detections.image[foreign[0]]]
@@ -112,10 +121,12 @@ class PreparedTruth:
 
     def branch(self, predictions) -> str | None:
         """Strict mode: what the first detection says that all of its file hold; None without any."""
-        data, source = load(predictions, "predictions")
-        if not self.settings.strict or not isinstance(data, list) or not data:
+        if is_crown_table(predictions):
+            return "bbox"
+        if not self.settings.strict:
             return None
-        return branch_of(Columns(data, source, "", drop=self.told["drop"]))
+        columns = detection_columns(predictions, self.told["drop"])
+        return branch_of(columns) if len(columns) else None
 
 
 def prepare(
@@ -128,23 +139,30 @@ def prepare(
     max_dets=None,
     iou_thresholds=None,
     area_ranges=None,
+    recall_grid=None,
     boundary_ratio: float = 0.02,
     detection_area: str = "auto",
     sigmas=None,
     invalid: str = "error",
+    categories=None,
 ) -> PreparedTruth:
     """Read a ground truth, masks included; parameters and errors as of `evaluate`."""
     settings = check_settings(
         iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
     )
-    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges)
+    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges, recall_grid)
     told = reading(settings, sigmas, invalid == "drop")
     with pause_collector():
         truths = read_truth(truth, lvis=lvis, **told)
+        every = chosen = None
+        if categories is not None:
+            every, chosen = truths.categories, find_categories(truths.categories, categories)
+            truths, _ = restrict_categories(truths, None, chosen)
         whole = Whole(digest(truths), len(truths.images))
         truths, masks = checked_truth(truths, settings, told["drop"])
+    fall = falloffs(truths, settings, sigmas)
     return PreparedTruth(
-        truths, masks, settings, axes, wanted, falloffs(truths, settings, sigmas), told, whole
+        truths, masks, settings, axes, wanted, fall, told, whole, every=every, chosen=chosen
     )
 
 

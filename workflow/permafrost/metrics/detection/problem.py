@@ -9,6 +9,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from . import federated
+from .categories import find_categories, restrict_categories
 from .evaluation import Settings
 from .inputs.compressed import taken
 from .inputs.digest import digest
@@ -22,15 +23,35 @@ from .masks.runs import Masks
 
 
 def read_problem(
-    truth, predictions, settings: Settings, sigmas, drop: bool, images=None
+    truth,
+    predictions,
+    settings: Settings,
+    sigmas,
+    drop: bool,
+    *,
+    images=None,
+    categories=None,
+    cap: int = -1,
 ) -> Problem:
-    """Read and check truth and predictions, masks included; `images` are the ids of those wanted."""
+    """Read and check truth and predictions, masks included.
+
+    Parameters
+    ----------
+    images, categories : ids of the images, and names or ids of the categories, that are wanted.
+    cap : LVIS: detections per image.
+    """
     common = reading(settings, sigmas, drop)
     truths = read_truth(truth, lvis=settings.lvis, **common)
     detections = read_predictions(
         predictions, truths, detection_area=settings.detection_area, **common
     )
     whole = None
+    if categories is not None:
+        chosen = find_categories(truths.categories, categories)
+        if settings.lvis:
+            # the cap is on the detections of an image, of whatever category
+            detections = federated.trim(detections, cap)
+        truths, detections = restrict_categories(truths, detections, chosen)
     if images is not None:
         truths, detections, whole = _only(truths, detections, images)
     truths, truth_masks = checked_truth(truths, settings, drop)
@@ -49,6 +70,12 @@ def read_problem(
 
 def reading(settings: Settings, sigmas, drop: bool) -> dict:
     """What the readers of truth and predictions are both told."""
+    if sigmas is not None and settings.iou_type != "keypoints":
+        raise PermafrostError(
+            f"sigmas change nothing of {settings.iou_type}: they are used with the iou_type keypoints",
+            where="sigmas",
+            remedy="leave them out",
+        )
     return {
         "iou_type": settings.iou_type,
         "strict": settings.strict,
@@ -60,8 +87,6 @@ def reading(settings: Settings, sigmas, drop: bool) -> dict:
 
 def checked_truth(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks | None]:
     """Truths that are good as a whole, and their masks where a kernel needs them."""
-    if not settings.strict:
-        _check_categories(truths, settings)
     if settings.lvis and not settings.strict:
         federated.check_lists(truths)
     if settings.iou_type not in MASK_KERNELS:
@@ -99,15 +124,6 @@ def _joints(sigmas) -> int:
         return 17
     first = next(iter(sigmas.values()), []) if isinstance(sigmas, dict) else sigmas
     return len(first)
-
-
-def _check_categories(truths: Truths, settings: Settings) -> None:
-    if settings.use_categories and not len(truths.categories):
-        raise PermafrostError(
-            "the ground truth has no categories",
-            where=truths.source,
-            remedy="add them, or evaluate without categories",
-        )
 
 
 def _truth_masks(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks]:

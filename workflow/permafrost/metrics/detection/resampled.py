@@ -122,23 +122,28 @@ class _Source:
 
         `weights` are (B, I); NaN where nothing is to be found.
         """
-        from .resampled_curves import resampled_curves
+        from .resampled_curves import reached_before, resampled_curves
 
+        grid = self.axes.recall_grid
+        grids = grid, reached_before(grid)
         shape = (2, len(self.axes.thresholds), self.ranked.buckets, len(weights))
         out = {}
         for (area, cap), lane in self.lanes.items():
             found = out[area, cap] = np.full(shape, np.nan)
-            grid, precise = self.axes.recall_grid, self.wanted[area, cap]
-            resampled_curves(weights, *self.truths[area], *lane, grid, precise, *found)
+            precise = self.wanted[area, cap]
+            resampled_curves(weights, *self.truths[area], *lane, *grids, precise, *found)
         return out
 
     def read(self, statistic: Statistic, curves: dict) -> np.ndarray | None:
-        """(K, B) mean over its thresholds; None where it was not evaluated."""
+        """(K, B) mean over its thresholds, of the members of its group; None where not evaluated."""
         picked = pick(statistic, self.axes)
-        if picked is None or (statistic.frequency is not None and self.pooled):
+        one_group = statistic.frequency is not None or statistic.members is not None
+        if picked is None or (one_group and self.pooled):
             return None
         threshold, *key = picked
         values = curves[tuple(key)][0 if statistic.of == "precision" else 1]
+        if statistic.members is not None:
+            values = values[:, list(statistic.members)]
         values = values.mean(axis=0) if threshold is None else values[threshold].copy()
         if statistic.frequency is not None:
             values[[group != statistic.frequency for group in self.groups]] = np.nan
@@ -186,8 +191,10 @@ def mean_precision(precision: np.ndarray, recall: np.ndarray, grid: np.ndarray) 
 
 
 def points_reached(recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Float: how many points of an even grid from 0 to 1 are at most `recall`."""
-    # a search costs eight times as much; the guess is off by one at most
+    """Float: how many points of an ascending grid in [0, 1] are at most `recall`."""
+    if not np.array_equal(grid, np.linspace(0.0, 1.0, len(grid))):
+        return np.searchsorted(grid, recall, side="right").astype(np.float64)
+    # a search costs eight times as much; on an even grid the guess is off by one at most
     # (a crowd that counts can be hit many times, which takes recall beyond 1)
     place = (np.minimum(recall, 1) * (len(grid) - 1)).astype(np.intp)
     place += np.append(grid, np.inf)[place + 1] <= recall

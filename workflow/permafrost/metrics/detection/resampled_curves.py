@@ -24,6 +24,7 @@ def resampled_curves(
     event_hit,
     event_change,
     grid,
+    before,
     precise,
     precision,
     recall,
@@ -44,7 +45,8 @@ def resampled_curves(
         (curve ``t * K + k``), best score first: the image, and the rows of the category up to there.
     event_hit, event_change : of each, whether it is a hit (0 or 1), and what it adds to the rows that
         count: 1 for a hit that is no row, -1 for a row that is not counted for this threshold.
-    grid : (R,) evenly spaced recalls from 0 to 1.
+    grid : (R,) ascending recalls in [0, 1].
+    before : as of `reached_before`.
     precise : whether precision is wanted; else only recall is written.
     precision, recall : (T, K, B) to fill; left alone where a resample holds no truth of a category.
     """
@@ -73,7 +75,9 @@ def resampled_curves(
                         found += np.int64(drawn[event_image[e]]) * event_hit[e]
                     recall[t, k, b] = found / total
                     continue
-                moved, reached, needed = 0, 0, 1
+                moved, reached = 0, 0
+                # recall 0 asks for no hit, but its precision is that of a hit
+                needed = max(1, _hits_needed(total, grid, 0))
                 best_found, best_seen = 0, 1
                 stretches = 0
                 # without a branch on images that were not drawn: they change no sum, and cost more to predict
@@ -84,7 +88,7 @@ def resampled_curves(
                     seen = running[event_upto[e]] + moved
                     if found >= needed:
                         # a crowd that counts can be hit many times, which takes recall beyond 1
-                        now = _points_reached(min(found / total, 1.0), grid)
+                        now = _points_reached(min(found / total, 1.0), grid, before)
                         highest[stretches] = best_found / (best_seen + _EPS)
                         points[stretches] = now - reached
                         stretches += 1
@@ -103,15 +107,24 @@ def resampled_curves(
                 recall[t, k, b] = found / total
 
 
+def reached_before(grid: np.ndarray) -> np.ndarray:
+    """How many points of the grid lie at or before 0, 1/n, …, 1: where `_points_reached` begins."""
+    steps = max(len(grid) - 1, 1)
+    return np.searchsorted(grid, np.linspace(0.0, 1.0, steps + 1), side="right")
+
+
 @numba.njit(cache=True)
-def _points_reached(recall, grid):
-    """How many points of the grid are at most `recall`; the guess is off by one at most."""
-    place = int(recall * (len(grid) - 1))
-    if place + 1 < len(grid) and grid[place + 1] <= recall:
+def _points_reached(recall, grid, before):
+    """How many points of the grid are at most `recall`, itself at most 1.
+
+    On an even grid the place to begin at is off by one at most; a search costs much more.
+    """
+    place = before[int(recall * (len(before) - 1))]
+    while place < len(grid) and grid[place] <= recall:
         place += 1
-    elif grid[place] > recall:
+    while place > 0 and grid[place - 1] > recall:
         place -= 1
-    return place + 1
+    return place
 
 
 @numba.njit(cache=True)

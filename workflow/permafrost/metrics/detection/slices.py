@@ -9,7 +9,6 @@ names without a label, are ``__unassigned__``, which comes last.
 from __future__ import annotations
 
 import csv
-import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.inputs import read_text
 
 from .evaluation import Evaluation
+from .inputs.parsing import parse
 from .subset import subset
 
 UNASSIGNED = "__unassigned__"
@@ -262,16 +263,8 @@ def _rows(source) -> tuple[list[dict], str]:
 
 
 def _read(path: Path):
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PermafrostError(f"cannot be read ({first_line(error)})", where=path) from error
-    if not text.lstrip().startswith(("{", "[")):
-        return _csv(text, path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PermafrostError(f"not a JSON file ({first_line(error)})", where=path) from error
+    text = read_text(path)
+    return parse(text, path) if text.lstrip().startswith(("{", "[")) else _csv(text, path)
 
 
 def _csv(text: str, path: Path) -> list[dict]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class Statistic:
     area : name of the area range.
     cap : detections per image and category.
     frequency : LVIS: the group of categories, None for all.
+    group, members : a group of categories by name, and the positions of its categories, None for all.
     """
 
     name: str
@@ -38,6 +39,26 @@ class Statistic:
     area: str
     cap: int
     frequency: str | None = None
+    group: str | None = None
+    members: tuple[int, ...] | None = None
+
+
+def of_groups(summary, groups: dict[str, np.ndarray]) -> list[Statistic]:
+    """Every statistic of a summary for every group of categories, group by group.
+
+    The value of a group is the mean over those of its categories that have something to find in the
+    area range, each counting alike: what the summary would be if only these were evaluated.
+
+    Parameters
+    ----------
+    groups : of `categories.find_groups`.
+    """
+    return [
+        replace(statistic, group=name, members=tuple(places.tolist()))
+        for name, places in groups.items()
+        for statistic in summary
+        if statistic.frequency is None
+    ]
 
 
 def statistics(iou_type: str, axes: Axes, *, strict: bool, lvis: bool) -> list[Statistic]:
@@ -117,6 +138,10 @@ def summarise(
             return float("nan")
         group = [i for i, f in enumerate(categories.frequencies) if f == statistic.frequency]
         values = values[..., np.array(group, np.int64)]
+    if statistic.members is not None:
+        if categories is None:
+            return float("nan")
+        values = values[..., np.array(statistic.members, np.int64)]
     # flat and in this order, so that NumPy's pairwise sum adds as in pycocotools
     values = values[values > -1]
     return float(np.mean(values)) if values.size else -1.0

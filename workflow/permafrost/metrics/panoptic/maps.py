@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.inputs import check_regular
 
 from .entries import ID_LIMIT, VOID, Entry
 
@@ -59,6 +60,7 @@ def map_path(folder: Path, entry: Entry) -> Path:
 def _read(folder: Path, entry: Entry) -> tuple[np.ndarray, str]:
     path = map_path(folder, entry)
     where = f"{path} (of {entry.where})"
+    check_regular(path)
     if not path.is_file():
         raise PermafrostError(
             "there is no such file", where=where, remedy="check the folder of the pictures"

@@ -17,6 +17,16 @@ the map calls i and the reference calls j, and n_i their sum over j:
     V(A_j) = sum_i (W_i p_ij - p_ij^2) / (n_i - 1)
 
 Counting the map's pixels instead (A_j = W_j) is biased by the map's errors.
+
+Where pixels differ in area, as in degrees, W_i are shares of the true area, and the share n_ij / n_i
+becomes a ratio of sums over the sampled pixels k of their areas a_k, whose variance is linearised as that
+of any ratio (Cochran, Sampling Techniques, 1977, section 6.3), with r_ij the ratio and y_k 1 or 0:
+
+    r_ij = sum_k a_k y_k / sum_k a_k
+    V(r_ij) = n_i / (n_i - 1) sum_k a_k^2 (y_k - r_ij)^2 / (sum_k a_k)^2
+
+Equal areas give n_ij / n_i and r_ij (1 - r_ij) / (n_i - 1) again, which the variances above are made of.
+The pixels are taken for drawn with equal chances within a class, whatever their area.
 """
 
 from __future__ import annotations
@@ -53,13 +63,15 @@ class AreaEstimates:
         return getattr(self, name) - half, getattr(self, name) + half
 
 
-def area_estimates(counts, mapped) -> AreaEstimates:
+def area_estimates(counts, mapped, area_sums=None) -> AreaEstimates:
     """Estimates from sampled pixels and the map's areas.
 
     Parameters
     ----------
     counts : (K, K) sampled pixels, rows the reference and columns the map.
     mapped : (K,) pixels (or area) of each class in the whole map.
+    area_sums : (2, K, K) sums of the areas of the sampled pixels, and of the squares of these areas, as
+        `counts`; None where all pixels are equal. `mapped` then is area too.
 
     Raises
     ------
@@ -81,13 +93,11 @@ def area_estimates(counts, mapped) -> AreaEstimates:
         )
     used = mapped > 0
     weight = mapped / mapped.sum()
-    share = divide(sample, sizes[:, None], undefined=0.0)  # n_ij / n_i
+    share, spread = _shares(sample, area_sums)
     joint = weight[:, None] * share
     area = joint.sum(axis=0)
     users = np.where(used, np.diagonal(share), np.nan)
     producers = divide(np.diagonal(joint), area)
-    # variance of each share; a single pixel tells none
-    spread = divide(share * (1 - share), (sizes - 1)[:, None])
     spread[~used] = 0.0
     weighted = weight[:, None] ** 2 * spread
     own = np.diagonal(weighted)
@@ -103,3 +113,21 @@ def area_estimates(counts, mapped) -> AreaEstimates:
         area=area,
         area_se=np.sqrt(weighted.sum(axis=0)),
     )
+
+
+def _shares(sample: np.ndarray, area_sums) -> tuple[np.ndarray, np.ndarray]:
+    """(K, K) shares of the true classes in each mapped one, and their variances; rows the map.
+
+    A single pixel tells no variance.
+    """
+    sizes = sample.sum(axis=1, keepdims=True)
+    if area_sums is None:
+        share = divide(sample, sizes, undefined=0.0)
+        return share, divide(share * (1 - share), sizes - 1)
+    areas, squares = np.swapaxes(np.asarray(area_sums, np.float64), 1, 2)
+    total = areas.sum(axis=1, keepdims=True)
+    share = divide(areas, total, undefined=0.0)
+    every = squares.sum(axis=1, keepdims=True)
+    # sum of a^2 (y - r)^2, where y is 1 for the pixels of one true class
+    deviations = squares * (1 - share) ** 2 + (every - squares) * share**2
+    return share, divide(sizes * divide(deviations, total**2), sizes - 1)

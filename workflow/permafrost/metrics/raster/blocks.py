@@ -14,6 +14,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 
 from .files import check_same_grid, opened
+from .pixel_areas import PixelAreas
 
 BLOCK = 512
 
@@ -27,7 +28,9 @@ class Block:
     reference : (h, w) class codes.
     prediction : (h, w) class codes, or (K, h, w) scores.
     reference_valid, prediction_valid : (h, w) bool: False where there is no data.
-    place : where it lies, for messages.
+    place : where it lies, and
+    names : what reference and prediction are called, for messages.
+    areas : (h, w) true areas of the pixels, or what broadcasts to it; None where all are equal.
     """
 
     reference: np.ndarray
@@ -35,6 +38,12 @@ class Block:
     reference_valid: np.ndarray
     prediction_valid: np.ndarray
     place: str = "block"
+    names: tuple[str, str] = ("reference", "prediction")
+    areas: np.ndarray | None = None
+
+    def where(self, number: int) -> str:
+        """The block of the reference (0) or of the prediction (1), for messages."""
+        return f"{self.names[number]}: {self.place}"
 
 
 def raster_blocks(
@@ -47,6 +56,7 @@ def raster_blocks(
     prediction_band: int | None = None,
     keep_nodata: bool = False,
     by_pixel: bool = False,
+    areas: PixelAreas | None = None,
 ) -> Iterator[Block]:
     """Yield two raster files in blocks of `block` x `block` pixels, row by row.
 
@@ -57,6 +67,7 @@ def raster_blocks(
         file has several.
     keep_nodata : read the files' nodata value as a class instead of as missing.
     by_pixel : see `files.check_same_grid`.
+    areas : of the pixels; None: all are equal.
 
     Raises
     ------
@@ -70,11 +81,18 @@ def raster_blocks(
         other = list(predicted.indexes) if scores else _bands(predicted, prediction_band)
         for top in range(0, truth.height, block):
             for left in range(0, truth.width, block):
-                place = f"{reference}: pixels from column {left}, row {top}"
+                place = f"pixels from column {left}, row {top}"
                 codes, codes_valid = _read(truth, own, left, top, block, keep_nodata)
                 found, found_valid = _read(predicted, other, left, top, block, keep_nodata)
+                height, width = codes_valid.shape
                 yield Block(
-                    codes[0], found if scores else found[0], codes_valid, found_valid, place
+                    codes[0],
+                    found if scores else found[0],
+                    codes_valid,
+                    found_valid,
+                    place,
+                    (str(reference), str(prediction)),
+                    None if areas is None else areas.window(left, top, width, height),
                 )
 
 

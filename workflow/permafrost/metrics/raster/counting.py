@@ -42,6 +42,10 @@ class PairCounts:
         self.scores, self.threshold = scores, threshold
         self.blocks: list[dict[tuple[int, int], int]] = []
         self.mapped: dict[int, int] = {}
+        # with areas: of each pair of codes, the sum of the pixels' areas and that of their squares
+        self.areas: dict[tuple[int, int], np.ndarray] = {}
+        self.mapped_areas: dict[int, float] = {}
+        self.weighted: bool | None = None
         self.pixels = self.ignored = self.unpredicted = 0
         self.bands: int | None = None
 
@@ -52,7 +56,7 @@ class PairCounts:
         ------
         PermafrostError : codes below the first class, no data where there must be, NaN.
         """
-        reference = as_codes(block.reference, block.reference_valid, f"{block.place} (reference)")
+        reference = as_codes(block.reference, block.reference_valid, block.where(0))
         predicted = self._classes(block)
         labelled = block.reference_valid & ~np.isin(reference, self.ignore)
         counted = labelled & block.prediction_valid
@@ -60,22 +64,45 @@ class PairCounts:
         if unpredicted and self.missing == "error":
             raise PermafrostError(
                 f"{unpredicted} pixels have a reference but no prediction",
-                where=block.place,
+                where=block.where(1),
                 remedy="predict them, or leave them out with missing: ignore"
                 " (--missing-prediction ignore), which counts them",
             )
-        self._check(reference[labelled], block.place, "reference")
-        self._check(predicted[block.prediction_valid], block.place, "prediction")
+        self._check(reference[labelled], block.where(0))
+        self._check(predicted[block.prediction_valid], block.where(1))
         self.pixels += reference.size
         self.ignored += reference.size - int(np.count_nonzero(labelled))
         self.unpredicted += unpredicted
         for code, count in _unique(predicted[block.prediction_valid]):
             self.mapped[code] = self.mapped.get(code, 0) + count
+        self._weigh(block, reference, predicted, counted)
         if counted.any():
             self.blocks.append(_pairs(reference[counted], predicted[counted]))
 
+    def _weigh(self, block: Block, reference, predicted, counted: np.ndarray) -> None:
+        """Add the areas of pixels, where they are given."""
+        if self.weighted not in (None, block.areas is not None):
+            raise PermafrostError(
+                "some blocks have areas of pixels and others have none",
+                where=block.place,
+                remedy="give them with all blocks, or with none",
+            )
+        self.weighted = block.areas is not None
+        if block.areas is None:
+            return
+        areas = np.broadcast_to(block.areas, counted.shape)
+        for code, area, _ in _sums(
+            predicted[block.prediction_valid], areas[block.prediction_valid]
+        ):
+            self.mapped_areas[code] = self.mapped_areas.get(code, 0.0) + area
+        own, found = reference[counted], predicted[counted]
+        width = int(found.max(initial=0)) + 1
+        for pair, *sums in _sums(own * width + found, areas[counted]):
+            key = divmod(pair, width)
+            self.areas[key] = self.areas.get(key, np.zeros(2)) + sums
+
     def _classes(self, block: Block) -> np.ndarray:
-        where, valid = f"{block.place} (prediction)", block.prediction_valid
+        where, valid = block.where(1), block.prediction_valid
         if not self.scores:
             return as_codes(block.prediction, valid, where)
         if block.prediction.ndim != 3 or self.bands not in (None, len(block.prediction)):
@@ -87,12 +114,11 @@ class PairCounts:
         found = logits_to_classes(block.prediction, valid, where, threshold=self.threshold)
         return found + self.first_code
 
-    def _check(self, codes: np.ndarray, place: str, what: str) -> None:
+    def _check(self, codes: np.ndarray, where: str) -> None:
         if codes.size and codes.min() < self.first_code:
             raise PermafrostError(
-                f"the {what} holds the code {int(codes.min())}, below the first class"
-                f" ({self.first_code})",
-                where=place,
+                f"there is the code {int(codes.min())}, below the first class ({self.first_code})",
+                where=where,
                 remedy="name it with ignore (--ignore), or count classes from another first code"
                 " (--one-based)",
             )
@@ -110,6 +136,18 @@ def _pairs(reference: np.ndarray, predicted: np.ndarray) -> dict[tuple[int, int]
     return dict(
         zip(zip(first.tolist(), second.tolist(), strict=True), counts.tolist(), strict=True)
     )
+
+
+def _sums(codes: np.ndarray, areas: np.ndarray) -> list[tuple[int, float, float]]:
+    """Each code with the sum of its pixels' areas, and that of their squares."""
+    if codes.max(initial=0) < _SMALL**2:
+        values = np.flatnonzero(np.bincount(codes))
+        places, wanted = codes, values
+    else:
+        values, places = np.unique(codes, return_inverse=True)
+        wanted = slice(None)
+    sums = (np.bincount(places, weights)[wanted] for weights in (areas, areas**2))
+    return list(zip(values.tolist(), *(column.tolist() for column in sums), strict=True))
 
 
 def _unique(codes: np.ndarray) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,6 +12,8 @@ from permafrost.core.errors import PermafrostError, near_names
 from .assessment import BINARY_WEIGHTS, SMOOTH, check_smooth, check_weights
 from .blocks import BLOCK, Block, raster_blocks
 from .counting import MISSING, PairCounts
+from .files import opened
+from .pixel_areas import PixelAreas, pixel_areas
 from .result import RasterEvaluation
 
 MODES = ("multiclass", "binary")
@@ -44,9 +47,10 @@ def evaluate(
             remedy="a raster of classes is the prediction, one of scores the logits",
         )
     scores = logits is not None
+    areas = _areas(reference, logits if scores else prediction, by_pixel)
     if scores and prediction_band is not None:
         raise PermafrostError("logits are read from all bands", remedy="leave prediction_band out")
-    found = raster_blocks(
+    blocks = raster_blocks(
         reference,
         logits if scores else prediction,
         scores=scores,
@@ -55,8 +59,22 @@ def evaluate(
         prediction_band=prediction_band,
         keep_nodata=keep_nodata,
         by_pixel=by_pixel,
+        areas=areas,
     )
-    return evaluate_blocks(found, scores=scores, **options)
+    # an error must close the files at once: GDAL's environment ends with the last of them
+    with contextlib.closing(blocks):
+        return evaluate_blocks(blocks, scores=scores, areas=areas, **options)
+
+
+def _areas(reference, prediction, by_pixel: bool) -> PixelAreas:
+    """The areas of the reference's pixels; where it has no coordinate system, of the prediction's."""
+    found = PixelAreas()
+    for path in (reference, prediction) if by_pixel else (reference,):
+        with opened(path) as dataset:
+            found = pixel_areas(dataset)
+            if dataset.crs is not None:
+                break
+    return found
 
 
 def evaluate_blocks(
@@ -71,6 +89,7 @@ def evaluate_blocks(
     zero_based: bool = True,
     ignore: Iterable[int] = (),
     missing: str = "error",
+    areas: PixelAreas | None = None,
 ) -> RasterEvaluation:
     """Evaluate what comes in blocks, from files or made in memory.
 
@@ -85,6 +104,7 @@ def evaluate_blocks(
     threshold : of one logit's sigmoid.
     zero_based : codes count from 0 (geodl's ``zeroStart``), else from 1.
     ignore, missing : see `counting.PairCounts`.
+    areas : what is known of the pixels' areas, for remarks; the areas themselves come with the blocks.
 
     Raises
     ------
@@ -118,7 +138,8 @@ def evaluate_blocks(
                 remedy="use the mode multiclass with class weights",
             )
         class_weights = BINARY_WEIGHTS
-    return _result(counter, codes, names, check_weights(class_weights, len(codes)), smooth)
+    weights = check_weights(class_weights, len(codes))
+    return _result(counter, codes, names, weights, smooth, areas or PixelAreas())
 
 
 def _classes(counter: PairCounts, declared, mode: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -151,7 +172,9 @@ def _classes(counter: PairCounts, declared, mode: str) -> tuple[tuple[int, ...],
     return codes, names
 
 
-def _result(counter: PairCounts, codes, names, weights, smooth: float) -> RasterEvaluation:
+def _result(
+    counter: PairCounts, codes, names, weights, smooth: float, areas: PixelAreas
+) -> RasterEvaluation:
     place = {code: number for number, code in enumerate(codes)}
     pairs = sorted(set().union(*counter.blocks))
     row = {pair: number for number, pair in enumerate(pairs)}
@@ -159,6 +182,12 @@ def _result(counter: PairCounts, codes, names, weights, smooth: float) -> Raster
     for number, block in enumerate(counter.blocks):
         for pair, count in block.items():
             block_counts[row[pair], number] = count
+    area_sums = mapped_area = None
+    if counter.weighted:
+        area_sums = np.zeros((2, len(codes), len(codes)))
+        for (a, b), sums in counter.areas.items():
+            area_sums[:, place[a], place[b]] = sums
+        mapped_area = np.array([counter.mapped_areas.get(code, 0.0) for code in codes])
     return RasterEvaluation(
         codes=codes,
         names=names,
@@ -170,6 +199,9 @@ def _result(counter: PairCounts, codes, names, weights, smooth: float) -> Raster
         unpredicted=counter.unpredicted,
         smooth=smooth,
         class_weights=weights,
+        pixel_areas=areas,
+        area_sums=area_sums,
+        mapped_area=mapped_area,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Iterator
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.inputs import check_regular
 
 # two grids are one where no corner is further apart than this share of a pixel
 SAME_PLACE = 1e-3
@@ -18,6 +20,9 @@ def opened(path) -> Iterator:
     import rasterio
     from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
+    # GDAL would wait for a pipe; some formats are folders
+    if not os.path.isdir(path):
+        check_regular(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError
 
 from . import assessment
 from .area import AreaEstimates, area_estimates
+from .pixel_areas import PixelAreas
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 
@@ -28,6 +29,8 @@ class RasterEvaluation:
     pixels, ignored, unpredicted : all pixels; those without a reference class; those with one, but
         without a prediction.
     smooth, class_weights : see `assessment`.
+    pixel_areas : what is known of the areas of pixels. Where they differ,
+    area_sums, mapped_area : (2, K, K) and (K,) see `area.area_estimates`, in square metres; else None.
     """
 
     codes: tuple[int, ...]
@@ -40,6 +43,9 @@ class RasterEvaluation:
     unpredicted: int
     smooth: float
     class_weights: np.ndarray
+    pixel_areas: PixelAreas = field(default_factory=PixelAreas)
+    area_sums: np.ndarray | None = None
+    mapped_area: np.ndarray | None = None
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -115,7 +121,8 @@ class RasterEvaluation:
 
     def areas(self) -> AreaEstimates:
         """Area-weighted estimates, the reference pixels taken for a sample of the map; see `area`."""
-        return area_estimates(self.counts, self.mapped)
+        mapped = self.mapped if self.mapped_area is None else self.mapped_area
+        return area_estimates(self.counts, mapped, self.area_sums)
 
     def area_rows(self, confidence: float) -> tuple[list[dict], list[str]]:
         """`areas` as rows like those of other figures, and remarks on them.
@@ -123,19 +130,30 @@ class RasterEvaluation:
         Without rows where the reference covers the whole map: then nothing is estimated, and
         ``recall``, ``precision`` and the shares of reference pixels are what they are.
         """
+        remarks = [said] if (said := self.pixel_areas.sentence()) else []
+        if self.pixel_areas.problem:
+            return [], remarks
         if self.complete:
             return [], [
+                *remarks,
                 "The reference covers every mapped pixel: a census, so there are no area-weighted"
-                " estimates; they are for reference pixels that are a sample of the map."
+                " estimates; they are for reference pixels that are a sample of the map.",
             ]
         try:
             estimates = self.areas()
         except PermafrostError as error:
-            return [], [f"No area-weighted estimates: {error.problem}."]
-        return _area_rows(estimates, self.names, confidence), [
+            return [], [*remarks, f"No area-weighted estimates: {error.problem}."]
+        rows = _area_rows(estimates, self.names, confidence)
+        if any(row["value"] is not None and row["lower"] is None for row in rows):
+            remarks.append(
+                "Area-weighted estimates without an interval: where no sampled pixel of a mapped class"
+                " disagrees with the map, or there is only one, the sample does not show how wrong they are."
+            )
+        return rows, [
+            *remarks,
             "The area-weighted estimates (weighted_, area_share) take the reference pixels for a"
             " random sample within each mapped class; their intervals are normal (Olofsson et al.,"
-            " 2014). A sample drawn in clusters makes them too narrow."
+            " 2014). A sample drawn in clusters makes them too narrow.",
         ]
 
     def _measure(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
@@ -177,6 +195,10 @@ def _area_rows(estimates: AreaEstimates, names: tuple[str, ...], confidence: flo
         labels = (None,) if name == "overall_accuracy" else names
         for label, *cells in zip(labels, *columns, strict=True):
             defined = [None if np.isnan(cell) else float(cell) for cell in cells]
+            if (
+                defined[1] == defined[2]
+            ):  # no error was seen, which is not to say that there is none
+                defined[1:] = None, None
             values = dict(zip(("value", "lower", "upper"), defined, strict=True))
             rows.append({"metric": metric, "class": label, **values, "n_undefined": 0})
     return rows

@@ -7,16 +7,20 @@ of the same detections as the scores do.
 from .calibration import Calibration, calibrate
 from .confusion import confusion_matrix
 from .olrp import OptimalLRP, optimal_lrp
-from .tables import category_table, detection_table, image_table, pair_table
+from .overview import Analysis, analyse
+from .tables import category_table, curve_table, detection_table, image_table, pair_table
 from .tide import ErrorKinds, error_kinds
 
 __all__ = [
+    "Analysis",
     "Calibration",
     "ErrorKinds",
     "OptimalLRP",
+    "analyse",
     "calibrate",
     "category_table",
     "confusion_matrix",
+    "curve_table",
     "detection_table",
     "error_kinds",
     "image_table",

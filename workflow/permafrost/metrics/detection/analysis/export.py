@@ -7,32 +7,35 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from ..evaluation import Evaluation
-from .calibration import Calibration, calibrate
+from .calibration import Calibration
 from .confusion import confusion_matrix
-from .olrp import OptimalLRP, optimal_lrp
-from .tables import category_table, detection_table, image_table, pair_table
-from .tide import ErrorKinds, error_kinds
+from .olrp import OptimalLRP
+from .overview import Analysis, analyse
+from .tables import category_table, curve_table, detection_table, image_table, pair_table
+from .tide import ErrorKinds
 
 # stands for no category: the true one of a false alarm, the predicted one of a miss
 NONE = "__none__"
 
 
-def arrow_tables(evaluation: Evaluation) -> tuple[dict, list[str]]:
+def arrow_tables(
+    evaluation: Evaluation, analysis: Analysis | None = None
+) -> tuple[dict, list[str]]:
     """Tables by name, and sentences about those that this evaluation cannot give.
 
-    ``images``, ``categories``, ``detections``, ``pairs``: see `tables`; ``confusion``: a row per
+    ``images``, ``categories``, ``curves``, ``detections``, ``pairs``: see `tables`; ``confusion``: a row per
     pair of categories that occurs; ``errors``: kinds of errors and what each costs; ``olrp``: a row
     per category; ``calibration``: a row per bin, ``calibration_categories``: one per category.
-    What is undefined is null.
+    What is undefined is null. `analysis` is that of the evaluation, where it was made already.
     """
+    analysis = analyse(evaluation) if analysis is None else analysis
     makers = {
         "images": image_table,
         "categories": _categories,
+        "curves": curve_table,
         "detections": detection_table,
         "pairs": pair_table,
         "confusion": _confusion,
-        "errors": _errors,
-        "olrp": _olrp,
     }
     found, notes = {}, []
     for name, make in makers.items():
@@ -40,12 +43,18 @@ def arrow_tables(evaluation: Evaluation) -> tuple[dict, list[str]]:
             found[name] = _arrow(make(evaluation))
         except PermafrostError as error:
             notes.append(f"No table {name}: {error.problem}.")
-    try:
-        calibration = calibrate(evaluation)
-        found["calibration"] = _arrow(_bins(calibration))
-        found["calibration_categories"] = _arrow(_per_category(evaluation, calibration))
-    except PermafrostError as error:
-        notes.append(f"No table calibration: {error.problem}.")
+    analysed = {
+        "errors": ("tide", _errors),
+        "olrp": ("olrp", _olrp),
+        "calibration": ("calibration", _bins),
+        "calibration_categories": ("calibration", _per_category),
+    }
+    for name, (kind, make) in analysed.items():
+        result = getattr(analysis, kind)
+        if result is not None:
+            found[name] = _arrow(make(evaluation, result))
+        elif name != "calibration_categories":
+            notes.append(f"No table {name}: {analysis.missing[kind]}.")
     return found, notes
 
 
@@ -78,8 +87,7 @@ def _confusion(evaluation: Evaluation) -> dict[str, np.ndarray]:
     }
 
 
-def _errors(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    kinds: ErrorKinds = error_kinds(evaluation)
+def _errors(evaluation: Evaluation, kinds: ErrorKinds) -> dict[str, np.ndarray]:
     alarms = sum(count for kind, count in kinds.counts.items() if kind != "missed")
     return {
         "kind": np.array([*kinds.gain, "all false alarms"], object),
@@ -89,8 +97,7 @@ def _errors(evaluation: Evaluation) -> dict[str, np.ndarray]:
     }
 
 
-def _olrp(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    found: OptimalLRP = optimal_lrp(evaluation)
+def _olrp(evaluation: Evaluation, found: OptimalLRP) -> dict[str, np.ndarray]:
     return {
         **_names(evaluation),
         "olrp": found.value,
@@ -101,7 +108,7 @@ def _olrp(evaluation: Evaluation) -> dict[str, np.ndarray]:
     }
 
 
-def _bins(found: Calibration) -> dict[str, np.ndarray]:
+def _bins(evaluation: Evaluation, found: Calibration) -> dict[str, np.ndarray]:
     # all scores alike: one bin with one edge
     edges = found.edges if len(found.edges) > 1 else np.repeat(found.edges, 2)
     return {

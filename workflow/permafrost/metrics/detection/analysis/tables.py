@@ -17,6 +17,8 @@ from ..pairs import find_pairs
 
 # rows of a table of pairs that still make sense to read
 MOST_PAIRS = 10_000_000
+# stands for the mean over the categories in the table of curves
+MEAN = "__mean__"
 _THRESHOLDS = (0.5, 0.75)
 
 
@@ -76,6 +78,79 @@ def category_table(evaluation: Evaluation) -> dict[str, np.ndarray]:
     out["n_gt"] = np.bincount(cells.truth_bucket[regular], minlength=cells.buckets)
     out["n_dt"] = np.bincount(cells.detection_bucket, minlength=cells.buckets)
     return out
+
+
+def curve_table(evaluation: Evaluation, *, areas=("all",), caps=None) -> dict[str, np.ndarray]:
+    """Precision-recall curves: a row per category, threshold, area range, cap and point of the grid.
+
+    Thresholds are 0.50 and 0.75, where they were evaluated, and the mean over all (NaN). After the
+    categories comes the mean over those with something to find (`MEAN`). Categories with nothing to find have no rows.
+
+    Parameters
+    ----------
+    areas : names of area ranges.
+    caps : detections per image and category, the largest if None.
+
+    Returns
+    -------
+    ``category_id`` (None for the mean), ``category``, ``iou_threshold``, ``area``, ``max_dets``,
+    ``recall``, ``precision`` (the best from this recall on, as pycocotools reads it; 0 beyond the highest recall), and
+    ``score``, at which this recall is reached; NaN where it is not, and for means.
+    """
+    axes, curves = evaluation.axes, evaluation.curves
+    caps = [axes.max_dets[-1]] if caps is None else caps
+    names, ids = _labels(evaluation)
+    grid = axes.recall_grid
+    parts = []
+    for area in areas:
+        for cap in caps:
+            at = (..., axes.area_index(area), axes.cap_index(cap))
+            precision, scores = curves.precision[at], curves.scores[at]
+            there = np.flatnonzero((precision > -1).all(axis=(0, 1)))
+            scores = np.where(grid[:, None] <= curves.recall[at][:, None], scores, np.nan)
+            for threshold in [*_evaluated(evaluation), None]:
+                if threshold is None:
+                    shown, marks = precision.mean(axis=0), np.full(precision.shape[1:], np.nan)
+                else:
+                    place = axes.threshold_index(threshold)
+                    shown, marks = precision[place], scores[place]
+                parts += [
+                    _curves_of(
+                        *(names[there], ids[there], shown[:, there], marks[:, there]),
+                        *(threshold, area, cap, grid),
+                    )
+                ]
+                if len(there) and evaluation.settings.use_categories:
+                    mean = shown[:, there].mean(axis=1, keepdims=True)
+                    none = np.array([None], object)
+                    label = np.array([MEAN], object)
+                    marks = np.full_like(mean, np.nan)
+                    parts.append(_curves_of(label, none, mean, marks, threshold, area, cap, grid))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _curves_of(names, ids, precision, scores, threshold, area, cap, grid) -> dict:
+    """Rows of (R, K) precision and scores, category by category."""
+    count, points = len(names), len(grid)
+    rows = count * points
+    return {
+        "category_id": np.repeat(ids, points),
+        "category": np.repeat(names, points),
+        "iou_threshold": np.full(rows, np.nan if threshold is None else threshold),
+        "area": np.full(rows, area, object),
+        "max_dets": np.full(rows, cap, np.int64),
+        "recall": np.tile(grid, count),
+        "precision": precision.T.ravel(),
+        "score": scores.T.ravel(),
+    }
+
+
+def _labels(evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+    """(K,) names and ids of the categories as objects; of all pooled, one without an id."""
+    categories = evaluation.truths.categories
+    if not evaluation.settings.use_categories:
+        return np.array(["all categories"], object), np.array([None], object)
+    return np.array(categories.names, object), np.array(categories.ids.tolist(), object)
 
 
 def detection_table(evaluation: Evaluation, *, threshold: float = 0.5) -> dict[str, np.ndarray]:

@@ -25,8 +25,10 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-from ..evaluate import rows_of_problem, solve
+from ..axes import Axes
+from ..evaluate import solve
 from ..evaluation import Evaluation
+from ..inputs.tables import rows_of
 from ..kernels import Problem
 from ..masks.runs import Masks
 from ..summarise import Statistic
@@ -70,7 +72,10 @@ def error_kinds(
     if not 0 < near < match <= 1:
         raise PermafrostError(f"needs 0 < near < match <= 1, not {near} and {match}", where="near")
     problem = capped_problem(evaluation)
-    whole = replace(evaluation, problem=problem)
+    # all masks are read: their text need not be carried along
+    problem = replace(problem, detections=replace(problem.detections, segmentations=None))
+    # all sizes and the largest cap are all that average precision is read from
+    whole = replace(evaluation, problem=problem, axes=_headline(evaluation.axes))
     before = _precision(whole, problem)
     sorted_errors = _sort(evaluation, problem, match, near)
     gain = {
@@ -83,6 +88,11 @@ def error_kinds(
         no_false_alarms=_precision(whole, _without(problem, alarms)) - before,
         counts={kind: len(sorted_errors[kind]) for kind in KINDS},
     )
+
+
+def _headline(axes: Axes) -> Axes:
+    at = axes.area_index("all")
+    return replace(axes, area_names=("all",), areas=axes.areas[[at]], max_dets=axes.max_dets[-1:])
 
 
 def _precision(evaluation: Evaluation, problem: Problem) -> float:
@@ -167,5 +177,11 @@ def _relocated(problem: Problem, rows: np.ndarray, truths: np.ndarray) -> Proble
 
 
 def _without(problem: Problem, rows: np.ndarray) -> Problem:
-    keep = np.setdiff1d(np.arange(len(problem.detections)), rows)
-    return rows_of_problem(problem, np.arange(len(problem.truths)), keep)
+    keep = np.ones(len(problem.detections), bool)
+    keep[rows] = False
+    masks = problem.detection_masks
+    return replace(
+        problem,
+        detections=rows_of(problem.detections, keep),
+        detection_masks=None if masks is None else masks.take(np.flatnonzero(keep)),
+    )

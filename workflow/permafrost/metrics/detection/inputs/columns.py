@@ -17,6 +17,10 @@ from permafrost.core.errors import PermafrostError
 
 # no image is this large, and products of such numbers stay exact enough not to overflow
 NUMBER_LIMIT = 1e15
+# bytes that words of equal length may take
+_MOST_BYTES = 1 << 30
+# rows of numbers checked together
+_BLOCK = 1 << 12
 
 _ABSENT = object()
 
@@ -74,7 +78,9 @@ class Columns:
         if not self.drop:
             row = int(rows[0])
             shown = f" ({key}: {_short(self.entries[row].get(key))})" if key else ""
-            more = f"; the same holds for {len(rows) - 1} more" if len(rows) > 1 else ""
+            more = (
+                f"; the same holds for {len(rows) - 1} more of {len(self)}" if len(rows) > 1 else ""
+            )
             raise PermafrostError(f"{problem}{shown}{more}", where=self.where(row), remedy=remedy)
         self.pass_over(rows, problem)
 
@@ -105,8 +111,8 @@ class Columns:
         return self.entries[0]
 
     def all_have(self, key: str) -> bool:
-        """Whether every entry has this key."""
-        return all(key in entry for entry in self.entries)
+        """Whether every entry has this key, and it is not null."""
+        return all(entry.get(key) is not None for entry in self.entries)
 
     def numbers(self, key: str, *, required: bool = True, missing: float = np.nan) -> np.ndarray:
         """(N,) finite floats."""
@@ -149,13 +155,13 @@ class Columns:
             except OverflowError:
                 pass
         if kinds == {str}:
-            return np.array(values)
+            return self._words(values, key)
         words = sum(isinstance(v, str) for v in values)
         out = np.full(len(values), -1 if missing is None else missing, np.int64)
         if words > len(values) / 2:
             wrong = [i for i in np.flatnonzero(present) if not isinstance(values[i], str)]
             self.refuse(wrong, f"{key} is not a string, as the others are", key=key)
-            return np.array([v if isinstance(v, str) else "" for v in values])
+            return self._words([v if isinstance(v, str) else "" for v in values], key)
         wrong = []
         for row in np.flatnonzero(present):
             number = _whole(values[row])
@@ -165,6 +171,28 @@ class Columns:
                 out[row] = number
         self.refuse(wrong, f"{key} is not a whole number", key=key)
         return out
+
+    def _words(self, values: list[str], key: str) -> np.ndarray:
+        """(N,) strings, which NumPy keeps all as long as the longest and without a last NUL."""
+        wrong = [row for row, value in enumerate(values) if value.endswith("\0")]
+        self.refuse(wrong, f"{key} ends in the character NUL", key=key)
+        longest = max(map(len, values), default=0)
+        if 4 * longest * len(values) > _MOST_BYTES:
+            row = next(row for row, value in enumerate(values) if len(value) == longest)
+            raise PermafrostError(
+                f"{key} has {longest} characters: {len(values)} ids as long would take"
+                f" {4 * longest * len(values) / 1e9:.0f} GB of memory",
+                where=self.where(row),
+                remedy="give shorter ids",
+            )
+        return np.array(values)
+
+    def are_identities(self, key: str) -> bool:
+        """Whether `identities` and `unique` would refuse nothing."""
+        values, present = self.raw(key, required=False)
+        whole = set(map(type, values)) == {int} and max(map(abs, values)) < 1 << 62
+        words = set(map(type, values)) == {str} and not any(v.endswith("\0") for v in values)
+        return bool(present.all()) and (whole or words) and len(set(values)) == len(values)
 
     def unique(self, ids: np.ndarray, key: str) -> None:
         """Refuse every later entry with an id that was there before."""
@@ -222,7 +250,11 @@ class Columns:
         return out, present
 
     def _vectors_within(self, vectors: np.ndarray, present: np.ndarray, key: str) -> None:
-        fine = (np.abs(vectors) <= NUMBER_LIMIT).all(axis=1)
+        fine = np.empty(len(vectors), bool)
+        # by blocks: of many keypoints, the absolute values would be as large as they
+        for start in range(0, len(vectors), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            fine[block] = (np.abs(vectors[block]) <= NUMBER_LIMIT).all(axis=1)
         if (present & ~fine).any():
             infinite = present & ~np.isfinite(vectors).all(axis=1)
             self.refuse(np.flatnonzero(infinite), f"{key} is not finite", key=key)

@@ -12,7 +12,6 @@ import os
 import re
 from array import array
 from collections.abc import Iterator
-from itertools import chain
 from operator import itemgetter
 from typing import BinaryIO
 
@@ -28,12 +27,14 @@ from .parsing import parse, read_file
 
 # bytes parsed at a time: few enough that the memory of their objects is used again at once
 _PIECE = 1 << 17
+# bytes of the longest entry that is looked for; what is longer is no usual file
+_LONGEST = 1 << 24
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 # bytes of the longest end of one entry and beginning of the next that is looked for
 _SEPARATOR = 64
-_IDS = ("image_id", "category_id")
-_NEEDED = {*_IDS, "score"}
-_GEOMETRY = {"bbox", "segmentation"}
+_IDS = ("image_id", "category_id", "id")
+_NEEDED = {"image_id", "category_id", "score"}
+_OPTIONAL = {"id", "bbox", "segmentation", "keypoints"}
 _UNUSUAL = (ValueError, LookupError, TypeError, OverflowError, AttributeError)
 
 
@@ -49,9 +50,17 @@ class PlainColumns(Columns):
     def __init__(self, path: str | os.PathLike, gathered: Gathered, *, drop: bool) -> None:
         super().__init__((), str(path), "", drop=drop)
         self.path, self._first = path, gathered.first
-        self.ids = {key: np.frombuffer(gathered.numbers[key], np.int64) for key in _IDS}
+        self.ids = {
+            key: np.frombuffer(gathered.numbers[key], np.int64)
+            for key in _IDS
+            if key in self._first
+        }
         self.scores = np.frombuffer(gathered.numbers["score"])
-        self.boxes = gathered.boxes()
+        self.lists = {
+            key: np.frombuffer(values).reshape(-1, len(self._first[key]))
+            for key, values in gathered.lists.items()
+            if key in self._first
+        }
         self.masks = gathered.masks()
         self.bad = np.zeros(len(self), bool)
         self._parsed: list | None = None
@@ -92,12 +101,16 @@ class PlainColumns(Columns):
     def identities(self, key: str, *, missing=None) -> np.ndarray:
         return self.ids[key] if key in self.ids else super().identities(key, missing=missing)
 
+    def are_identities(self, key: str) -> bool:
+        return len(np.unique(self.ids[key])) == len(self)
+
     def vectors(self, key: str, length: int, *, required: bool = True):
-        if key != "bbox" or self.boxes is None:
+        vectors = self.lists.get(key)
+        if vectors is None or vectors.shape[1] != length:
             return super().vectors(key, length, required=required)
         present = np.ones(len(self), bool)
-        self._vectors_within(self.boxes, present, key)
-        return self.boxes, present
+        self._vectors_within(vectors, present, key)
+        return vectors, present
 
 
 def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None:
@@ -108,6 +121,9 @@ def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None
     try:
         with open(path, "rb") as file:
             for piece in _pieces(file):
+                # in a list of numbers, true and false would pass for 1 and 0
+                if b"true" in piece or b"false" in piece:
+                    return None
                 # pieces that are lists of their own are together the list that the file is
                 gathered.take(json.loads(b"[" + piece + b"]", object_pairs_hook=unique_keys))
     except (*_UNUSUAL, RecursionError, OSError):
@@ -116,23 +132,26 @@ def plain_columns(path: str | os.PathLike, *, drop: bool) -> PlainColumns | None
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """What stands between the brackets of a list, cut between its entries."""
-    rest = file.read(_PIECE).lstrip()
-    if rest[:1] != b"[":
-        raise ValueError("not a list")
-    rest = rest[1:]
+    """What stands between the brackets of a list of objects, cut between its entries."""
+    head = file.read(_PIECE).lstrip()
+    if head[:1] != b"[" or head[1:].lstrip()[:1] not in (b"{", b""):
+        raise ValueError("not a list of objects")
+    # grows in place: text without an end of an entry is copied and searched once
+    rest = bytearray(head[1:])
     while more := file.read(_PIECE):
         # an end of an entry may have been cut in two
         begin = max(0, len(rest) - _SEPARATOR)
         rest += more
         cuts = list(_BETWEEN.finditer(rest, begin))
         if cuts:
-            yield rest[: cuts[-1].start() + 1]
-            rest = rest[cuts[-1].end() - 1 :]
+            yield bytes(rest[: cuts[-1].start() + 1])
+            del rest[: cuts[-1].end() - 1]
+        elif len(rest) > _LONGEST:
+            raise ValueError("no end of an entry")
     rest = rest.rstrip()
     if rest[-1:] != b"]":
         raise ValueError("not a list")
-    yield rest[:-1]
+    yield bytes(rest[:-1])
 
 
 class Gathered:
@@ -141,35 +160,33 @@ class Gathered:
     def __init__(self) -> None:
         self.first: dict = {}
         self.numbers = {**{key: array("q") for key in _IDS}, "score": array("d")}
-        self.corners, self.counts = array("d"), bytearray()
-        self.lengths, self.sizes = array("q"), array("q")
+        self.lists = {"bbox": array("d"), "keypoints": array("d")}
+        self.counts, self.lengths, self.sizes = bytearray(), array("q"), array("q")
 
     def take(self, entries: list) -> None:
         """Put entries into the columns."""
         self.first = self.first or entries[0]
         keys = tuple(self.first)
-        unusual = not set(keys) >= _NEEDED or not set(keys) <= _NEEDED | _GEOMETRY
+        unusual = not set(keys) >= _NEEDED or not set(keys) <= _NEEDED | _OPTIONAL
         if unusual or set(map(type, entries)) != {dict} or set(map(len, entries)) != {len(keys)}:
             raise ValueError("other keys")
         columns = zip(*map(itemgetter(*keys), entries), strict=True)
         for key, values in zip(keys, columns, strict=True):
             if key == "segmentation":
                 self._masks(values)
-            elif key == "bbox":
-                self._boxes(values)
+            elif key in self.lists:
+                self._lists(key, values)
             elif set(map(type, values)) <= ({int, float} if key == "score" else {int}):
                 self.numbers[key].extend(values)
             else:
                 raise TypeError("not a number")
 
-    def _boxes(self, values) -> None:
-        flat = array("d", chain.from_iterable(values))
-        # true and false pass for 1 and 0
-        if set(map(type, values)) != {list} or set(map(len, values)) != {4}:
-            raise TypeError("not a list of four")
-        if not set(map(type, chain.from_iterable(values))) <= {int, float}:
-            raise TypeError("not a number")
-        self.corners.extend(flat)
+    def _lists(self, key: str, values) -> None:
+        length = 4 if key == "bbox" else len(self.first[key])
+        if set(map(type, values)) != {list} or set(map(len, values)) != {length} or not length:
+            raise TypeError("not a list of so many")
+        for numbers in values:
+            self.lists[key].fromlist(numbers)
 
     def _masks(self, values) -> None:
         masks = compacted(values)
@@ -178,10 +195,6 @@ class Gathered:
         self.counts += masks.counts.codes.data
         self.lengths.frombytes(np.diff(masks.counts.offsets).tobytes())
         self.sizes.frombytes(masks.sizes.tobytes())
-
-    def boxes(self) -> np.ndarray | None:
-        """(N, 4) float64, None without boxes."""
-        return np.frombuffer(self.corners).reshape(-1, 4) if "bbox" in self.first else None
 
     def masks(self) -> Compressed | None:
         """All segmentations, None without."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .arrays import columns_of
 from .columns import Columns
 from .compressed import compacted
+from .crown_tables import is_crown_table, prediction_entries
 from .parsing import is_path, load
 from .plain import plain_columns
 from .plausibility import detection_warnings
-from .tables import Detections, Notes, Truths, positions_of, rows_of
+from .tables import Detections, Notes, Truths, positions_of, rows_of, unknown_problem
 
 DETECTION_AREAS = ("auto", "bbox", "mask")
+# detections whose keypoints are looked at together
+_BLOCK = 1 << 12
 
 
 def read_predictions(
@@ -31,7 +37,8 @@ def read_predictions(
 
     Parameters
     ----------
-    given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection.
+    given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection; or a
+        table in DeepForest's columns, see `crown_tables`.
     strict : as pycocotools' loadRes: the first entry decides what the file holds, a box stands for a
         missing mask, unknown categories are passed over (and counted).
     detection_area : what decides the area range of an unmatched detection: its box, its mask, or
@@ -41,26 +48,30 @@ def read_predictions(
     ------
     PermafrostError : a wrong entry, by name.
     """
-    columns = _columns(given, drop)
-    image = positions_of(truths.images.ids, columns.identities("image_id"))
+    columns = detection_columns(given, drop)
+    if is_crown_table(given):
+        _check_names(columns, truths)
+    ids = columns.identities("image_id")
+    image = positions_of(truths.images.ids, ids)
     columns.refuse(
         np.flatnonzero(image < 0),
-        "image_id is not among the images of the truth",
+        unknown_problem("image_id", ids, truths.images.ids, "the images of the truth"),
         key="image_id",
         remedy="evaluate against the ground truth that holds this image",
     )
     category = _category(columns, truths, strict, use_categories)
     scores = columns.numbers("score")
     geometry = _geometry(columns, iou_type, strict, detection_area, joints)
+    notes = Notes()
     detections = Detections(
         source=columns.source,
         entries=np.arange(len(columns)),
-        ids=_ids(columns, strict),
+        ids=_ids(columns, strict, notes),
         image=image,
         category=category,
         scores=scores,
         **geometry,
-        notes=Notes(),
+        notes=notes,
     )
     keep = ~columns.bad
     detections = detections if keep.all() else rows_of(detections, keep)
@@ -69,27 +80,62 @@ def read_predictions(
     return detections
 
 
-def _columns(given, drop: bool) -> Columns:
+def _check_names(columns: Columns, truths: Truths) -> None:
+    """A table knows images by their names, and so must the truth."""
+    if len(columns) and len(truths.images) and truths.images.ids.dtype.kind != "U":
+        raise PermafrostError(
+            "the table names images, but the truth numbers them",
+            where=columns.source,
+            remedy="give truth and predictions both as CSV, or both as JSON",
+        )
+
+
+def detection_columns(given, drop: bool) -> Columns:
+    """The entries of detections, of whatever form, still unchecked."""
+    if is_crown_table(given):
+        table = prediction_entries(given, drop=drop)
+        columns = Columns(table.data, table.source, "", drop=drop)
+        columns.dropped.update(table.dropped)
+        return columns
     if is_path(given):
         plain = plain_columns(given, drop=drop)
         if plain is not None:
             return plain
-    data, source = load(given, "predictions")
+    data, source = load(given, "predictions", check=None if drop else _check_beginning)
     if isinstance(data, dict):
+        _refuse_object(source)
+    return columns_of(data, source, "", drop=drop)
+
+
+def _check_beginning(text: str, source: str) -> None:
+    """Refuse a file of another shape before it is parsed, which takes long where it is large."""
+    if text[:1] == "{":
+        _refuse_object(source)
+    if text == "[[":
         raise PermafrostError(
-            "predictions must be a list with an object per detection, not an object",
+            "must be a list of objects, not of lists",
             where=source,
-            remedy="pass the list of detections (COCO's results format)",
+            remedy='write {"image_id": …, "category_id": …, "bbox": [x, y, width, height], "score": …} for'
+            " each detection; rows of numbers can be given to evaluate() in Python, as an array (see there)",
         )
-    return Columns(data, source, "", drop=drop)
+
+
+def _refuse_object(source: str) -> NoReturn:
+    raise PermafrostError(
+        "predictions must be a list with an object per detection, not an object",
+        where=source,
+        remedy="pass the list of detections (COCO's results format); an object with images and"
+        " annotations is ground truth",
+    )
 
 
 def _category(columns, truths, strict, use_categories) -> np.ndarray:
     if not (len(truths.categories) or use_categories or strict):
         return np.zeros(len(columns), np.int64)
-    category = positions_of(truths.categories.ids, columns.identities("category_id"))
+    ids, known = columns.identities("category_id"), truths.categories.ids
+    category = positions_of(known, ids)
     unknown = np.flatnonzero(category < 0)
-    problem = "category_id is not among the categories of the truth"
+    problem = unknown_problem("category_id", ids, known, "the categories of the truth")
     if strict:
         columns.pass_over(unknown, problem)
     else:
@@ -97,10 +143,24 @@ def _category(columns, truths, strict, use_categories) -> np.ndarray:
     return category
 
 
-def _ids(columns: Columns, strict: bool) -> np.ndarray:
-    """1, 2, … in file order, as pycocotools numbers them; given ids where all have one."""
-    if strict or not len(columns) or not columns.all_have("id"):
-        return np.arange(1, len(columns) + 1)
+def _ids(columns: Columns, strict: bool, notes: Notes) -> np.ndarray:
+    """The ids that were given, where all have one; else 1, 2, … in file order, as pycocotools numbers."""
+    numbers = np.arange(1, len(columns) + 1)
+    if not len(columns) or not columns.all_have("id"):
+        given = np.count_nonzero(columns.raw("id", required=False)[1])
+        if given:
+            notes.warnings.append(
+                f"{columns.source}: {given} of {len(columns)} detections have an id; all are numbered 1, 2, …"
+                " in the order of the file"
+            )
+        return numbers
+    if strict and not columns.are_identities("id"):
+        # pycocotools never looks at them
+        notes.warnings.append(
+            f"{columns.source}: the ids of the detections are not all different whole numbers; they are"
+            " numbered 1, 2, … in the order of the file"
+        )
+        return numbers
     ids = columns.identities("id")
     columns.unique(ids, "id")
     return ids
@@ -177,10 +237,16 @@ def _area_by_mask(columns, branch, detection_area, has_box, has_mask) -> np.ndar
 
 def _box_of_keypoints(boxes: np.ndarray, rows: np.ndarray, keypoints: np.ndarray) -> None:
     """Give `rows` the box around all their points, whatever their visibility."""
-    points = keypoints[rows][:, :, :2]
-    if points.size:
-        low, high = points.min(axis=1), points.max(axis=1)
-        boxes[rows] = np.concatenate([low, high - low], axis=1)
+    places = np.flatnonzero(rows)
+    for start in range(0, len(places) if keypoints.size else 0, _BLOCK):
+        some = places[start : start + _BLOCK]
+        points = keypoints[some][:, :, :2]
+        low, high = points[:, 0].copy(), points[:, 0].copy()
+        # joint by joint, which NumPy does far faster than a minimum over so few
+        for joint in range(1, points.shape[1]):
+            np.minimum(low, points[:, joint], out=low)
+            np.maximum(high, points[:, joint], out=high)
+        boxes[some] = np.concatenate([low, high - low], axis=1)
 
 
 def _rectangles(segmentations: list, has_mask: np.ndarray, boxes: np.ndarray) -> list:

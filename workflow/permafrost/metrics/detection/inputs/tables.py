@@ -196,6 +196,15 @@ def _images(images: Images, rows: np.ndarray) -> Images:
     return Images(*sizes, **lists)
 
 
+def unknown_problem(key: str, wanted: np.ndarray, known: np.ndarray, whose: str) -> str:
+    """What is wrong with ids that are not among the `known`: perhaps they are of another kind."""
+    kinds = {True: "words", False: "whole numbers"}
+    own, other = (ids.dtype.kind == "U" for ids in (wanted, known))
+    if len(known) and own != other:
+        return f"{key} is no id of {whose}: those are {kinds[other]}, these are {kinds[own]}"
+    return f"{key} is not among {whose}"
+
+
 def positions_of(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Position of every wanted id in the ascending `known` ids, -1 where it is not among them."""
     if not len(known) or not len(wanted) or (known.dtype.kind == "U") != (wanted.dtype.kind == "U"):

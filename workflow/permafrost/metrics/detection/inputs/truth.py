@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
+from .arrays import ArrayColumns, Table, columns_of
 from .columns import Columns
 from .compressed import compacted
+from .crown_tables import is_crown_table, truth_entries
 from .parsing import load
 from .plausibility import corners_warning
-from .tables import Categories, Images, Notes, Truths, positions_of, rows_of
+from .tables import Categories, Images, Notes, Truths, positions_of, rows_of, unknown_problem
 
 
 def read_truth(
@@ -27,8 +31,10 @@ def read_truth(
 
     Parameters
     ----------
-    given : path, parsed JSON, or a mapping of data frames (``images``, ``categories``,
-        ``annotations``).
+    given : path, parsed JSON, or a mapping of data frames or of mappings of columns (``images``,
+        ``categories``, ``annotations``); or the columns of the annotations alone. Of annotations in
+        columns, ids may be left out, and images and categories: they are those that occur. Or a table in
+        DeepForest's columns, see `crown_tables`.
     iou_type : decides which geometry must be there.
     strict : treat the ``ignore`` flag, and what belongs to no image or category, as the peers do.
     joints : number of keypoints of an object.
@@ -38,21 +44,34 @@ def read_truth(
     ------
     PermafrostError : a wrong entry, by name.
     """
-    data, source = load(given, "truth")
+    dropped: dict[str, int] = {}
+    if is_crown_table(given):
+        table = truth_entries(given, iou_type=iou_type, drop=drop)
+        data, source = table.data, table.source
+        dropped.update(table.dropped)
+    else:
+        data, source = load(given, "truth", check=_check_beginning)
+    if isinstance(data, Table):
+        data = {"annotations": data}
     if not isinstance(data, dict):
-        raise PermafrostError(
-            "ground truth must be an object with images, categories and annotations",
-            where=source,
-            remedy="write COCO JSON",
-        )
+        _refuse_other(source)
+    data = _completed(data, source, drop)
     for section in ("images", "annotations"):
         if section not in data:
             raise PermafrostError(f"has no {section}", where=source, remedy="write COCO JSON")
-    dropped: dict[str, int] = {}
     categories = _categories(data.get("categories", []), source, lvis, drop, dropped)
+    # pycocotools needs the list, whatever is asked for, but not that it holds any
+    needed = strict or use_categories
+    if needed and ("categories" not in data if strict else not len(categories)):
+        raise PermafrostError(
+            "the ground truth has no categories",
+            where=source,
+            remedy="add them, as a list of objects with id and name"
+            + (", or evaluate without categories" if not strict else ""),
+        )
     needs_size = iou_type in ("segm", "boundary")
     images = _images(data["images"], categories, source, lvis, needs_size, drop, dropped)
-    columns = Columns(data["annotations"], source, "annotations", drop=drop)
+    columns = columns_of(data["annotations"], source, "annotations", drop=drop)
     truths = _annotations(
         columns, images, categories, iou_type, strict, lvis, use_categories, joints
     )
@@ -64,8 +83,39 @@ def read_truth(
     return truths
 
 
+def _check_beginning(text: str, source: str) -> None:
+    """Refuse a list before it is parsed, which takes long where it is large."""
+    if text[:1] == "[":
+        _refuse_other(source)
+
+
+def _refuse_other(source: str) -> NoReturn:
+    raise PermafrostError(
+        "ground truth must be an object with images, categories and annotations",
+        where=source,
+        remedy="write COCO JSON; a list of detections is what predictions are",
+    )
+
+
+def _completed(data: dict, source: str, drop: bool) -> dict:
+    """With ids of annotations, and the images and categories that occur, where columns leave them out."""
+    table = data.get("annotations")
+    if not isinstance(table, Table):
+        return data
+    data = dict(data)
+    if "id" not in table.columns:
+        ids = np.arange(1, len(table) + 1)
+        table = data["annotations"] = Table({**table.columns, "id": ids}, table.where)
+    columns = ArrayColumns(table, source, "annotations", drop=drop)
+    for section, key in (("images", "image_id"), ("categories", "category_id")):
+        if section not in data and key in table.columns:
+            ids = columns.identities(key)[~columns.bad]
+            data[section] = Table({"id": np.unique(ids)}, f"{source}: {section}")
+    return data
+
+
 def _images(entries, categories, source, lvis, needs_size, drop, dropped) -> Images:
-    columns = Columns(entries, source, "images", drop=drop)
+    columns = columns_of(entries, source, "images", drop=drop)
     ids = columns.identities("id")
     columns.unique(ids, "id")
     sizes = [columns.numbers(key, required=needs_size, missing=0.0) for key in ("width", "height")]
@@ -106,7 +156,7 @@ def _category_lists(columns: Columns, key: str, categories: Categories, order) -
 
 
 def _categories(entries, source, lvis, drop, dropped) -> Categories:
-    columns = Columns(entries, source, "categories", drop=drop)
+    columns = columns_of(entries, source, "categories", drop=drop)
     ids = columns.identities("id")
     columns.unique(ids, "id")
     names, present = columns.raw("name", required=False)
@@ -134,12 +184,10 @@ def _annotations(
 ) -> Truths:
     ids = columns.identities("id")
     columns.unique(ids, "id")
-    image = positions_of(images.ids, columns.identities("image_id"))
+    image = _known(columns, "image_id", images.ids, "the images", strict)
+    category = np.zeros(len(columns), np.int64)
     if len(categories) or use_categories or strict:
-        category = positions_of(categories.ids, columns.identities("category_id"))
-    else:
-        category = np.zeros(len(columns), np.int64)
-    _check_known(columns, image, category, strict)
+        category = _known(columns, "category_id", categories.ids, "the categories", strict)
     boxes, _ = columns.vectors("bbox", 4, required=iou_type == "bbox")
     columns.refuse(
         np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
@@ -207,17 +255,17 @@ def base_ignore(flags, crowd, iou_type: str, strict: bool, lvis: bool) -> np.nda
     return np.where(flags >= 0, flags == 1, crowd)
 
 
-def _check_known(columns: Columns, image, category, strict: bool) -> None:
-    """Rows that belong to no image or no category: the peers pass over them, we refuse them."""
-    unknown = (
-        (image < 0, "image_id is not among the images", "image_id"),
-        (category < 0, "category_id is not among the categories", "category_id"),
-    )
-    for rows, problem, key in unknown:
-        if strict:
-            columns.pass_over(np.flatnonzero(rows), problem)
-        else:
-            columns.refuse(np.flatnonzero(rows), problem, key=key)
+def _known(columns: Columns, key: str, known: np.ndarray, whose: str, strict: bool) -> np.ndarray:
+    """(N,) positions among the `known` ids. The peers pass over rows of no image or category, we refuse them."""
+    ids = columns.identities(key)
+    found = positions_of(known, ids)
+    unknown = np.flatnonzero(found < 0)
+    problem = unknown_problem(key, ids, known, whose)
+    if strict:
+        columns.pass_over(unknown, problem)
+    else:
+        columns.refuse(unknown, problem, key=key)
+    return found
 
 
 def _keypoints(columns: Columns, boxes, ignored, joints: int) -> tuple[np.ndarray, np.ndarray]:

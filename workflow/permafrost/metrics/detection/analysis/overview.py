@@ -1,0 +1,66 @@
+"""The error analyses that are figures of a whole evaluation, or the reasons why one has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from permafrost.core.errors import PermafrostError
+
+from ..evaluation import Evaluation
+from .calibration import Calibration, calibrate
+from .olrp import OptimalLRP, optimal_lrp
+from .tide import ErrorKinds, error_kinds
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Analyses at an IoU of 0.5; None where an evaluation has none.
+
+    Attributes
+    ----------
+    tide : kinds of errors and what each costs.
+    olrp : optimal localisation-recall-precision error.
+    calibration : whether scores are probabilities.
+    missing : name of an analysis to the reason why there is none.
+    """
+
+    tide: ErrorKinds | None
+    olrp: OptimalLRP | None
+    calibration: Calibration | None
+    missing: dict[str, str]
+
+
+def analyse(evaluation: Evaluation) -> Analysis:
+    """All analyses of an evaluation; costs one to three times as much as the evaluation itself."""
+    found, missing = {}, {}
+    makers = {"tide": error_kinds, "olrp": optimal_lrp, "calibration": calibrate}
+    for name, make in makers.items():
+        try:
+            found[name] = make(evaluation)
+        except PermafrostError as error:
+            found[name], missing[name] = None, error.problem
+    return Analysis(**found, missing=missing)
+
+
+def content_of(analysis: Analysis) -> dict:
+    """The figures as JSON; what is undefined is null, and ``missing`` says why an analysis is."""
+    tide, olrp, calibration = analysis.tide, analysis.olrp, analysis.calibration
+    return {
+        "tide": tide
+        and {
+            "ap": tide.precision,
+            "gains": tide.gain,
+            "counts": tide.counts,
+            "gain_without_false_alarms": tide.no_false_alarms,
+        },
+        "olrp": olrp
+        and {name: None if value != value else value for name, value in olrp.means.items()},
+        "calibration": calibration
+        and {
+            "expected_calibration_error": calibration.expected,
+            "mean_over_categories": calibration.macro,
+            "maximal_calibration_error": calibration.largest,
+            "detections": int(calibration.counts.sum()),
+        },
+        "missing": analysis.missing,
+    }

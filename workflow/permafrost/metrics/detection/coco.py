@@ -1,0 +1,289 @@
+"""COCO's index of a data set and of results, with the interface of `pycocotools.coco.COCO`."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+from .inputs.columns import Columns
+from .inputs.parsing import load
+from .inputs.predictions import branch_of
+from .inputs.segmentations import read_masks
+from .masks.codec import encode
+
+_SECTIONS = {"anns": "annotations", "imgs": "images", "cats": "categories"}
+
+
+class COCO:
+    """Images, categories and annotations by their ids.
+
+    As pycocotools', with four differences: a parsed data set is taken as well as a path, nothing that
+    is given is ever changed, the index and the entries of results are made when they are first asked
+    for, and pictures are neither drawn nor downloaded.
+
+    Attributes
+    ----------
+    dataset : the parsed JSON.
+    anns, imgs, cats : id to entry.
+    imgToAnns, catToImgs : id of an image to its annotations, id of a category to ids of its images.
+    """
+
+    def __init__(self, annotation_file=None) -> None:
+        # results that were given to `loadRes`, until their entries are asked for
+        self._results = self._truth = None
+        if annotation_file is None:
+            self.dataset: dict = {}
+            return
+        data, source = load(annotation_file, "truth")
+        if not isinstance(data, dict):
+            raise PermafrostError(
+                "ground truth must be an object with images, categories and annotations",
+                where=source,
+                remedy="write COCO JSON",
+            )
+        self.dataset = data
+
+    def __getattr__(self, name: str):
+        # of attributes that are not there yet
+        if name == "dataset" and self.__dict__.get("_truth") is not None:
+            self.dataset = self.make_dataset()
+        elif name in _SECTIONS:
+            setattr(self, name, _by_id(self.dataset, _SECTIONS[name]))
+        elif name in ("imgToAnns", "catToImgs"):
+            self._index_annotations()
+        if name in self.__dict__:
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def untouched_results(self):
+        """What was given to `loadRes`, where nobody has seen, and so changed, an entry; else None."""
+        return None if "dataset" in self.__dict__ else self._results
+
+    def make_dataset(self) -> dict:
+        """The `dataset` of results, see `loadRes`."""
+        return dataset_of_results(self._truth, self._results)
+
+    def createIndex(self) -> None:
+        """Index the entries of `dataset`, which is needed again after it was changed."""
+        for name, section in _SECTIONS.items():
+            setattr(self, name, _by_id(self.dataset, section))
+        self._index_annotations()
+
+    def _index_annotations(self) -> None:
+        self.imgToAnns, self.catToImgs = defaultdict(list), defaultdict(list)
+        for place, entry in enumerate(self.dataset.get("annotations", [])):
+            self.imgToAnns[_value(entry, "image_id", "annotations", place)].append(entry)
+            if "categories" in self.dataset:
+                category = _value(entry, "category_id", "annotations", place)
+                self.catToImgs[category].append(entry["image_id"])
+
+    def info(self) -> None:
+        """Print what the data set says about itself."""
+        for key, value in self.dataset.get("info", {}).items():
+            print(f"{key}: {value}")
+
+    def getAnnIds(self, imgIds=(), catIds=(), areaRng=(), iscrowd=None) -> list:
+        """Ids of the annotations on these images, of these categories, and larger and smaller than
+        the bounds `areaRng`; what is empty restricts nothing."""
+        imgIds, catIds = _listed(imgIds), _listed(catIds)
+        entries = self.dataset["annotations"]
+        if len(imgIds):
+            entries = [e for i in imgIds if i in self.imgToAnns for e in self.imgToAnns[i]]
+        if len(catIds):
+            wanted = set(catIds)
+            entries = [entry for entry in entries if entry["category_id"] in wanted]
+        if len(areaRng):
+            low, high = areaRng
+            entries = [entry for entry in entries if low < entry["area"] < high]
+        return [e["id"] for e in entries if iscrowd is None or e["iscrowd"] == iscrowd]
+
+    def getCatIds(self, catNms=(), supNms=(), catIds=()) -> list:
+        """Ids of the categories of these names, supercategories and ids."""
+        wanted = {"name": catNms, "supercategory": supNms, "id": catIds}
+        wanted = {key: set(_listed(values)) for key, values in wanted.items()}
+        return [
+            entry["id"]
+            for entry in self.dataset["categories"]
+            if all(not values or entry[key] in values for key, values in wanted.items())
+        ]
+
+    def getImgIds(self, imgIds=(), catIds=()) -> list:
+        """Ids of the images that are among `imgIds` and hold all of `catIds`."""
+        imgIds, catIds = _listed(imgIds), _listed(catIds)
+        if not len(imgIds) and not len(catIds):
+            return list(self.imgs)
+        found = set(imgIds)
+        for place, category in enumerate(catIds):
+            own = set(self.catToImgs[category])
+            found = own if place == 0 and not found else found & own
+        return list(found)
+
+    def loadAnns(self, ids=()) -> list[dict]:
+        """The annotations with these ids."""
+        return [self.anns[each] for each in _listed(ids)]
+
+    def loadCats(self, ids=()) -> list[dict]:
+        """The categories with these ids."""
+        return [self.cats[each] for each in _listed(ids)]
+
+    def loadImgs(self, ids=()) -> list[dict]:
+        """The images with these ids."""
+        return [self.imgs[each] for each in _listed(ids)]
+
+    def loadRes(self, resFile) -> COCO:
+        """Results on these images.
+
+        Parameters
+        ----------
+        resFile : path of JSON in COCO's results format, the parsed list, a data frame with a row per
+            detection, or an (N, 7) array of image id, x, y, width, height, score and category id.
+
+        Raises
+        ------
+        PermafrostError : no file, or no list; wrong entries are refused when they are evaluated or
+            asked for.
+        """
+        if isinstance(resFile, np.ndarray):
+            resFile = self.loadNumpyAnnotations(resFile)
+        if isinstance(resFile, str | os.PathLike):
+            if not os.path.exists(resFile):
+                raise PermafrostError("the file does not exist", where=resFile)
+        else:
+            resFile, _ = load(resFile, "predictions")
+            if not isinstance(resFile, list | tuple):
+                raise PermafrostError(
+                    "results must be a list with an object per detection",
+                    where="predictions",
+                    remedy="pass COCO's results format",
+                )
+        found = COCO()
+        del found.dataset
+        found._results, found._truth = resFile, self
+        return found
+
+    def loadNumpyAnnotations(self, data: np.ndarray) -> list[dict]:
+        """The rows of an (N, 7) array as results, see `loadRes`."""
+        data = np.asarray(data)
+        if data.ndim != 2 or data.shape[1] != 7:
+            raise PermafrostError(
+                f"an array of results must be (N, 7), not {data.shape}",
+                where="predictions",
+                remedy="give image id, x, y, width, height, score and category id in each row",
+            )
+        return [
+            {
+                "image_id": int(row[0]),
+                "bbox": row[1:5],
+                "score": row[5],
+                "category_id": int(row[6]),
+            }
+            for row in data.tolist()
+        ]
+
+    def annToRLE(self, ann: dict) -> dict:
+        """The mask of an annotation as compressed run lengths: ``size`` and ``counts`` (bytes)."""
+        given = ann["segmentation"]
+        if isinstance(given, Mapping) and not isinstance(given["counts"], list | tuple):
+            return given
+        masks = self._mask(ann)
+        size = [int(masks.heights[0]), int(masks.widths[0])]
+        return {"size": size, "counts": encode(masks)[0]}
+
+    def annToMask(self, ann: dict) -> np.ndarray:
+        """The mask of an annotation as (height, width) uint8 of 0 and 1."""
+        return self._mask(ann).dense(0)
+
+    def _mask(self, ann: dict):
+        image = self.imgs[ann["image_id"]]
+        given = [ann["segmentation"]]
+        where = f"annotation {ann.get('id')}"
+        return read_masks(
+            given, [image["height"]], [image["width"]], lambda _: where, strict=True
+        ).masks
+
+    def showAnns(self, anns, draw_bbox: bool = False) -> None:
+        """Not available: nothing is drawn here."""
+        raise PermafrostError(
+            "COCO.showAnns is not available",
+            remedy="draw with pycocotools, or run permafrost evaluate-boxes --pictures",
+        )
+
+    def download(self, tarDir=None, imgIds=()) -> None:
+        """Not available: nothing is downloaded here."""
+        raise PermafrostError("COCO.download is not available", remedy="use pycocotools for it")
+
+
+def _listed(given):
+    """One id, or several, as a list."""
+    return given if hasattr(given, "__iter__") and not isinstance(given, str) else [given]
+
+
+def _value(entry, key: str, section: str, place: int):
+    if not isinstance(entry, Mapping) or key not in entry:
+        raise PermafrostError(f"has no {key}", where=f"{section}[{place}]")
+    return entry[key]
+
+
+def _by_id(dataset: Mapping, section: str) -> dict:
+    entries = enumerate(dataset.get(section, []))
+    return {_value(entry, "id", section, place): entry for place, entry in entries}
+
+
+def dataset_of_results(truth: COCO, results) -> dict:
+    """The data set that pycocotools makes of results: every entry with an id, area and box."""
+    entries, source = load(results, "predictions")
+    if not isinstance(entries, list | tuple):
+        raise PermafrostError(
+            "results must be a list with an object per detection",
+            where=source,
+            remedy="pass COCO's results format",
+        )
+    columns = Columns(list(entries), source, "")
+    foreign = [
+        i for i, e in enumerate(columns.identities("image_id").tolist()) if e not in truth.imgs
+    ]
+    columns.refuse(foreign, "image_id is not among the images of the truth", key="image_id")
+    branch = branch_of(columns)
+    columns.raw(branch)
+    if branch == "segmentation":
+        made = _with_masks(entries, columns)
+    else:
+        made = [_with_box(entry, branch) for entry in entries]
+    for number, entry in enumerate(made, 1):
+        entry["id"] = number
+    head = {key: copy.deepcopy(truth.dataset[key]) for key in ("info",) if key in truth.dataset}
+    images = list(truth.dataset.get("images", []))
+    categories = copy.deepcopy(truth.dataset.get("categories", []))
+    return {**head, "images": images, "categories": categories, "annotations": made}
+
+
+def _with_box(entry: dict, branch: str) -> dict:
+    if branch == "bbox":
+        x, y, width, height = entry["bbox"]
+        right, bottom = x + width, y + height
+        polygon = [[x, y, x, bottom, right, bottom, right, y]]
+        return {"segmentation": polygon, **entry, "area": width * height, "iscrowd": 0}
+    xs, ys = entry["keypoints"][0::3], entry["keypoints"][1::3]
+    box = [min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)]
+    return {**entry, "area": box[2] * box[3], "bbox": box}
+
+
+def _with_masks(entries, columns: Columns) -> list[dict]:
+    masks = [entry["segmentation"] for entry in entries]
+    # only compressed run lengths are results, and they know their size
+    sizes = [mask.get("size") if isinstance(mask, Mapping) else None for mask in masks]
+    wrong = [i for i, size in enumerate(sizes) if size is None]
+    columns.refuse(wrong, "the segmentation is not compressed run lengths")
+    heights, widths = np.array(sizes, np.int64).reshape(-1, 2).T
+    read = read_masks(masks, heights, widths, columns.where, strict=True)
+    return [
+        {"bbox": box, **entry, "area": int(area), "iscrowd": 0}
+        for entry, area, box in zip(entries, read.areas, read.boxes.tolist(), strict=True)
+    ]

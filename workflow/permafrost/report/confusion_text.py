@@ -1,0 +1,92 @@
+"""A confusion matrix as text for a terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .notation import NONE
+
+# more classes than this have no room for counts side by side, more than that none for shares
+_COUNTED, _SHOWN = 8, 20
+# pairs of classes that are listed where there is no room for a matrix
+_LISTED = 20
+_LONGEST = 24  # characters of a class's name
+_NARROW = 10  # the same above a column
+
+
+def confusion_lines(counts: np.ndarray, names, codes=None) -> list[str]:
+    """The matrix as aligned columns: counts of up to 8 classes and shares of up to 20; beyond, the pairs
+    of different classes with the most pixels.
+
+    Parameters
+    ----------
+    counts : (K, K) pixels, rows the reference and columns the prediction.
+    names : (K,) of the classes.
+    codes : (K,) that stand above the columns where names are too long; the names where None.
+    """
+    codes = [str(code) for code in (names if codes is None else codes)]
+    names = [str(name) for name in names]
+    if len(names) > _SHOWN:
+        return _pair_lines(counts, names)
+    labels = [
+        _cut(name if name == code else f"{code} {name}", _LONGEST)
+        for name, code in zip(names, codes, strict=True)
+    ]
+    few = len(names) <= _COUNTED
+    heads = [_cut(name, _NARROW) for name in (names if few else codes)]
+    if len(set(heads)) < len(heads):
+        heads = codes
+    lines = []
+    if few:
+        total = np.hstack([counts, counts.sum(axis=1, keepdims=True)])
+        cells = [[f"{count:,}" for count in row] for row in total.tolist()]
+        lines += ["", "Confusion, pixels (rows the reference, columns the prediction):"]
+        lines += _aligned([*heads, "all"], labels, cells)
+    sums = counts.sum(axis=1).tolist()
+    cells = [
+        [_percent(count, total) for count in row]
+        for row, total in zip(counts.tolist(), sums, strict=True)
+    ]
+    lines += ["", "Confusion, % of the reference pixels of a row:"]
+    return lines + _aligned(heads, labels, cells)
+
+
+def _percent(count: int, total: int) -> str:
+    if not total:
+        return NONE
+    return f"{100 * count / total:.1f}" if count else "0"
+
+
+def _pair_lines(counts: np.ndarray, names: list[str]) -> list[str]:
+    wrong = np.where(np.eye(len(names), dtype=bool), 0, counts)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_LISTED]
+    pairs = [divmod(int(place), len(names)) for place in order if wrong.flat[place]]
+    heading = f"Confusion of {len(names)} classes, the {len(pairs)} most frequent errors"
+    if not pairs:
+        return ["", f"Confusion of {len(names)} classes: no pixel of a wrong class."]
+    sums = counts.sum(axis=1)
+    cells = [
+        [_cut(names[j], _LONGEST), f"{counts[i, j]:,}", _percent(counts[i, j], sums[i])]
+        for i, j in pairs
+    ]
+    heads = ["prediction", "pixels", "% of the reference's"]
+    labels = [_cut(names[i], _LONGEST) for i, _ in pairs]
+    rest = " (--output and --tables have all):"
+    return ["", heading + rest, *_aligned(heads, labels, cells, corner="reference")]
+
+
+def _aligned(heads: list[str], labels: list[str], cells: list[list[str]], corner="") -> list[str]:
+    rows = [[corner, *heads], *([label, *row] for label, row in zip(labels, cells, strict=True))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  "
+        + "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _cut(name: str, longest: int) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"
