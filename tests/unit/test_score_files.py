@@ -69,4 +69,5 @@ def test_scores_as_csv(tmp_path):
     assert dict(zip(head, figures, strict=True)) == {
         **{"metric": "AP", "class": "", "value": repr(1 / 3), "lower": "", "upper": "0.5"},
         "n_undefined": "0",
+        "gates": "",
     }
