@@ -59,6 +59,12 @@ def test_figures_are_those_of_python_with_intervals(tables, tmp_path, capsys):
     matches, metadata = read_table(tmp_path / "matches.parquet")
     assert matches.num_rows > 0 and metadata["table"] == "matches"
     assert read_table(tmp_path / "images.parquet")[0].num_rows == 7
+    curves = read_table(tmp_path / "curves.parquet")[0].to_pandas()
+    areas = curves[curves.iou_threshold == 0.5].groupby("category").precision.mean()
+    assert areas["a"] == pytest.approx(found["AP50", "a"]["value"])
+    assert areas["__mean__"] == pytest.approx(found["AP50", None]["value"])
+    areas = curves[curves.iou_threshold.isna()].groupby("category").precision.mean()
+    assert areas["__mean__"] == pytest.approx(found["AP", None]["value"])
     table = read_table(tmp_path / "scores.parquet")[0]
     assert table.num_rows == len(found) and set(table["average"].to_pylist()) == {
         "image",

@@ -202,6 +202,7 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
     """Write all files, then print."""
     from permafrost.data.deepforest.reading import read_groups
     from permafrost.metrics.crowns.tables import image_table, match_table
+    from permafrost.metrics.detection.analysis.export import arrow_table
     from permafrost.report import score_files, score_text
     from permafrost.statistics.crowns import crown_differences, crown_rows
     from permafrost.statistics.units import find_units
@@ -221,6 +222,8 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
     tables, more = {}, {}
     if arguments.tables:
         tables = {"matches": match_table(evaluation), "images": image_table(evaluation)}
+        if (curves := scores[0].curves()) is not None:
+            tables["curves"] = arrow_table(curves)
     if arguments.against:
         more["comparison"] = crown_differences(*scores, units, **drawn)
         lines += score_text.difference_lines(more["comparison"], arguments.against, digits=4)

@@ -49,6 +49,15 @@ class CrownScores:
             return ["No average precision: it needs a column 'score' of the predictions."]
         return self.precision.notes()
 
+    def curves(self) -> dict[str, np.ndarray] | None:
+        """Precision-recall curves of boxes or polygons, see `metrics.detection.analysis.curve_table`; None
+        of points and without scores."""
+        if not isinstance(self.precision, OverlapPrecision):
+            return None
+        from permafrost.metrics.detection.analysis import curve_table
+
+        return curve_table(self.precision.evaluation)
+
 
 class OverlapPrecision:
     """COCO's average precision of boxes or polygons, over all images of an evaluation of crowns.

@@ -40,7 +40,7 @@ def arrow_tables(
     found, notes = {}, []
     for name, make in makers.items():
         try:
-            found[name] = _arrow(make(evaluation))
+            found[name] = arrow_table(make(evaluation))
         except PermafrostError as error:
             notes.append(f"No table {name}: {error.problem}.")
     analysed = {
@@ -52,7 +52,7 @@ def arrow_tables(
     for name, (kind, make) in analysed.items():
         result = getattr(analysis, kind)
         if result is not None:
-            found[name] = _arrow(make(evaluation, result))
+            found[name] = arrow_table(make(evaluation, result))
         elif name != "calibration_categories":
             notes.append(f"No table {name}: {analysis.missing[kind]}.")
     return found, notes
@@ -125,7 +125,8 @@ def _per_category(evaluation: Evaluation, found: Calibration) -> dict[str, np.nd
     return {**_names(evaluation), "expected_calibration_error": found.per_category}
 
 
-def _arrow(columns: dict[str, np.ndarray]):
+def arrow_table(columns: dict[str, np.ndarray]):
+    """Columns as an Arrow table; NaN and None are null."""
     import pyarrow as pa
 
     arrays = {}
