@@ -53,7 +53,7 @@ def test_figures_are_those_of_python_with_intervals(tables, tmp_path, capsys):
     assert written["n_units"] == 7 and written["options"]["truth"]["sha256"]
     printed = capsys.readouterr().out
     assert "matched by area, IoU > 0.4; mean over images" in printed
-    assert f"{recall['value']:.4f}" in printed and "bootstrap of 7 images" in printed
+    assert f"{recall['value']:.4f}" in printed and "each of 7 images" in printed
     assert "1 images hold no crown but have predictions" in printed
     matches, metadata = read_table(tmp_path / "matches.parquet")
     assert matches.num_rows > 0 and metadata["table"] == "matches"
@@ -128,7 +128,7 @@ def test_two_tables_are_compared(near, tmp_path, capsys):
     out = tmp_path / "out"
     command(near[:2], "--against", near[2], "--output", out / "s.json", "--tables", out)
     printed = capsys.readouterr().out
-    assert f"Difference to {near[2]} on the same resamples" in printed and "p < " in printed
+    assert f"Difference to {near[2]} on the same images" in printed and "p < " in printed
     written = json.loads((out / "s.json").read_text())
     found = {row["metric"]: row for row in written["comparison"] if row["class"] is None}
     one, two = (evaluate(near[0], path).values for path in near[1:])
@@ -147,7 +147,7 @@ def test_a_comparison_with_predictions_on_other_images(near, tmp_path, capsys):
     pd.concat([far, more]).to_csv(near[2], index=False)
     command(near[:2], "--against", near[2], "--unlisted", "empty")
     printed = capsys.readouterr().out
-    assert "bootstrap of 7 images" in printed
+    assert "each of 7 images" in printed
     # of the other table only, so it is named
     assert f"{near[2]}: 1 images hold no crown but have predictions" in printed
     with pytest.raises(PermafrostError, match="not in the truth"):
@@ -169,7 +169,7 @@ def test_wrong_rows_are_left_out_on_request(near, tmp_path, capsys):
 
 def test_groups_are_resampled_together(tables, capsys):
     command(tables, "--unlisted", "empty", "--group-column", "flight")
-    assert "bootstrap of 3 groups" in capsys.readouterr().out
+    assert "each of 3 groups" in capsys.readouterr().out
 
 
 def test_a_single_image_has_no_interval(tmp_path, capsys):

@@ -79,7 +79,7 @@ def test_what_is_no_baseline_is_refused():
         robustness(alone, "clear")
 
 
-@pytest.mark.parametrize("method", ["basic", "percentile"])
+@pytest.mark.parametrize("method", ["jackknife_t", "basic", "percentile"])
 def test_intervals_come_from_resamples_of_all_images(method):
     truth, results = coco_case(3, images=40, detections=12, ties=False)
     ids = sorted(image["id"] for image in truth["images"])
@@ -104,6 +104,10 @@ def test_resamples_without_a_slice_are_counted():
     truth, results, rows = by_hand()
     whole, parts = parts_of(truth, results, rows)
     found = robustness_rows(parts, "clear", image_units(whole), **DRAWN)
+    (mpc,) = [row for row in found if (row["metric"], row["measure"]) == ("AR@100", "mPC")]
+    # a slice of one image cannot be left out
+    assert mpc["lower"] is None and mpc["gates"].startswith("few_units: ")
+    found = robustness_rows(parts, "clear", image_units(whole), **DRAWN, method="basic")
     recall = [row for row in found if row["metric"] == "AR@100"]
     # of five images, fog, rain and clear must all be drawn
     assert 0 < recall[0]["n_undefined"] < recall[1]["n_undefined"] < 60

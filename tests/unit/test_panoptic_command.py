@@ -218,7 +218,7 @@ def test_the_command_prints_and_writes_the_figures(files, tmp_path, capsys):
     assert written["options"]["truth_masks"]["sha256"] == expected.digests[0]
     assert written["scores"][0]["lower"] < scores["pq", None] < written["scores"][0]["upper"]
     printed = capsys.readouterr().out
-    assert "bootstrap of 4 images, 50 resamples" in printed and "pq_things" in printed
+    assert "each of 4 images; bias from 50 resamples" in printed and "pq_things" in printed
     assert (tmp_path / "t" / "scores.parquet").is_file()
 
 
@@ -227,7 +227,7 @@ def test_groups_are_resampled_together(files, tmp_path, capsys):
     groups.write_text("image_id,site\n1,a\n2,a\n3,b\n")
     command(files, "--groups", groups, "--group-column", "site", "--boundary-ratio", "0.02")
     printed = capsys.readouterr().out
-    assert "bootstrap of 3 groups" in printed and "1 images have no group" in printed
+    assert "each of 3 groups" in printed and "1 images have no group" in printed
     assert printed.startswith("boundary panoptic quality")
     with pytest.raises(PermafrostError, match="no column 'group'"):
         command(files, "--groups", groups)

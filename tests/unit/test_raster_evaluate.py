@@ -279,7 +279,7 @@ def test_the_command_prints_and_writes_the_figures(tmp_path, capsys):
         written["confusion_reference_by_prediction"] == crossed(reference, prediction, 3).tolist()
     )
     printed = capsys.readouterr().out
-    assert "bootstrap of 9 blocks of 32 px" in printed and "a census" in printed
+    assert "each of 9 blocks of 32 px" in printed and "a census" in printed
     assert (tmp_path / "scores.parquet").is_file()
 
 

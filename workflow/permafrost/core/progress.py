@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable
 
 LOG_EVERY_S = 10.0
+# work that is done sooner shows no bar
+DELAY_S = 3.0
 
 
 def progress(
@@ -18,6 +20,29 @@ def progress(
 
         return tqdm(iterable, total=total, desc=label, unit=unit, dynamic_ncols=True)
     return LogProgress(iterable, total, label, unit)
+
+
+def terminal_progress(*, total: int, label: str, unit: str):
+    """A bar on a terminal if the work takes longer than a few seconds, and nothing in a log or a pipe.
+
+    Its ``update(n)`` is to be called; it is also a context manager.
+    """
+    if not sys.stderr.isatty():
+        return _Silent()
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=label, unit=unit, delay=DELAY_S, leave=False, dynamic_ncols=True)
+
+
+class _Silent:
+    def update(self, count: int = 1) -> None:
+        pass
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *_) -> None:
+        pass
 
 
 class LogProgress:

@@ -7,7 +7,7 @@ from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.detection.axes import RECALL_GRID
 
 from .notation import interval_of, number
-from .score_text import bootstrap_words, difference_lines, row_lines
+from .score_text import difference_lines, gate_remarks, interval_method_words, row_lines, starred
 
 # more categories than this are in the files, not on the screen
 SHOWN = 20
@@ -22,7 +22,9 @@ def heading_lines(evaluation, units, arguments) -> list[str]:
 
     settings = evaluation.settings
     whose = "LVIS" if settings.lvis else "COCO"
-    unit = bootstrap_words(units.count, units.kind, arguments.resamples, method=arguments.interval)
+    unit = interval_method_words(
+        units.count, units.kind, arguments.resamples, method=arguments.interval
+    )
     grid = evaluation.axes.recall_grid
     own_grid = []
     if grid.tolist() != RECALL_GRID.tolist():
@@ -45,7 +47,7 @@ def summary_lines(evaluation, rows: list[dict], groups=()) -> list[str]:
     then the categories if they are few."""
     bounds = {row["metric"]: row for row in rows if row["class"] is None}
     lines = [
-        f"{line} {interval_of(bounds[name])}".rstrip()
+        f"{line} {starred(bounds[name], interval_of(bounds[name]))}".rstrip()
         for name, line in zip(evaluation.names, evaluation.lines(), strict=True)
     ]
     if groups:
@@ -137,12 +139,12 @@ def remarks(rows: list[dict], arguments) -> list[str]:
         first = shifted[0]
         fate = "the intervals correct for it"
         if arguments.interval == "percentile":
-            fate = "percentiles do not correct for it, --interval basic does"
+            fate = "percentiles do not correct for it, the other intervals do"
         said.append(
             f"Note: resamples hold fewer different images, which raises the envelope that precision"
             f" is read from: {first['metric']} by {first['bias']:.4f} on average; {fate}."
         )
-    return said
+    return said + gate_remarks(rows)
 
 
 def _shifted(row: dict) -> bool:
@@ -152,13 +154,19 @@ def _shifted(row: dict) -> bool:
     return abs(row["bias"]) > max(0.1 * (row["upper"] - row["lower"]), 5e-4)
 
 
+def slice_remarks(rows: list[dict]) -> list[str]:
+    """Which figures of slices are not to be trusted."""
+    return gate_remarks([{**row, "class": _slice(row)} for row in rows], "slices")
+
+
+def _slice(row: dict) -> str:
+    return f"{printable_name(row['axis'])} = {printable_name(row['label'])}"
+
+
 def slice_lines(rows: list[dict], names) -> list[str]:
     """The headline figures `names` of every slice."""
     shown = [
-        {
-            **row,
-            "class": f"{printable_name(row['axis'])} = {printable_name(row['label'])}, {row['images']} images",
-        }
+        {**row, "class": f"{_slice(row)}, {row['images']} images"}
         for row in rows
         if row["metric"] in names
     ]
@@ -185,7 +193,10 @@ def robustness_lines(rows: list[dict], names) -> list[str]:
 
 def robustness_remarks(rows: list[dict], names, arguments) -> list[str]:
     """What a reader of the `names` among these figures should know."""
-    said = []
+    renamed = [
+        {**row, "metric": f"{row['measure']} of {row['metric']}", "class": None} for row in rows
+    ]
+    said = gate_remarks(renamed)
     for row in rows:
         if row["metric"] not in names or row["measure"] != "mPC":
             continue

@@ -97,19 +97,19 @@ def csv_bytes(table, name: str) -> bytes:
     return stream.getvalue().to_pybytes()
 
 
-_TEXTS = ("metric", "class", "average")
+_TEXTS = ("metric", "class", "average", "gates")
 _COUNTS = ("n_undefined", "resamples")
 
 
 def score_table(rows: list[dict]):
     """The rows as an Arrow table; ``average`` where all rows have it."""
-    return _row_table(rows, ("metric", "class", "value", "lower", "upper", "n_undefined"))
+    return _row_table(rows, ("metric", "class", "value", "lower", "upper", "n_undefined", "gates"))
 
 
 def comparison_table(rows: list[dict]):
     """Rows of `statistics.standalone.difference_rows` as an Arrow table; ``average`` as above."""
     figures = ("value", "against", "difference", "lower", "upper", "p_value")
-    return _row_table(rows, ("metric", "class", *figures, "n_undefined", "resamples"))
+    return _row_table(rows, ("metric", "class", *figures, "n_undefined", "resamples", "gates"))
 
 
 def _row_table(rows: list[dict], names: tuple[str, ...]):
@@ -120,7 +120,11 @@ def _row_table(rows: list[dict], names: tuple[str, ...]):
         names = (*names, "average")
     return pa.table(
         {
-            name: pa.array([row[name] for row in rows], kinds.get(name, pa.float64()))
+            # what is estimated without leaving units out has no gates
+            name: pa.array(
+                [row.get(name, "") if name == "gates" else row[name] for row in rows],
+                kinds.get(name, pa.float64()),
+            )
             for name in names
         }
     )

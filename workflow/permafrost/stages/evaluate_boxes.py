@@ -142,6 +142,7 @@ def _check(arguments) -> None:
                 raise PermafrostError(f"windows need {option}", remedy=f"give {option}")
     if pictures and arguments.images is None:
         raise PermafrostError("pictures need --images", remedy="give the folder of the images")
+    standalone.check_intervals(arguments)
     again = {"truth": arguments.group_column, "predictions": arguments.stitch}
     standalone.check_files(
         arguments,
@@ -212,7 +213,8 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
     units = find_units(len(evaluation.images), sample_ids=evaluation.images, groups=groups)
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
     rows = crown_rows(scores[0], units, **drawn)
-    unit = score_text.bootstrap_words(units.count, units.kind, arguments.resamples)
+    notes = [*notes, *score_text.gate_remarks(rows)]
+    unit = score_text.interval_method_words(units.count, units.kind, arguments.resamples)
     lines = score_text.score_lines(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=()
     )

@@ -58,9 +58,11 @@ def add_arguments(parser) -> None:
     _add_images(parser)
     parser.add_argument("--against", type=Path, help="other predictions: differences, p-values")
     parser.add_argument(
-        "--interval", default="basic", help="basic (corrected for the bias of AP) or percentile"
+        "--interval",
+        default="jackknife_t",
+        help="jackknife_t (images left out in turn, Student's t), or bootstrap: basic, percentile",
     )
-    standalone.add_arguments(parser)
+    standalone.add_arguments(parser, resamples=None, how_many="400, of a bootstrap 1000")
 
 
 def _add_categories(parser) -> None:
@@ -112,6 +114,12 @@ def run(arguments) -> None:
 
 def _check(arguments) -> None:
     """Refuse what can be refused before the work."""
+    from permafrost.statistics.detection import INTERVALS, check_interval
+
+    check_interval(arguments.interval)
+    if arguments.resamples is None:
+        arguments.resamples = INTERVALS[arguments.interval]
+    standalone.check_intervals(arguments)
     merged, sliced = arguments.merge is not None, arguments.slices is not None
     for name in _OF_AN_EVALUATION if merged else ():
         if getattr(arguments, name) != arguments.default_of(name):
@@ -295,6 +303,7 @@ def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> 
     rows = slice_rows(parts, groups, **drawn)
     names = evaluation.names[:3]
     lines += detection_text.slice_lines(rows, names)
+    notes += detection_text.slice_remarks(rows)
     if arguments.baseline is None:
         return {"slices": rows}
     ratios = robustness_rows(parts, arguments.baseline, units, **drawn)

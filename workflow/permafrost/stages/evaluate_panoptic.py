@@ -29,6 +29,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.metrics.panoptic import evaluate
 
+    standalone.check_intervals(arguments)
     standalone.check_files(
         arguments,
         *("truth", "truth_masks", "predictions", "prediction_masks", "groups"),
@@ -62,7 +63,8 @@ def _write(arguments, evaluation) -> None:
         confidence=arguments.confidence,
         seed=arguments.seed,
     )
-    unit = score_text.bootstrap_words(units.count, units.kind, arguments.resamples)
+    notes += score_text.gate_remarks(rows)
+    unit = score_text.interval_method_words(units.count, units.kind, arguments.resamples)
     lines = score_text.score_lines(
         rows, heading=evaluation.heading(), unit=unit, confidence=arguments.confidence, notes=notes
     )

@@ -62,6 +62,7 @@ def run(arguments) -> None:
         ("prediction_band", not by_logits, "with --prediction"),
         ("classes", not arguments.class_names, "without --class-names, which say how many"),
     )
+    standalone.check_intervals(arguments)
     standalone.check_files(arguments, "reference", "prediction", "logits")
     evaluation = evaluate(
         arguments.reference,
@@ -98,10 +99,11 @@ def _write(arguments, evaluation) -> None:
         resamples=arguments.resamples,
         confidence=arguments.confidence,
         seed=arguments.seed,
+        kind="block",
     )
     area_rows, remarks = evaluation.area_rows(arguments.confidence)
-    rows, notes = rows + area_rows, [*evaluation.notes(), *remarks]
-    unit = score_text.bootstrap_words(
+    rows, notes = rows + area_rows, [*evaluation.notes(), *remarks, *score_text.gate_remarks(rows)]
+    unit = score_text.interval_method_words(
         units.count,
         "block",
         arguments.resamples,

@@ -8,17 +8,37 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 
 
-def add_arguments(parser) -> None:
-    """``--resamples``, ``--confidence``, ``--seed``, ``--output``, ``--tables``, ``--table-format``."""
-    parser.add_argument("--resamples", type=int, default=1000, help="of the bootstrap (1000)")
+def add_arguments(parser, *, resamples: int | None = 1000, how_many: str = "1000") -> None:
+    """``--resamples`` (its default, and that in words), ``--confidence``, ``--seed``, ``--output``,
+    ``--tables``, ``--table-format``."""
+    parser.add_argument(
+        "--resamples",
+        type=int,
+        default=resamples,
+        help=f"for the intervals ({how_many}); 0 for no intervals",
+    )
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (0.95)")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (0)")
+    parser.add_argument("--seed", type=int, default=0, help="of the resamples (0)")
     parser.add_argument("--output", type=Path, help="JSON file to write: every figure in full")
     parser.add_argument("--tables", type=Path, help="folder for tables to write")
     parser.add_argument(
         "--table-format", default="parquet", help="of --tables: parquet, or csv (parquet)"
     )
     parser.set_defaults(default_of=parser.get_default)
+
+
+def check_intervals(arguments) -> None:
+    """Refuse a negative number of resamples and a confidence outside (0, 1), by name."""
+    if arguments.resamples < 0:
+        raise PermafrostError(
+            f"--resamples {arguments.resamples} is negative",
+            remedy="give 0 for no intervals, or more",
+        )
+    if not 0 < arguments.confidence < 1:
+        raise PermafrostError(
+            f"--confidence {arguments.confidence} is not between 0 and 1",
+            remedy="give for example 0.95",
+        )
 
 
 def add_groups(parser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,7 @@ from permafrost.metrics.crowns.coco import CAP, evaluate_precision
 from permafrost.metrics.crowns.result import CrownEvaluation, Name
 from permafrost.metrics.ratios import mean_of_defined
 
+from .carriers import Carriers
 from .detection import DetectionScores, detection_rows
 from .points import resampled_precision
 from .standalone import difference_rows, score_rows
@@ -73,6 +75,10 @@ class OverlapPrecision:
         """(B,) of every figure, given (I, B) how often each image was drawn."""
         return self.scores.replicates(counts[self.order])
 
+    def carriers(self, units: Units) -> dict[Name, Carriers]:
+        """The units that hold truth of the classes of every figure."""
+        return self.scores.carriers(replace(units, index=units.index[self.order]))
+
     def notes(self) -> list[str]:
         found = self.evaluation
         cells = found.detections.category * len(found.truths.images) + found.detections.image
@@ -131,6 +137,12 @@ class PointPrecision:
         each = [resampled_precision(one, drawn) for one in self.rankings]
         return self._named(np.array(each).reshape(-1, counts.shape[1]))
 
+    @property
+    def means(self) -> dict[Name, list[Name]]:
+        """The class figures that the overall one is the mean of, where there are several."""
+        names = [("point_ap", name) for name in self.classes]
+        return {("point_ap", None): names} if len(names) > 1 else {}
+
     def _named(self, each: np.ndarray) -> dict:
         named = {("point_ap", None): mean_of_defined(each)}
         if len(self.classes) > 1:
@@ -149,7 +161,7 @@ def crown_rows(
 ) -> list[dict]:
     """Rows of `standalone.score_rows` with ``average`` (see `CrownEvaluation.average_of`).
 
-    Those of average precision have ``basic`` intervals, see `detection.detection_rows`.
+    Intervals of average precision are those of `detection.detection_rows`.
     """
     drawn = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows = score_rows(scores.evaluation, units, **drawn)
@@ -192,7 +204,7 @@ def crown_differences(
     drawn = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows = difference_rows(one, two, units, **drawn)
     if scores.precision is not None and other.precision is not None:
-        rows += difference_rows(scores.precision, other.precision, units, mirrored=True, **drawn)
+        rows += difference_rows(scores.precision, other.precision, units, **drawn)
     return _described(one, rows)
 
 

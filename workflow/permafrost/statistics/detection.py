@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -12,18 +12,18 @@ from permafrost.metrics.detection import Evaluation
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic, of_groups
 
-from .intervals import reflected
+from .carriers import Carriers, Name, Replicated
+from .intervals import check_method, percentile_interval, reflected
 from .resamples import draw_resamples
-from .standalone import difference_rows, score_rows
+from .standalone import JACKKNIFE, carriers_of, defined, difference_rows, gate_of
 from .units import Units, find_units
 
-INTERVALS = ("basic", "percentile")
-
-Name = tuple[str, str | None]  # statistic, class (None: overall)
+# kinds of intervals, and how many resamples each takes: the first needs them for the bias alone
+INTERVALS = {JACKKNIFE: 400, "basic": 1000, "percentile": 1000}
 
 
 class DetectionScores:
-    """What `standalone.score_rows` asks of an evaluation: values and their replicates.
+    """Values and their replicates, and which units carry them.
 
     The statistics of the summary and, where there are several categories, average precision per
     category (``AP``, and ``AP50`` where 0.5 was evaluated). NaN where COCO says -1.
@@ -46,9 +46,10 @@ class DetectionScores:
             self.per_class.append(Statistic("AP", "precision", None, "all", cap))
             if 0.5 in evaluation.axes.thresholds:
                 self.per_class.append(Statistic("AP50", "precision", 0.5, "all", cap))
+        # a comparison asks for what the rows have asked for
         self._last: tuple[np.ndarray, dict] | None = None
 
-    @property
+    @cached_property
     def values(self) -> dict[Name, float]:
         """Every figure by its name and class."""
         found = self.evaluation
@@ -79,6 +80,44 @@ class DetectionScores:
         for statistic, values in zip(self.per_class, found.categories, strict=True):
             out.update(zip(self._names(statistic), values, strict=True))
         return out
+
+    def carriers(self, units: Units) -> dict[Name, Carriers]:
+        """The units that hold truth of the classes and area range of every figure."""
+        found = self.evaluation
+        held = self._held(units)
+        labels = class_names(found) if found.settings.use_categories else [None]
+        groups = found.truths.categories.frequencies or ()
+        out = {}
+        for item in found.statistics:
+            chosen = list(range(len(labels)))
+            if item.frequency is not None:
+                chosen = [place for place in chosen if groups[place:][:1] == (item.frequency,)]
+            out[item.name, None] = self._carriers(item.area, labels, chosen, held, units)
+        for item in self.of_groups:
+            name = item.name, self.group_labels[item.group]
+            out[name] = self._carriers(item.area, labels, list(item.members), held, units)
+        for item in self.per_class:
+            for place, name in enumerate(self._names(item)):
+                out[name] = self._carriers(item.area, labels, [place], held, units)
+        return out
+
+    def _carriers(self, area: str, labels, chosen, held: dict, units: Units) -> Carriers:
+        # a range that was not evaluated has no figure
+        counts = held.get(area, np.zeros(len(labels), np.int64))
+        has = "has truth" if area == "all" else f"has {area} truth"
+        names = [labels[place] for place in chosen]
+        return Carriers.of(names, counts[chosen], units, has=has)
+
+    def _held(self, units: Units) -> dict[str, np.ndarray]:
+        """(K,) units with truth that counts, per area range."""
+        cells = self.evaluation.cells
+        unit = units.index[cells.truth_cell % max(cells.images, 1)]
+        held = {}
+        for place, area in enumerate(self.evaluation.axes.area_names):
+            counted = ~self.evaluation.matching.truth_ignored[:, place]
+            pairs = np.unique(cells.truth_bucket[counted] * units.count + unit[counted])
+            held[area] = np.bincount(pairs // units.count, minlength=cells.buckets)
+        return held
 
     def _names(self, statistic: Statistic) -> list[Name]:
         return [(statistic.name, label) for label in class_names(self.evaluation)]
@@ -122,56 +161,72 @@ def detection_rows(
     resamples: int,
     confidence: float,
     seed: int,
-    method: str = "basic",
+    method: str = JACKKNIFE,
 ) -> list[dict]:
-    """Rows as of `standalone.score_rows`, with ``bias``: mean of the replicates minus the value.
-
-    Precision is biased, and so are its replicates; ``basic`` intervals take both biases away, see
-    `intervals.reflected`. Recall has no such bias.
+    """Value and interval of every figure.
 
     Parameters
     ----------
     resamples : 0 gives rows without bounds.
-    method : ``basic``, cut to [0, 1], or ``percentile``.
+    method : ``jackknife_t``, Student's t on the standard error from leaving units out, with the bias of
+        precision from resamples (`carriers.Replicated`); or of resamples alone ``basic``, which
+        reflects them at the value (`intervals.reflected`), and ``percentile``. The first and second are
+        cut to what is possible.
+
+    Returns
+    -------
+    Rows as of `standalone.score_rows`, with ``bias``: mean of the replicates minus the value. Precision
+    is biased, recall is not.
     """
-    check_interval(method)
-    if resamples == 0:
-        units = replace(units, count=min(units.count, 1))
-    source = _Reflected(scores) if method == "basic" else scores
-    rows = score_rows(source, units, resamples=resamples, confidence=confidence, seed=seed)
-    drawn = {}
-    if units.count > 1:
-        drawn = scores.replicates(draw_resamples(units.count, resamples, seed).counts[units.index])
-    for row in rows:
-        moved = drawn.get((row["metric"], row["class"]), np.empty(0))
+    check_interval(method, confidence)
+    names = list(scores.values)
+    bounds: dict = {}
+    drawn: dict = {}
+    carriers: dict = carriers_of(scores, units) if resamples else {}
+    if resamples and units.count > 1:
+        if method == JACKKNIFE:
+            found = Replicated(scores, units, resamples=resamples, seed=seed)
+            forms = dict.fromkeys((metric for metric, _ in names), "t")
+            bounds, drawn = found.intervals(carriers, confidence, forms), found.drawn
+        else:
+            drawn = scores.replicates(
+                draw_resamples(units.count, resamples, seed).counts[units.index]
+            )
+            for name, moved in drawn.items():
+                turned = reflected(scores.values[name], moved) if method == "basic" else moved
+                if not carriers[name].alone:
+                    bounds[name] = percentile_interval(turned, confidence)
+    rows = []
+    for name, value in scores.values.items():
+        moved = drawn.get(name, np.empty(0))
+        undefined = int(np.count_nonzero(np.isnan(moved)))
         moved = moved[~np.isnan(moved)]
+        # a crowd that counts can take recall, and its replicates, beyond 1
+        highest = max(1.0, float(moved.max())) if moved.size else 1.0
+        lower, upper = bounds.get(name, (math.nan, math.nan))
+        row = {
+            "metric": name[0],
+            "class": name[1],
+            "value": value,
+            "lower": max(lower, 0.0) if lower == lower else lower,
+            "upper": min(upper, highest) if upper == upper else upper,
+        }
+        row = {key: defined(cell) for key, cell in row.items()}
+        row["n_undefined"] = undefined
         known = moved.size and row["value"] is not None
-        row["bias"] = float(moved.mean()) - row["value"] if known else None
-        if row["lower"] is not None:
-            # a crowd that counts can take recall, and its replicates, beyond 1
-            highest = max(1.0, float(moved.max())) if moved.size else 1.0
-            row["lower"], row["upper"] = max(row["lower"], 0.0), min(row["upper"], highest)
+        row["bias"] = float(moved.mean()) - value if known else None
+        row["gates"] = gate_of(carriers, name, row["value"])
+        rows.append(row)
     return rows
 
 
-def check_interval(method: str) -> None:
-    """Refuse an unknown kind of interval."""
+def check_interval(method: str, confidence: float = 0.95) -> None:
+    """Refuse an unknown kind of interval, and a confidence outside (0, 1)."""
     if method not in INTERVALS:
         raise PermafrostError(
             f"no interval is called {method!r}", remedy=near_names(method, INTERVALS)
         )
-
-
-class _Reflected:
-    """Scores whose replicates are reflected at their values."""
-
-    def __init__(self, scores: DetectionScores) -> None:
-        self.scores, self.values = scores, scores.values
-
-    def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
-        """(B,) 2 value - replicate of every figure."""
-        drawn = self.scores.replicates(counts)
-        return {name: reflected(self.values[name], moved) for name, moved in drawn.items()}
+    check_method("auto", confidence)
 
 
 def comparison_rows(
@@ -182,7 +237,7 @@ def comparison_rows(
     resamples: int,
     confidence: float,
     seed: int,
-    method: str = "basic",
+    method: str = JACKKNIFE,
 ) -> list[dict]:
     """Differences of two evaluations of one truth: rows of `standalone.difference_rows`.
 
@@ -190,7 +245,7 @@ def comparison_rows(
     ------
     PermafrostError : other images, categories, truths or axes.
     """
-    check_interval(method)
+    check_interval(method, confidence)
     _check_same(scores.evaluation, other.evaluation)
     return difference_rows(
         scores,
@@ -199,12 +254,12 @@ def comparison_rows(
         resamples=resamples,
         confidence=confidence,
         seed=seed,
-        mirrored=method == "basic",
+        method=method,
     )
 
 
 def slice_rows(
-    parts, groups=None, *, resamples: int, confidence: float, seed: int, method: str = "basic"
+    parts, groups=None, *, resamples: int, confidence: float, seed: int, method: str = JACKKNIFE
 ) -> list[dict]:
     """Rows of every slice: ``axis, label, images, truths, detections`` and the columns of a score.
 

@@ -56,7 +56,7 @@ def paired_by_jackknife(
     sizes = part_sizes(units)
     blocks = [pairs[start : start + _TOGETHER] for start in range(0, len(pairs), _TOGETHER)]
     columns = [
-        _tested(values[block.T], left_out[block.T], sizes, units.count, confidence)
+        tested(values[block.T], left_out[block.T], sizes, units.count, confidence)
         for block in blocks
     ]
     difference, lower, upper, p_value, n_undefined = map(np.concatenate, zip(*columns, strict=True))
@@ -117,22 +117,35 @@ def paired_gaps(values, replicates, pairs, *, units: Units, confidence: float) -
     return Paired(difference, lower, upper, p_value, p_adjusted, n_undefined.astype(np.int64))
 
 
-def _tested(values, left_out, sizes, n_units: int, confidence: float) -> list[np.ndarray]:
-    """Columns ``difference, lower, upper, p_value, n_undefined`` of some pairs."""
+def tested(
+    values, left_out, sizes, n_units, confidence: float, *, most_df=np.inf
+) -> list[np.ndarray]:
+    """Columns ``difference, lower, upper, p_value, n_undefined`` of P pairs.
+
+    Parameters
+    ----------
+    values : two arrays (P,) of those that are compared.
+    left_out : two arrays (P, J) of the same without each part.
+    sizes : (J,) of `part_sizes`.
+    n_units : of the test set, or (P,) those that carry each pair; with 1 there is no test.
+    most_df : degrees of freedom are no more than this; a number or (P,).
+    """
     difference, without = values[0] - values[1], left_out[0] - left_out[1]
     undefined = np.count_nonzero(np.isnan(without), axis=1)
-    if n_units == 1:
+    if np.ndim(n_units) == 0 and n_units == 1:
         return [difference, difference, difference, np.full(len(difference), np.nan), undefined]
+    n_units = np.broadcast_to(n_units, difference.shape)
     spread = spread_of(difference, without, sizes, scale=_scale(*values), centred=True)
-    half = t_quantile(confidence, spread.df) * spread.error
+    df = np.where(np.isnan(spread.df), np.nan, np.minimum(spread.df, most_df))
+    half = t_quantile(confidence, df) * spread.error
     lower, upper = difference - half, difference + half
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = two_sided_p(difference / spread.error, spread.df)
+        p_value = two_sided_p(difference / spread.error, df)
     # the same difference in all units, or none in any
     for pair in np.flatnonzero(spread.error == 0):
-        value = difference[pair]
-        lower[pair], upper[pair] = constant_difference_interval(value, n_units, confidence)
-        p_value[pair] = 2.0 ** (1 - n_units) if value else 1.0
+        value, count = difference[pair], max(float(n_units[pair]), 1.0)
+        lower[pair], upper[pair] = constant_difference_interval(value, count, confidence)
+        p_value[pair] = 2.0 ** (1 - count) if value else 1.0
     return [difference, lower, upper, p_value, undefined]
 
 

@@ -146,6 +146,13 @@ class CrownEvaluation:
             _fill(found, label)
         return dict(sorted(found.items(), key=lambda item: (item[0][1] or "", _place(item[0][0]))))
 
+    @property
+    def truths(self) -> dict[str, np.ndarray]:
+        """(I,) crowns of the truth of every class, in each image."""
+        return {
+            label: self._per_image(self.truth, self.truth.label == label) for label in self.classes
+        }
+
     def average_of(self, metric: str, label: str | None) -> str:
         """What a figure is taken over: ``image``, a mean over images, or ``dataset``, all of them pooled.
 

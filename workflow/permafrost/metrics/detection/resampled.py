@@ -17,12 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.core.progress import terminal_progress
+
 from .accumulate import Ranked
 from .evaluation import Evaluation
 from .summarise import Statistic, pick
 
-# curves of a block of resamples are held together, at about this many bytes
-_BLOCK_BYTES = 128 << 20
+# curves of a block of resamples are held together, at about this many bytes, and no more than these
+# resamples, so that progress can be seen
+_BLOCK_BYTES, _BLOCK = 128 << 20, 100
 
 
 @dataclass(frozen=True)
@@ -56,17 +59,19 @@ def replicates(
     kept = np.full((each, categories, resamples), np.nan)
     # an image's weight is looked up often: the weights of a resample should stay in the cache
     narrow = np.uint16 if counts.max(initial=0) < 1 << 16 else np.int64
-    width = max(1, _BLOCK_BYTES // max(source.curve_bytes, 1))
-    for start in range(0, resamples, width):
-        part = slice(start, min(start + width, resamples))
-        curves = source.curves(np.ascontiguousarray(counts[:, part].T, narrow))
-        for place, statistic in enumerate(statistics):
-            found = source.read(statistic, curves)
-            if found is None:
-                continue
-            values[place, part] = _mean_of_defined(found)
-            if place < each:
-                kept[place, :, part] = found
+    width = max(1, min(_BLOCK, _BLOCK_BYTES // max(source.curve_bytes, 1)))
+    with terminal_progress(total=resamples, label="intervals", unit="resample") as bar:
+        for start in range(0, resamples, width):
+            part = slice(start, min(start + width, resamples))
+            curves = source.curves(np.ascontiguousarray(counts[:, part].T, narrow))
+            for place, statistic in enumerate(statistics):
+                found = source.read(statistic, curves)
+                if found is None:
+                    continue
+                values[place, part] = _mean_of_defined(found)
+                if place < each:
+                    kept[place, :, part] = found
+            bar.update(part.stop - part.start)
     return Replicates(values, kept)
 
 

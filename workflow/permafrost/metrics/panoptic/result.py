@@ -63,6 +63,22 @@ class PanopticEvaluation:
         weights = counts.astype(np.float64)
         return self._measure(*(kind.T.astype(np.float64) @ weights for kind in self._kinds))
 
+    @property
+    def means(self) -> dict[Name, list[Name]]:
+        """The class figures that each of the overall ones is the mean of."""
+        things = self.categories.things
+        parts = {"": np.ones_like(things), "_things": things, "_stuff": ~things}
+        return {
+            (measure + part, None): [(measure, self.names[k]) for k in np.flatnonzero(chosen)]
+            for part, chosen in parts.items()
+            for measure in MEASURES
+        }
+
+    @property
+    def truths(self) -> dict[str, np.ndarray]:
+        """(I,) segments of the truth of every class, in each image."""
+        return dict(zip(self.names, (self.tp + self.fn).T, strict=True))
+
     def class_counts(self) -> list[dict]:
         """Per category: id, name, whether things, and the sums over all images."""
         sums = {

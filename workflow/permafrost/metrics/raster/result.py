@@ -78,6 +78,23 @@ class RasterEvaluation:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     @property
+    def means(self) -> dict[Name, list[Name]]:
+        """The class figures that each of the overall ones is the mean of, or nearly so."""
+        each = {"recall": "recall", "precision": "precision", "f1": "f1", "mean_iou": "iou"}
+        return {
+            (metric, None): [(of_class, name) for name in self.names]
+            for metric, of_class in each.items()
+        }
+
+    @property
+    def truths(self) -> dict[str, np.ndarray]:
+        """(U,) reference pixels of every class, in each block."""
+        return {
+            name: self.block_counts[self.cells[:, 0] == place].sum(axis=0)
+            for place, name in enumerate(self.names)
+        }
+
+    @property
     def complete(self) -> bool:
         """Whether every mapped pixel has a reference: a census, which has no sampling error."""
         return int(self.mapped.sum()) == int(self.counts.sum())
