@@ -194,6 +194,7 @@ def test_a_frame_that_is_filled_in_part_is_read_as_the_list_is(kernel):
     assert any("detections have an id; all are numbered" in text for text in expected.warnings)
     assert_same(evaluate(frames, frame, iou_type=kernel), expected)
     assert_same(evaluate(frames, frame.convert_dtypes(), iou_type=kernel), expected)
+    assert prepare(truth, iou_type=kernel).evaluate(results).warnings == expected.warnings
     nulls = [{"id": None, **entry} for entry in results]
     assert_same(evaluate(truth, nulls, iou_type=kernel), expected)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import struct
 import zlib
@@ -193,3 +194,45 @@ def test_another_version_is_refused(tmp_path):
     path.write_bytes(prefix + text + content[start + 8 + length :])
     with pytest.raises(PermafrostError, match=r"version 2 of the format.*\(version\)"):
         merge([path])
+
+
+@pytest.mark.parametrize("kernel", ["bbox", "segm"])
+def test_parts_that_something_else_wrote_are_refused_by_name(kernel, tmp_path):
+    truth, results = coco_case(3, images=4, geometry=kernel)
+    ids = [image["id"] for image in truth["images"]]
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, some in zip(paths, (ids[:2], ids[2:]), strict=True):
+        save_partial(evaluate(truth, results, iou_type=kernel, images=some), path)
+    content = paths[0].read_bytes()
+    begin = len(partial.MAGIC) + partial._HEAD.size
+    length = partial._HEAD.unpack_from(content, len(partial.MAGIC))[0]
+    head = json.loads(content[begin : begin + length])
+    body = content[begin + length :]
+    with np.load(io.BytesIO(body)) as arrays:
+        arrays = {name: arrays[name] for name in arrays.files}
+
+    def refused(new_head, new_arrays):
+        stream = io.BytesIO()
+        np.savez(stream, **new_arrays)
+        changed = {**new_head, "size": stream.tell(), "crc": zlib.crc32(stream.getvalue())}
+        text = json.dumps({k: v for k, v in changed.items() if v is not ...}).encode()
+        sums = partial._HEAD.pack(len(text), zlib.crc32(text))
+        paths[0].write_bytes(partial.MAGIC + sums + text + stream.getvalue())
+        try:
+            merge(paths)
+        except PermafrostError as error:
+            assert "/a" in str(error) or error.where == "merge"
+            return True
+        return False
+
+    assert not refused(head, arrays)
+    for name in set(head) - {"size", "crc"}:
+        for value in (..., None, "x", -1, {}, [[]]):
+            refused({**head, name: value}, arrays)
+        assert refused({**head, name: ...}, arrays)
+    for name, values in arrays.items():
+        less = {other: array for other, array in arrays.items() if other != name}
+        # masks are there for some kernels only
+        assert refused(head, less) or "mask" in name or "segmentations" in name
+        for wrong in (values[:-1], np.array("x"), np.full(3, 1 << 40), values[..., None]):
+            refused(head, {**less, name: wrong})

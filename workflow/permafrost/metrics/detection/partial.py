@@ -13,11 +13,13 @@ read and matched, so that merging matches nothing again and every table can stil
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -70,14 +72,16 @@ def merge(paths, *, incomplete: bool = False) -> Evaluation:
         raise PermafrostError("no part is given", where="merge")
     heads, parts = [], []
     for path in paths:
-        head, content = _read(Path(path))
-        if heads:
-            _check_same(heads[0], head, paths[0], path)
-        heads.append(head)
-        parts.append(restore(head, content))
-    _check_overlap(parts, paths)
-    merged = join(parts)
-    missing = heads[0]["whole_images"] - len(merged.truths.images)
+        with _naming(path):
+            head, content = _read(Path(path))
+            if heads:
+                _check_same(heads[0], head, paths[0], path)
+            heads.append(head)
+            parts.append(restore(head, content))
+    with _naming(", ".join(map(str, paths))):
+        _check_overlap(parts, paths)
+        merged = join(parts)
+        missing = heads[0]["whole_images"] - len(merged.truths.images)
     if missing and not incomplete:
         raise PermafrostError(
             f"{missing} of {heads[0]['whole_images']} images are in no part",
@@ -85,6 +89,17 @@ def merge(paths, *, incomplete: bool = False) -> Evaluation:
             remedy="merge the missing parts too, or accept an incomplete result",
         )
     return merged
+
+
+@contextlib.contextmanager
+def _naming(where) -> Iterator[None]:
+    """Turn what another program wrote, with the right check sums, into an error that names the file."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        raise _damaged(
+            where, f"not written by this program ({first_line(error, named=True)})"
+        ) from error
 
 
 def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
@@ -119,7 +134,7 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
         raise _damaged(path, first_line(error)) from error
 
 
-def _damaged(path: Path, problem: str) -> PermafrostError:
+def _damaged(path, problem: str) -> PermafrostError:
     return PermafrostError(problem, where=path, remedy="evaluate the part again")
 
 

@@ -75,8 +75,9 @@ class PreparedTruth:
         PermafrostError : a wrong entry, by name; a detection on an image that is not chosen.
         """
         known = self.truths if self.every is None else replace(self.truths, categories=self.every)
+        area = self.settings.detection_area
         detections = read_predictions(
-            predictions, known, detection_area=self.settings.detection_area, **self.told
+            predictions, known, detection_area=area, judged=False, **self.told
         )
         if self.every is not None:
             if self.settings.lvis:
@@ -113,7 +114,7 @@ class PreparedTruth:
         notes = self.truths.notes
         truths = replace(joined.truths, notes=Notes([*notes.warnings], {**notes.dropped}))
         found = joined.detections
-        warnings = detection_warnings(found, truths.images)
+        warnings = found.notes.warnings + detection_warnings(found, truths.images)
         detections = replace(found, notes=Notes(warnings, {**found.notes.dropped}))
         warn(truths, detections, self.settings)
         problem = replace(joined.problem, truths=truths, detections=detections)

@@ -32,6 +32,7 @@ def read_predictions(
     detection_area: str = "auto",
     joints: int = 17,
     drop: bool = False,
+    judged: bool = True,
 ) -> Detections:
     """Read detections on the images of `truths`.
 
@@ -43,6 +44,7 @@ def read_predictions(
         missing mask, unknown categories are passed over (and counted).
     detection_area : what decides the area range of an unmatched detection: its box, its mask, or
         ``auto``, the box where it has one.
+    judged : add `plausibility.detection_warnings`; parts of a whole are judged together, later.
 
     Raises
     ------
@@ -76,7 +78,8 @@ def read_predictions(
     keep = ~columns.bad
     detections = detections if keep.all() else rows_of(detections, keep)
     detections.notes.dropped.update(columns.dropped)
-    detections.notes.warnings.extend(detection_warnings(detections, truths.images))
+    if judged:
+        detections.notes.warnings.extend(detection_warnings(detections, truths.images))
     return detections
 
 
