@@ -10,7 +10,6 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.probes.features import Features
-from permafrost.probes.settings import write_several
 from permafrost.statistics.score_table import score_predictions
 
 SCORING = {"resamples": 50, "confidence": 0.95, "method": "percentile", "seed": 0}
@@ -61,9 +60,9 @@ def make_splits(
 
 
 def write_and_score(
-    folder: Path, result, splits, *, kind: str, backbone: str = "net", write=write_several
+    folder: Path, result, splits, *, kind: str, backbone: str = "net", options: dict | None = None
 ):
-    """((predictions, their metadata), scores) of what a probe found, as its stages `write` them."""
+    """((predictions, their metadata), scores) of what a probe found, as its stages write them."""
     path, scores = folder / f"{backbone}.parquet", folder / f"{backbone}-scores.parquet"
     spec = {
         "stage": kind,
@@ -71,11 +70,11 @@ def write_and_score(
         "backbone": backbone,
         "probe": kind.replace("_", "-"),
         "seed": 0,
-        "options": {"kind": kind},
+        "options": {"kind": kind, **(options or {})},
         "inputs": {"features": fingerprint("features", backbone)},
     }
     made = fingerprint("predictions", backbone)
-    write(path, result, splits=splits, spec=spec, fingerprint=made)
+    result.write(path, splits=splits, spec=spec, fingerprint=made)
     spec = {
         "stage": "bootstrap",
         "dataset": "made",

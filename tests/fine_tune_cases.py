@@ -159,7 +159,7 @@ class Scenes:
         path = self.folder / f"{out}.parquet"
         run_fine_tune(
             spec, images=self.stores, card=self.folder / "card.json", output=path,
-            made="f" * 32, device=device, threads=1, memory=memory,
+            fingerprint="f" * 32, device=device, threads=1, memory=memory,
         )  # fmt: skip
         return read_table(path, expect="f" * 32)
 

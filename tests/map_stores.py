@@ -154,7 +154,7 @@ def toy_stores(folder: Path, *, counts=(24, 8, 10), grids=(4, 8), **changes) -> 
     return stores
 
 
-def run(stores, folder, *, seed=0, device="cpu", memory=None, masks_output=None, **options):
+def run(stores, folder, *, seed=0, device="cpu", memory=None, second_output=None, **options):
     """Train and score a head with `SEGMENTATION` and `options`: (table, metadata)."""
     # torch only where a head is trained
     from permafrost.probes.segmentation.run import run_segmentation
@@ -167,7 +167,7 @@ def run(stores, folder, *, seed=0, device="cpu", memory=None, masks_output=None,
         fingerprint="0" * 32,
         device=device,
         memory=memory,
-        masks_output=masks_output,
+        second_output=second_output,
     )
     table, metadata = read_table(output, expect="0" * 32)
     return table, metadata

@@ -214,7 +214,7 @@ def run(stores, folder, *, seed=0, device="cpu", memory=None, coco=None, **optio
         fingerprint="0" * 32,
         device=device,
         memory=memory,
-        detections_output=coco,
+        second_output=coco,
     )
     return read_table(output, expect="0" * 32)
 

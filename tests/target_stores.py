@@ -111,12 +111,12 @@ def toy_stores(folder: Path, *, counts=(12, 5, 7), **changes) -> dict[str, Path]
 
 
 def run(
-    stores, folder: Path, kind="dense_ridge", *, masks_output=None, backbone="made-up", **options
+    stores, folder: Path, kind="dense_ridge", *, second_output=None, backbone="made-up", **options
 ):
     """Run a probe with its usual options and `options`: (table, metadata, path)."""
     probe, usual = RUNS[kind]
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
     probe(stores, output, spec=spec_of({**usual, **options}, backbone), fingerprint="0" * 32,
-          device="cpu", masks_output=masks_output)  # fmt: skip
+          device="cpu", second_output=second_output)  # fmt: skip
     return *read_table(output, expect="0" * 32), output

@@ -174,6 +174,17 @@ def test_the_index_of_results_is_the_same(iou_type):
             assert np.array_equal(mine[key], value) if key == "bbox" else mine[key] == value
 
 
+def test_results_are_numbered_whatever_ids_they_come_with():
+    truth, results = case(5, "bbox")
+    for place, entry in enumerate(results):
+        entry["id"] = 7 * (place // 2)
+    runs = []
+    for kind, evaluator in ((coco.COCO, theirs.COCOeval), (cocoeval.COCO, cocoeval.COCOeval)):
+        runs.append(run(evaluator, *indexed(kind, truth, results), "bbox")[0])
+    assert_same(runs[1], runs[0])
+    assert_same_images(runs[1], runs[0])
+
+
 def test_the_index_of_a_truth_is_the_same():
     truth, _ = case(6, "segm")
     for number, category in enumerate(truth["categories"]):

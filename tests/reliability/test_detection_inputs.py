@@ -340,6 +340,31 @@ def test_more_categories_than_memory_are_refused_by_name():
     assert run(truth, results, use_categories=False).stats[0] >= 0
 
 
+def test_curves_are_refused_where_there_is_no_memory_for_them(monkeypatch):
+    from permafrost.metrics.detection import accumulate
+
+    monkeypatch.setattr(accumulate, "_MANY_BYTES", 1000)
+    for free, refused in ((10**6, True), (10**9, False), (None, False)):
+        monkeypatch.setattr(accumulate, "available_bytes", lambda free=free: free)
+        if refused:
+            with pytest.raises(PermafrostError, match=r"4 categories would take .* are free\)"):
+                run(*small())
+        else:
+            assert run(*small()).stats[0] >= 0
+
+
+def test_categories_without_truths_change_no_number():
+    truth, results = small()
+    expected = run(truth, results)
+    truth["categories"] += [{"id": 1000 + i, "name": "x"} for i in range(50)]
+    found = run(truth, results)
+    assert np.array_equal(found.stats, expected.stats)
+    for name in ("precision", "scores"):
+        assert np.array_equal(getattr(found, name)[:, :, :4], getattr(expected, name))
+        assert (getattr(found, name)[:, :, 4:] == -1).all()
+    assert (found.recall[:, 4:] == -1).all()
+
+
 def test_how_many_entries_are_wrong_is_said():
     truth, results = small()
     for entry in results[:3]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from image_cases import Dataset
@@ -49,7 +51,15 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path):
 def test_a_backbone_that_fails_in_its_forward_pass_is_named_and_leaves_no_table(tmp_path, capsys):
     spec = canonical_json(spec_of(toy(tmp_path, FAILING)))
     output = tmp_path / "out/profile.parquet"
-    command = ["profile", "--spec", spec, "--code", code_hash("profile"), "--device", "cpu"]
+    command = [
+        "profile",
+        "--spec",
+        spec,
+        "--code",
+        code_hash("profile", json.loads(spec)),
+        "--device",
+        "cpu",
+    ]
     command += ["--card", str(card_in(tmp_path)), "--output", str(output)]
     assert main(command) == 1
     assert "backbone tried: the forward pass failed on a batch" in capsys.readouterr().err

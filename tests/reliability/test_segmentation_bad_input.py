@@ -27,7 +27,7 @@ def refused(stores, folder, message, **options):
             spec=spec({**base, **options}),
             fingerprint="0" * 32,
             device="cpu",
-            masks_output=folder / "out" / "masks",
+            second_output=folder / "out" / "masks",
         )
     assert caught.value.where and caught.value.remedy
     assert not output.parent.exists() or not list(output.parent.iterdir())

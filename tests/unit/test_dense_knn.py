@@ -26,7 +26,7 @@ def toy(tmp_path_factory):
     return toy_stores(tmp_path_factory.mktemp("toy"))
 
 
-def run(stores, folder, *, seed=0, masks_output=None, **options):
+def run(stores, folder, *, seed=0, second_output=None, **options):
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
     run_dense_knn(
         stores,
@@ -34,7 +34,7 @@ def run(stores, folder, *, seed=0, masks_output=None, **options):
         spec=spec({**DENSE_KNN, **options}, seed),
         fingerprint="0" * 32,
         device="cpu",
-        masks_output=masks_output,
+        second_output=second_output,
     )
     return read_table(output, expect="0" * 32)
 
@@ -160,7 +160,7 @@ def test_k_beyond_the_patches_is_an_error(toy, tmp_path):
 def test_masks_are_written_too(toy, tmp_path):
     from permafrost.core.stores import Store
 
-    run(toy, tmp_path, masks="zarr", masks_output=tmp_path / "masks.zarr")
+    run(toy, tmp_path, masks="zarr", second_output=tmp_path / "masks.zarr")
     assert Store(tmp_path / "masks.zarr", expect="0" * 32).shape("predictions") == (10, 16, 16)
 
 

@@ -174,6 +174,19 @@ def test_confusions_counted_by_hand():
         confusion_matrix(pooled)
 
 
+def test_confusions_of_many_categories_are_pairs_and_no_matrix(monkeypatch):
+    from permafrost.metrics.detection.analysis import confused_pairs, confusion
+
+    found = evaluate(*case(), iou_type="bbox")
+    matrix = confusion_matrix(found)
+    true, predicted, counts = confused_pairs(found)
+    assert (true.tolist(), predicted.tolist()) == tuple(p.tolist() for p in np.nonzero(matrix))
+    assert matrix[true, predicted].tolist() == counts.tolist()
+    monkeypatch.setattr(confusion, "_MOST_BYTES", 100)
+    with pytest.raises(PermafrostError, match="matrix of 4 categories would take.*confused_pairs"):
+        confusion_matrix(found)
+
+
 def test_a_hundred_false_alarms_of_one_category_hide_no_hit_of_another():
     truth, results = case(3, images=1, categories=2, truths=0, detections=0)
     image = truth["images"][0]["id"]

@@ -85,11 +85,11 @@ def test_a_failed_job_is_named_by_what_it_worked_on(tmp_path):
 
 def test_of_a_group_only_the_job_that_failed_counts(tmp_path):
     names = {"dataset": "d", "backbone": "b", "probe": "knn", "seed": "0"}
-    failed = make_job(tmp_path, "knn", 1, **names)
+    failed = make_job(tmp_path, "probe_embeddings", 1, **names)
     waited = make_job(tmp_path, "bootstrap", 2, fed=False, log=None, **names)
     done = make_job(tmp_path, "ridge", 3, made=True, **names)
     group = SimpleNamespace(jobs=[waited, failed, done], is_group=lambda: True)
-    assert [failure.stage for failure in failures_of([group], {}, since=0.0)] == ["knn"]
+    assert [failure.stage for failure in failures_of([group], {}, since=0.0)] == ["probe"]
 
 
 def test_a_job_whose_input_was_lost_while_it_ran_counts(tmp_path):
@@ -208,13 +208,17 @@ def test_a_finished_job_is_one_line():
         shortened,
         record("workflow_started", "Workflow has started!"),
         record(None, "Building DAG of jobs..."),
-        record("run_info", "table", stats={"knn": 1, "extract": 2, "total": 3}),
+        record(
+            "run_info",
+            "table",
+            stats={"probe_maps": 1, "extract": 2, "probe_embeddings": 3, "total": 6},
+        ),
         record("resources_info", "Provided cores: 2", cores=2),
-        job_info(7, "knn", "log", dataset="d", backbone="b", probe="knn", seed="0"),
+        job_info(7, "probe_embeddings", "log", dataset="d", backbone="b", probe="knn", seed="0"),
         record("job_started", "Execute 1 jobs..."),
         record("job_finished", "Finished jobid: 7", job_id=7),
         record("progress", "", done=1, total=12),
-    ) == ["3 jobs: 1 knn, 2 extract", "[ 1/12] knn d b seed 0"]
+    ) == ["6 jobs: 4 probe, 2 extract", "[ 1/12] probe d b knn seed 0"]
 
 
 def test_a_job_that_ran_elsewhere_is_shown_with_the_line_that_it_printed_there(tmp_path):

@@ -36,7 +36,7 @@ def imported(stage: str, spec: dict, *options) -> set[str]:
         "--spec",
         canonical_json(spec),
         "--code",
-        code_hash(stage),
+        code_hash(stage, spec),
         *map(str, options),
     ]
     done = subprocess.run(
@@ -48,7 +48,7 @@ def imported(stage: str, spec: dict, *options) -> set[str]:
 
 def print_of(spec: dict) -> str:
     """The fingerprint of what a stage makes of `spec`."""
-    return fingerprint(canonical_json(spec), code_hash(spec["stage"]))
+    return fingerprint(canonical_json(spec), code_hash(spec["stage"], spec))
 
 
 def write_features(folder: Path) -> list[Path]:

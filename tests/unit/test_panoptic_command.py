@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib
 import json
 import subprocess
 import sys
@@ -239,3 +240,11 @@ def test_the_command_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_counts_that_would_fill_the_memory_are_refused(monkeypatch):
+    truth, predictions = panoptic_case(4)
+    module = importlib.import_module("permafrost.metrics.panoptic.evaluate")
+    monkeypatch.setattr(module, "_MOST_BYTES", 100)
+    with pytest.raises(PermafrostError, match="categories in 4 images would take .* GB"):
+        evaluate(truth, predictions)

@@ -76,7 +76,7 @@ def test_all_probes_show_the_same_images_and_the_extremes(stores, tmp_path, kind
 @pytest.mark.parametrize("form", ["zarr", "geotiff"])
 def test_predicted_rasters_are_kept_where_they_are_asked_for(stores, tmp_path, kind, form):
     place = tmp_path / "masks"
-    table, _, _ = run(stores, tmp_path / "out", kind, masks=form, masks_output=place)
+    table, _, _ = run(stores, tmp_path / "out", kind, masks=form, second_output=place)
     row = table["shown"].to_pylist().index("worst")
     shown = np.load(io.BytesIO(table["raster"][row].as_py()))
     if form == "zarr":
@@ -97,7 +97,7 @@ def test_images_of_several_sizes_and_without_data_are_scored_as_they_are(tmp_pat
     stores["test"] = write_targets(tmp_path / "t.zarr", maps, targets, split="test", sizes=sizes,
                                    working=(16, 16))  # fmt: skip
     place = tmp_path / "masks"
-    table, metadata, _ = run(stores, tmp_path / "o", masks="geotiff", masks_output=place)
+    table, metadata, _ = run(stores, tmp_path / "o", masks="geotiff", second_output=place)
     assert table["pixels"][1].as_py() == 0 and table["truth_min"][1].as_py() is None
     assert table["pixels"][5].as_py() == np.count_nonzero(~np.isnan(targets[5]))
     with rasterio.open(place / "test-005.tif") as file:

@@ -95,7 +95,7 @@ def prepare_arguments(folder, place) -> list[str]:
     spec = {"stage": "prepare", "dataset": "set", "entry": entry, "source": source_digest(entry)}
     stores = [str(folder / "out" / f"{split}.zarr") for split in SPLITS]
     return [
-        "prepare", "--spec", json.dumps(spec), "--code", code_hash("prepare"), "--workers", "1",
+        "prepare", "--spec", json.dumps(spec), "--code", code_hash("prepare", spec), "--workers", "1",
         "--output", *stores, "--card", str(folder / "out" / "card.json"),
     ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 
 import numpy as np
@@ -336,3 +337,30 @@ def test_lists_that_are_none_are_refused(tmp_path):
     path = write(tmp_path / "r.tif", two()[0])
     with pytest.raises(PermafrostError, match="'1;2' is no list of numbers"):
         command("--reference", path, "--prediction", path, "--class-weights", "1;2")
+
+
+def test_rasters_of_measurements_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
+    module = importlib.import_module("permafrost.metrics.raster.evaluate")
+    many = np.arange(70 * 90).reshape(70, 90).astype(np.int32)
+    paths = write(tmp_path / "r.tif", many), write(tmp_path / "p.tif", two()[0])
+    for pair, name in ((paths, "r.tif"), (paths[::-1], "r.tif")):
+        with pytest.raises(PermafrostError, match=f"{name}.*more than 2000 different codes"):
+            evaluate(*pair)
+    with pytest.raises(PermafrostError, match="1000000000 classes are declared, at most 2000"):
+        evaluate(paths[1], paths[1], classes=10**9)
+    monkeypatch.setattr(module, "_MOST_BYTES", 10)
+    with pytest.raises(PermafrostError, match="pairs of classes in 1 blocks would take .*--block"):
+        evaluate(paths[1], paths[1])
+
+
+def test_resamples_are_measured_in_parts_that_fit_into_memory(monkeypatch):
+    from permafrost.metrics.raster import result
+
+    blocks = [block(*two(seed)) for seed in range(5)]
+    whole = evaluate_blocks(blocks)
+    counts = np.random.default_rng(0).integers(0, 3, (5, 20))
+    expected = whole.replicates(counts)
+    monkeypatch.setattr(result, "_MOST_BYTES", 8 * 16 * 3)
+    for name, values in whole.replicates(counts).items():
+        assert values.tobytes() == expected[name].tobytes()
+    assert all(len(values) == 0 for values in whole.replicates(counts[:, :0]).values())

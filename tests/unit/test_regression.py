@@ -10,7 +10,6 @@ from permafrost.core.tables import read_table
 from permafrost.metrics.regression import evaluate
 from permafrost.probes.features import Features
 from permafrost.probes.knn_probe import run_knn
-from permafrost.probes.predictions import write_predictions
 from permafrost.probes.ridge_probe import run_ridge
 from permafrost.statistics.bootstrap import bootstrap_scores
 from permafrost.statistics.compare import compare
@@ -55,7 +54,7 @@ def test_the_table_of_a_probe_is_read_back_and_scored(tmp_path, probe, options):
     result = probe(made, options, device="cpu", seed=0)
     spec = {"stage": options["kind"], "dataset": "d", "backbone": "b", "probe": "p", "seed": 0,
             "options": options, "inputs": {"features": "f"}}  # fmt: skip
-    write_predictions(path, result, splits=made, spec=spec, fingerprint="0" * 32)
+    result.write(path, splits=made, spec=spec, fingerprint="0" * 32)
     table, metadata = read_table(path)
     assert table.column_names == ["sample_id", "group_id", "target", "prediction"]
     assert (metadata["task"], metadata["target"], metadata["n_train"]) == (

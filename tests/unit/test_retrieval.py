@@ -12,7 +12,6 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.metrics.retrieval.rankings import average_precisions, found_within
 from permafrost.probes.retrieval import run_retrieval
-from permafrost.probes.retrieval_table import write_retrieved
 from permafrost.report.leaderboard import build_leaderboard
 from permafrost.statistics.compare import compare
 from permafrost.statistics.predictions import predictions_from_table
@@ -144,7 +143,7 @@ def test_a_class_with_one_test_image_has_nothing_to_find_among_them(tmp_path):
     found = retrieve(splits, gallery="test")
     assert np.flatnonzero(np.isnan(found.precision)).tolist() == [7]
     assert found.gates == ["queries_without_relevant:1"]
-    _, scores = write_and_score(tmp_path, found, splits, kind="retrieval", write=write)
+    _, scores = write_and_score(tmp_path, found, splits, kind="retrieval", options=OPTIONS)
     value = {row["metric"]: row["value"] for row in scores.to_pylist()}["mean_ap"]
     assert value == pytest.approx(np.nanmean(found.precision))
 
@@ -157,16 +156,11 @@ def test_fewer_images_than_k():
         retrieve(splits, k=[10])
 
 
-def write(path, result, *, splits, spec, fingerprint):
-    spec = {**spec, "options": {"kind": "retrieval", **OPTIONS}}
-    write_retrieved(path, result, splits=splits, spec=spec, fingerprint=fingerprint)
-
-
 def test_scores_are_means_over_queries_and_resamples_draw_groups(tmp_path):
     splits = make_splits(groups=[f"g{i // 4}" for i in range(40)])
     found = retrieve(splits)
     (table, metadata), scores = write_and_score(
-        tmp_path, found, splits, kind="retrieval", write=write
+        tmp_path, found, splits, kind="retrieval", options=OPTIONS
     )
     rows = {row["metric"]: row for row in scores.to_pylist()}
     recall = found.found / found.relevant[:, None]

@@ -26,9 +26,7 @@ from permafrost.core.tables import read_table
 from permafrost.probes.features import Features
 from permafrost.probes.knn_probe import run_knn
 from permafrost.probes.knn_sweep import run_knn_sweep
-from permafrost.probes.predictions import write_predictions
 from permafrost.probes.retrieval import run_retrieval
-from permafrost.probes.retrieval_table import write_retrieved
 from permafrost.probes.ridge_probe import run_ridge
 from permafrost.report.leaderboard import build_leaderboard
 from permafrost.report.summary import build_summary
@@ -106,7 +104,7 @@ def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
                 "options": {"kind": kind, **options}, "inputs": {"features": "f" * 32}}  # fmt: skip
         path, output = tmp_path / f"{kind}.parquet", tmp_path / "s.parquet"
         result = probe(splits, options, device="cpu", seed=0)
-        write_predictions(path, result, splits=splits, spec=spec, fingerprint="0" * 32)
+        result.write(path, splits=splits, spec=spec, fingerprint="0" * 32)
         check("predictions_regression", read_table(path)[0])
         scoring = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
         scored = {"stage": "bootstrap", "dataset": "d", "options": scoring,
@@ -221,13 +219,10 @@ def test_several_settings_and_their_scores_keep_to_their_schemas(tmp_path, task)
 def test_retrieval_and_its_scores_keep_to_their_schemas(tmp_path):
     splits = make_splits()
     options = {"relevant": "class", "gallery": "train", "k": [1, 5], "metric": "l2"}
-
-    def write(path, result, *, splits, spec, fingerprint):
-        spec = {**spec, "options": {"kind": "retrieval", **options}}
-        write_retrieved(path, result, splits=splits, spec=spec, fingerprint=fingerprint)
-
     result = run_retrieval(splits, options)
-    (table, _), scores = write_and_score(tmp_path, result, splits, kind="retrieval", write=write)
+    (table, _), scores = write_and_score(
+        tmp_path, result, splits, kind="retrieval", options=options
+    )
     check("predictions_retrieval", table)
     check("scores", scores)
 

@@ -121,7 +121,7 @@ def test_predicted_masks_are_written_with_the_table(tmp_path, kind):
         tmp_path / "test.zarr", maps, masks, split="test", extra=extra, working=(8, 8)
     )
     place = tmp_path / "masks.out"
-    table, _ = run(stores, tmp_path, masks=kind, masks_output=place, resolution="working")
+    table, _ = run(stores, tmp_path, masks=kind, second_output=place, resolution="working")
     if kind == "zarr":
         store = Store(place, expect="0" * 32)
         found = store.read("predictions")
@@ -150,5 +150,5 @@ def test_masks_need_a_place_and_vanish_with_a_failed_run(toy, tmp_path, monkeypa
     )
     for kind in ("zarr", "geotiff"):
         with pytest.raises(ZeroDivisionError):
-            run(toy, tmp_path, masks=kind, masks_output=tmp_path / "out")
+            run(toy, tmp_path, masks=kind, second_output=tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -12,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from _plans import fill_root, make_plan
 from permafrost.plan import sources
 from permafrost.plan.sources import ROOT, module_path, stage_files, stage_modules
 
@@ -231,17 +234,24 @@ def library(tmp_path):
     )
 
 
-def hashes(library: Path) -> dict[str, str]:
-    """Hash of every stage of the library at `library`, computed by the library itself."""
+@contextlib.contextmanager
+def copied_sources(library: Path):
+    """`plan.sources` of the library at `library`."""
     spec = importlib.util.spec_from_file_location("_copied_sources", library / "plan/sources.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
         assert library == module.ROOT
-        return {stage: module.code_hash(stage) for stage in STAGES}
+        yield module
     finally:
         del sys.modules[spec.name]
+
+
+def hashes(library: Path) -> dict[str, str]:
+    """Hash of every stage of the library at `library`, computed by the library itself."""
+    with copied_sources(library) as module:
+        return {stage: module.code_hash(stage) for stage in STAGES}
 
 
 @pytest.mark.parametrize(
@@ -288,7 +298,7 @@ def hashes(library: Path) -> dict[str, str]:
 def test_an_edit_changes_the_hash_of_exactly_the_stages_that_use_the_file(library, file, stages):
     before = hashes(library)
     with open(library / file, "a") as stream:
-        stream.write("\n# edited\n")
+        stream.write("\nEDITED = 1\n")
     after = hashes(library)
     assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
 
@@ -303,20 +313,156 @@ def test_neither_the_place_nor_time_stamps_nor_line_ends_change_a_hash(library):
     assert hashes(library) == expected
 
 
-def test_a_moved_line_between_two_modules_changes_the_hash(library):
+def test_comments_docstrings_and_layout_change_no_hash(library):
     before = hashes(library)
-    for name, text in (("errors", "# moved\n"), ("identity", "")):
-        path = library / "core" / f"{name}.py"
-        path.write_text(path.read_text() + text)
-    first = hashes(library)
     path = library / "core" / "errors.py"
-    path.write_text(path.read_text().removesuffix("# moved\n"))
-    path = library / "core" / "identity.py"
-    path.write_text("# moved\n" + path.read_text())
-    assert len({before["knn"], first["knn"], hashes(library)["knn"]}) == 3
+    text = path.read_text()
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None:
+            node.body[0].value.value = "Other words."
+    path.write_text(f"# a comment\n{ast.unparse(tree)}\n\n\n")
+    assert path.read_text() != text and hashes(library) == before
+    # a text that is no docstring counts
+    path.write_text(text.replace('", line"', "X").replace("Remedy: ", "Cure: "))
+    assert all(hashes(library)[stage] != before[stage] for stage in STAGES)
+
+
+def test_a_moved_line_between_two_modules_changes_the_hash(library):
+    found = []
+    original = {name: (library / f"core/{name}.py").read_text() for name in ("errors", "identity")}
+    for moved_to in (None, "errors", "identity"):
+        for name, text in original.items():
+            more = "MOVED = 1\n" if name == moved_to else ""
+            (library / f"core/{name}.py").write_text(text + more)
+        found.append(hashes(library)["knn"])
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x = 1", "x = 1.0"),
+        ("x = 1", "x = True"),
+        ("x = ''", "x = b''"),
+        ("x = 'a'", "x = 'b'"),
+        ("def f(a): pass", "def f(a=None): pass"),
+        ("def f(): 'doc'; return 1", "def f(): 'doc'; return 2"),
+        ("f(a, b)", "f(a, *b)"),
+        ("x = [a, b]", "x = [[a], b]"),
+        ("x = [a, b]", "x = (a, b)"),
+        ("if a:\n    b\nc", "if a:\n    b\n    c"),
+        ("x = -1", "x = not 1"),
+        ("from a import b", "from a import b as c"),
+        ("x: int", "x: str"),
+        ("x = 0.1", "x = 0.1j"),
+        ("global_ = f'{x!r}'", "global_ = f'{x!s}'"),
+    ],
+)
+def test_what_means_something_else_is_something_else(one, other):
+    meanings = ["".join(sources._meaning(ast.parse(text))) for text in (one, other)]
+    assert meanings[0] != meanings[1]
+
+
+# --- what a job uses of the registries -----------------------------------------------------------
+
+
+def changed_by_an_edit(library, file: str, jobs: dict[str, tuple[str, dict]]) -> set[str]:
+    """Names of the jobs (stage and spec) whose hash an edit of the file changes."""
+
+    def found():
+        with copied_sources(library) as module:
+            return {name: module.code_hash(stage, spec) for name, (stage, spec) in jobs.items()}
+
+    before = found()
+    with open(library / file, "a") as stream:
+        stream.write("\nEDITED = 1\n")
+    after = found()
+    return {name for name in jobs if before[name] != after[name]}
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("metrics/detection/evaluate.py", {"boxes"}),
+        ("statistics/objects.py", {"boxes"}),
+        ("statistics/queries.py", {"gallery"}),
+        ("statistics/units.py", {"boxes", "gallery", "labels"}),
+        ("backbones/rcf.py", {"rcf"}),
+        ("backbones/timm_models.py", {"timm"}),
+        ("backbones/registry.py", {"rcf", "timm"}),
+        ("data/sources/yolo.py", {"yolo"}),
+        ("data/world/things.py", {"demo"}),
+        ("data/sources/demo.py", {"demo"}),
+        ("data/sources/common.py", {"demo", "yolo"}),
+    ],
+)
+def test_a_job_depends_on_what_it_uses_of_a_registry(library, file, expected):
+    jobs = {
+        "labels": ("bootstrap", {"task": "classification"}),
+        "boxes": ("bootstrap", {"task": "detection"}),
+        "gallery": ("bootstrap", {"task": "retrieval"}),
+        "rcf": ("extract", {"entry": {"kind": "rcf"}}),
+        "timm": ("extract", {"entry": {"kind": "timm"}}),
+        "demo": ("prepare", {"entry": {"source": {"kind": "demo"}}}),
+        "yolo": ("prepare", {"entry": {"source": {"kind": "yolo"}}}),
+    }
+    assert changed_by_an_edit(library, file, jobs) == expected
+
+
+def test_registries_and_their_entries_are_where_the_choices_say():
+    for registry in sources.CHOICES:
+        entries = sources._read(registry).entries
+        assert len(entries) > 3 and all(entries.values())
+        kinds = importlib.import_module(registry).KINDS
+        assert set(entries) == set(kinds)
+
+
+def test_the_plan_says_for_every_job_what_it_uses(tmp_path):
+    plan = make_plan(fill_root(tmp_path))
+    jobs = [plan.prepare("pictures"), plan.extract("pictures", "net")]
+    jobs += [plan.bootstrap("pictures", "net", "knn", 0), plan.compare("pictures", "knn")]
+    for job, choices in zip(jobs, (1, 1, 1, 1), strict=True):
+        assert len(sources.chosen_by(json.loads(job.spec))) == choices
+
+
+# --- what is kept between processes --------------------------------------------------------------
+
+
+def test_what_was_read_is_kept_and_read_again_where_a_file_changed(library, monkeypatch):
+    before = hashes(library)
+    kept = library / "__pycache__" / "sources.json"
+    content = json.loads(kept.read_text())
+    content["files"]["core/errors.py"]["meaning"] = "something else"
+    kept.write_text(json.dumps(content))
+    # what is kept is used ...
+    assert all(hashes(library)[stage] != before[stage] for stage in STAGES)
+    # ... but not for another content, nor in another library
+    path = library / "core" / "errors.py"
+    path.write_text(path.read_text() + "# edited\n")
+    assert hashes(library) == before
+    content["files"]["core/identity.py"]["meaning"] = "something else"
+    kept.write_text(json.dumps(content))
+    (library / "core" / "new.py").write_text("")
+    assert hashes(library) == before
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"library": 1}'])
+def test_a_damaged_record_is_made_anew(library, damage):
+    before = hashes(library)
+    kept = library / "__pycache__" / "sources.json"
+    kept.write_text(damage)
+    assert hashes(library) == before
+    assert json.loads(kept.read_text())["files"]
 
 
 # --- reading one module -------------------------------------------------------------------------
+
+
+def forget() -> None:
+    """Nothing of the library was read yet."""
+    for function in (sources._library, sources._kept, sources._read, stage_modules):
+        function.cache_clear()
 
 
 @pytest.fixture
@@ -329,14 +475,13 @@ def toy(tmp_path, monkeypatch):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         monkeypatch.setattr(sources, "ROOT", tmp_path)
-        sources._read.cache_clear()
-        stage_modules.cache_clear()
+        forget()
         found = {name.removeprefix("permafrost.") for name in stage_modules("s")}
         return found - {"permafrost", "stages", "stages.s"}
 
     yield write
-    sources._read.cache_clear()
-    stage_modules.cache_clear()
+    monkeypatch.undo()
+    forget()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 PROGRAM = """
 import argparse, importlib, json, os, sys
 from permafrost.plan.sources import code_hash
+from permafrost.probes.kinds import KINDS
 from permafrost.stages import cli
 
 class Reached(BaseException):
@@ -26,14 +27,15 @@ class Watch:
 LIBRARIES = ("OMP", "OPENBLAS", "MKL")
 sys.meta_path.insert(0, Watch())
 reached = {}
-for number, command in enumerate(cli.COMMANDS):
-    stage = command.replace("-", "_")
+for number, command in enumerate([*cli.COMMANDS, *KINDS]):
+    stage = "probe" if command in KINDS else command.replace("-", "_")
     parser = argparse.ArgumentParser()
-    importlib.import_module(f"permafrost.stages.{stage}").add_arguments(parser)
+    own = [KINDS[command]] if command in KINDS else []
+    importlib.import_module(f"permafrost.stages.{stage}").add_arguments(parser, *own)
     actions = {action.dest: action for action in parser._actions}
     if "threads" not in actions:
         continue
-    values = {"spec": "{}", "code": code_hash(stage), "threads": str(number + 2)}
+    values = {"spec": "{}", "code": code_hash(command), "threads": str(number + 2)}
     argv = [command]
     for name, action in actions.items():
         if action.required or name in ("threads", "spec", "code"):

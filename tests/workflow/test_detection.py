@@ -106,7 +106,7 @@ def test_another_threshold_reruns_the_head_and_what_follows(finished, tmp_path):
     project.config["probes"]["det-fcos"]["score_threshold"] = 0.3
     project.configure()
     assert project.pending() == {
-        "detection": 8,
+        "probe_maps_with_detections": 8,
         "bootstrap": 8,
         "compare": 2,
         "aggregate": 1,

@@ -66,7 +66,7 @@ def test_deleted_image_stores_are_made_again_when_a_job_needs_them(finished, tmp
     assert project.pending() == {}
     project.config["probes"]["fine-tune"]["epochs"] = 1
     project.configure(datasets=["tiny-landcover"], backbones=["imagestats"])
-    done = project.snakemake("--until", "fine_tune")
-    assert "] fine_tune tiny-landcover" in done.stderr and "] prepare" not in done.stderr
+    done = project.snakemake("--until", "probe_images")
+    assert "] probe tiny-landcover" in done.stderr and "] prepare" not in done.stderr
     assert project.path("results/images/tiny-landcover/test.zarr").is_dir()
     assert not project.path("results/images/tiny-segmentation/test.zarr").exists()

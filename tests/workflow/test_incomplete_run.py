@@ -143,7 +143,7 @@ def test_the_next_run_makes_only_what_lacks_and_the_whole_leaderboard(failed, tm
     before = untouched.stat().st_mtime_ns
     with_backbones(project, broken=MENDED, killed=MENDED)
     assert project.pending() == {
-        "extract": 2, "knn": 2, "bootstrap": 2, "compare": 1, "aggregate": 1, "report": 1,
+        "extract": 2, "probe_embeddings": 2, "bootstrap": 2, "compare": 1, "aggregate": 1, "report": 1,
     }  # fmt: skip
     project.snakemake()
     assert untouched.stat().st_mtime_ns == before

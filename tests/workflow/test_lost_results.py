@@ -22,7 +22,13 @@ LOST = {
     "results/report/index.html": {"report": 1},
     COMPARISON: {"compare": 1, "report": 1},
     SCORE: {"bootstrap": 1, "aggregate": 1, "report": 1},
-    PREDICTION: {"knn": 1, "bootstrap": 1, "compare": 1, "aggregate": 1, "report": 1},
+    PREDICTION: {
+        "probe_embeddings": 1,
+        "bootstrap": 1,
+        "compare": 1,
+        "aggregate": 1,
+        "report": 1,
+    },  # fmt: skip
 }
 
 

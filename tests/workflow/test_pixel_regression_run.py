@@ -107,7 +107,7 @@ def test_another_penalty_reruns_one_probe_only(finished, tmp_path):
     project.config["probes"]["ridge"]["alpha_count"] = 5
     project.configure()
     assert project.pending() == {
-        "dense_ridge": 2,
+        "probe_patches": 2,
         "bootstrap": 2,
         "compare": 1,
         "aggregate": 1,

@@ -10,8 +10,7 @@ import pytest
 
 ONE_BACKBONE = {
     "extract": 1,
-    "knn": 1,
-    "linear": 1,
+    "probe_embeddings": 2,
     "bootstrap": 2,
     "compare": 2,
     "aggregate": 1,
@@ -78,7 +77,9 @@ def test_comments_threads_and_touched_files_rerun_nothing(project):
     ]:
         os.utime(file)
     assert project.pending() == {}
-    done = project.snakemake("-n", "--cores", "1", "--set-threads", "linear=1", "extract=1")
+    done = project.snakemake(
+        "-n", "--cores", "1", "--set-threads", "probe_embeddings=1", "extract=1"
+    )
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
@@ -96,7 +97,7 @@ def test_a_probe_option_reruns_that_probe_only(project):
     project.config["probes"]["knn"] = {"kind": "knn", "k": 3}
     project.configure()
     assert project.pending() == {
-        "knn": 2,
+        "probe_embeddings": 2,
         "bootstrap": 2,
         "compare": 1,
         "aggregate": 1,
@@ -108,7 +109,7 @@ def test_editing_a_module_reruns_the_stages_that_use_it(project):
     with project.path("workflow/permafrost/probes/knn.py").open("a") as stream:
         stream.write("\nCHANGED = True\n")
     assert project.pending() == {
-        "knn": 2,
+        "probe_embeddings": 2,
         "bootstrap": 2,
         "compare": 1,
         "aggregate": 1,
@@ -136,7 +137,7 @@ def test_a_changed_dataset_reruns_everything_of_it_in_one_go(project):
     project.config["extra_datasets"]["tiny-landcover"]["source"]["seed"] = 7
     project.configure()
     assert project.pending() == {
-        "prepare": 1, "extract": 2, "knn": 2, "linear": 2, "bootstrap": 4, "compare": 2,
+        "prepare": 1, "extract": 2, "probe_embeddings": 4, "bootstrap": 4, "compare": 2,
         "aggregate": 1, "report": 1,
     }  # fmt: skip
 

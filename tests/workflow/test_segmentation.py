@@ -108,7 +108,7 @@ def test_another_epoch_reruns_one_head_only(finished, tmp_path):
     project.config["probes"]["seg-fpn"]["epochs"] = 3
     project.configure()
     assert project.pending() == {
-        "segmentation": 4,
+        "probe_maps": 4,
         "bootstrap": 4,
         "compare": 1,
         "aggregate": 1,

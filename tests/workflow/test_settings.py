@@ -128,7 +128,7 @@ def test_another_list_reruns_the_probe_and_what_follows(finished, tmp_path):
     project.config["probes"]["knn-sweep"]["k"] = [1, 3]
     project.configure()
     assert project.pending() == {
-        "knn_sweep": 4,
+        "probe_embeddings": 4,
         "bootstrap": 4,
         "compare": 2,
         "aggregate": 1,

@@ -70,8 +70,8 @@ def test_slurm_gives_the_same_leaderboard_bit_for_bit(slurm, fresh_project, proj
     chains = [job for job in jobs_of(fresh_project).values() if "bootstrap" in job[0]]
     assert sorted(chains) == [
         # the memory of the larger part, the time of both
-        *[("group_evaluate_bootstrap_knn", 2000, 50)] * 2,
-        *[("group_evaluate_bootstrap_linear", 3000, 80)] * 2,
+        *[("group_evaluate_bootstrap_probe_embeddings", 2000, 50)] * 2,
+        *[("group_evaluate_bootstrap_probe_embeddings", 3000, 80)] * 2,
     ]
 
 
@@ -123,9 +123,9 @@ def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(sl
     assert "CANCELLED" in output and "Trying to restart job" in output
     jobs = jobs_of(project)
     name, memory, minutes = jobs[cancelled[0]]
-    assert name == "group_evaluate_bootstrap_knn"
+    assert name == "group_evaluate_bootstrap_probe_embeddings"
     assert (name, 2 * memory, 2 * minutes) in jobs.values()
-    assert not {"knn", "bootstrap"} & set(project.pending())
+    assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
 
 
 def test_a_killed_job_and_one_out_of_memory_cost_only_their_own_backbones(slurm, fresh_project):

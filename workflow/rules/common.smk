@@ -23,7 +23,7 @@ from permafrost.plan.demo import complete
 from permafrost.plan.environment import expose_commands
 from permafrost.plan.failures import check_executor, end_failed_run
 from permafrost.plan.plan import Plan
-from permafrost.plan.probes import DETECTIONS, MASKS, leaves
+from permafrost.plan.probes import KINDS, leaves
 from permafrost.plan.record import record_plan
 
 expose_commands(WORKFLOW)
@@ -68,6 +68,10 @@ RUNTIME = config["runtime"]
 GPU_HERE = takes_gpu(RUNTIME["device"])
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
 VIEWED = bool(PLAN.viewed())
+PREDICTIONS = (
+    f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet"
+)
+PROBE_LOG = f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log"
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
 REPORTED = f"{RESULTS}/plans/{PLAN.report().fingerprint}.done"
 
@@ -94,15 +98,27 @@ def job(stage, *names):
     ).fingerprint
 
 
-def probes_of_kind(kind, masks=None):
-    """A pattern of the probes of a kind; with `masks`, of those that do or don't keep masks."""
+def probes_that_read(shape, leaving=None):
+    """A pattern of the probes that read embeddings, patches, maps or images, and leave this beside their table."""
     return one_of(
         [
             name
             for name, options in PLAN.probes.items()
-            if options["kind"] == kind and masks in (None, leaves(options) == MASKS)
+            if KINDS[options["kind"]].reads == shape and leaves(options) == leaving
         ]
     )
+
+
+def probe_kind(wildcards):
+    return PLAN.probes[wildcards.probe]["kind"]
+
+
+def probe_memory_mb(wildcards, attempt):
+    return KINDS[probe_kind(wildcards)].memory_mb * attempt
+
+
+def probe_minutes(wildcards, attempt):
+    return KINDS[probe_kind(wildcards)].minutes * attempt
 
 
 def stores(folder):
@@ -119,8 +135,8 @@ def beside_predictions(folder):
     return f"{RESULTS}/{folder}/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}"
 
 
-def masks_option(wildcards, output):
-    return f"--masks {shlex.quote(output.masks)}"
+def second_output(wildcards, output):
+    return f"--second-output {shlex.quote(output.second)}"
 
 
 def views_measured(wildcards):
@@ -183,9 +199,9 @@ def every_comparison():
 
 def every_detection_folder():
     return [
-        f"{RESULTS}/{DETECTIONS}/{dataset}/{backbone}/seed{seed}/{probe}"
+        f"{RESULTS}/detections/{dataset}/{backbone}/seed{seed}/{probe}"
         for dataset, backbone, probe, seed in PLAN.evaluations()
-        if leaves(PLAN.probes[probe]) == DETECTIONS
+        if leaves(PLAN.probes[probe]) == "detections"
     ]
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import copy
 import logging
 import re
+from collections import Counter
 from pathlib import Path
 
-from .failures import NAMES, error_in
+from .failures import NAMES, error_in, stage_of
 
 _TERMINAL = "DefaultStreamHandler"
 # what says nothing about this run, or is said better by the lines below
@@ -119,7 +120,10 @@ class Shortened(logging.Filter):
         return False
 
     def _run_info(self, record) -> str | bool:
-        counts = {name: count for name, count in record.stats.items() if name != "total"}
+        counts: Counter[str] = Counter()
+        for name, count in record.stats.items():
+            if name != "total":
+                counts[stage_of(name)] += count
         if self._dryrun:
             return True
         total = sum(counts.values())
@@ -131,9 +135,7 @@ class Shortened(logging.Filter):
         named = {name: str(record.wildcards[name]) for name in NAMES if name in record.wildcards}
         if "seed" in named:
             named["seed"] = f"seed {named['seed']}"
-        words = dict.fromkeys(
-            [record.rule_name, *named.values()]
-        )  # a probe is often named as its rule
+        words = [stage_of(record.rule_name), *named.values()]
         self._jobs[record.jobid] = " ".join(words), list(record.log)
         if not self._dryrun:
             return False
@@ -164,7 +166,7 @@ class Shortened(logging.Filter):
         error = error_in(Path(log), since=self._since, message=message)
         if record.indent and not Path(log).is_file():
             return False  # it waited for another job of its group
-        name = self._jobs.get(record.jobid, (record.rule_name,))[0]
+        name = self._jobs.get(record.jobid, (stage_of(record.rule_name),))[0]
         if error.printed and not self._remote:
             return f"Error in rule {name}, log: {log}"
         return f"Error in rule {name}: {error.text}, log: {log}"

@@ -28,7 +28,7 @@ class Failure:
 
     Attributes
     ----------
-    stage : name of its rule; dataset, backbone, probe, seed : what it worked on, where it names them.
+    stage : see `stage_of`; dataset, backbone, probe, seed : what it worked on, where it names them.
     error : why, in one line; log : the file to read.
     """
 
@@ -57,6 +57,11 @@ _ENDS = {
 }
 
 
+def stage_of(rule: str) -> str:
+    """What a rule does, in a word; those of probes are named for what they read."""
+    return "probe" if rule.startswith("probe_") else rule
+
+
 def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) -> list[Failure]:
     """What Snakemake's failed jobs worked on and why they failed.
 
@@ -77,7 +82,7 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
         if error.interrupted:
             continue
         names = {name: wildcards[name] for name in NAMES if name in wildcards}
-        found.append(Failure(stage=job.rule.name, error=error.text, log=log, **names))
+        found.append(Failure(stage=stage_of(job.rule.name), error=error.text, log=log, **names))
     return sorted(found, key=lambda f: tuple(str(getattr(f, n) or "") for n in (*NAMES, "stage")))
 
 

@@ -184,7 +184,7 @@ class Plan:
         options = self.probes[probe]
         kind = KINDS[options["kind"]]
         return self._job(
-            kind.stage,
+            options["kind"],
             dataset=dataset,
             backbone=backbone,
             probe=probe,
@@ -192,7 +192,7 @@ class Plan:
             options=options,
             **(
                 self._from_images(dataset, backbone)
-                if kind.from_images
+                if kind.reads == "images"
                 else {"inputs": {"features": self.extract(dataset, backbone).fingerprint}}
             ),
         )
@@ -220,6 +220,7 @@ class Plan:
             backbone=backbone,
             probe=probe,
             seed=seed,
+            task=self._answers(dataset, probe),
             options={**self.config["bootstrap"], **self._calibration(dataset, probe)},
             inputs={"predictions": self.probe(dataset, backbone, probe, seed).fingerprint},
         )
@@ -235,9 +236,14 @@ class Plan:
             "compare",
             dataset=dataset,
             probe=probe,
+            task=self._answers(dataset, probe),
             options={**self.config["comparison"], **self._calibration(dataset, probe, "bins")},
             inputs={"predictions": predictions},
         )
+
+    def _answers(self, dataset: str, probe: str) -> str:
+        """What the predictions of a probe on a dataset are read as."""
+        return KINDS[self.probes[probe]["kind"]].answers or self.datasets[dataset]["task"]
 
     @functools.cache  # noqa: B019
     def measure(self, dataset: str, backbone: str) -> Job:
@@ -400,8 +406,9 @@ class Plan:
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
         if self.config["versions"] == "rerun":
             fields["versions"] = _versions_of(stage)
-        spec = canonical_json({"stage": stage, **fields})
-        code = code_hash(stage)
+        content = {"stage": stage, **fields}
+        spec = canonical_json(content)
+        code = code_hash(stage, content)
         return Job(spec, code, fingerprint(spec, code), places or {})
 
     def _identify_backbone(self, name: str) -> _Identified:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from permafrost.probes.kinds import KINDS
 
-#: folders of results in which probes leave more than a table: predicted masks, detections as COCO JSON
-MASKS, DETECTIONS = "masks", "detections"
+#: folder of results for predicted masks, which probes leave beside their table where they are asked to
+MASKS = "masks"
 
 
 def leaves(options: dict) -> str | None:
     """The folder of results in which a probe with these options leaves a second output; None: none."""
-    if options["kind"] == "detection":
-        return DETECTIONS
-    return MASKS if options.get("masks", "none") != "none" else None
+    asked = MASKS if options.get("masks", "none") != "none" else None
+    return KINDS[options["kind"]].leaves or asked
 
 
 def is_seeded(options: dict) -> bool:

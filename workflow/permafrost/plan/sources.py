@@ -1,8 +1,13 @@
-"""Which of the library's modules a stage uses, and one hash of their content.
+"""Which of the library's modules a job uses, and one hash of what they mean.
 
 The modules are found by following import statements (also those inside functions) and the dotted
 names of modules in string constants, by which registries name what they load on demand. String
-constants also name the other files that a module reads, such as templates.
+constants also name the other files that a module reads, such as templates. Of the registries in
+`CHOICES` a job uses the one entry that its spec names, so the others are not followed.
+
+A module counts by its syntax tree without comments, docstrings and layout: editing those reruns nothing.
+What was read of each file is kept in ``__pycache__``, by the file's digest, since parsing the whole
+library takes a second.
 """
 
 from __future__ import annotations
@@ -10,9 +15,12 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import json
+import os
 import re
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PACKAGE = "permafrost"
@@ -22,27 +30,59 @@ _FILE_NAME = re.compile(r"\w[\w-]*([./]\w[\w-]*){0,6}")
 # sources are followed as modules, what is written for people is read by no stage, and the last two are
 # what a compiler leaves beside the sources (Numba's cache)
 NOT_READ = (".py", ".pyc", ".md", ".nbi", ".nbc")
+#: registries, and where the spec of a job names the entry that it uses
+CHOICES = {
+    f"{PACKAGE}.backbones.registry": ("entry", "kind"),
+    f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
+    f"{PACKAGE}.statistics.predictions": ("task",),
+}
+# its entries are the commands of probes; what else stands there changes no result
+_PROBES = f"{PACKAGE}.probes.kinds"
+# raised when what is kept of a file changes its meaning
+_FORMAT = 1
+
+Chosen = tuple[tuple[str, str], ...]  # (registry, entry)
+
+
+def chosen_by(spec: dict) -> Chosen:
+    """The entries of registries that a job with this spec uses; registries it does not mention are used whole."""
+    found = []
+    for registry, keys in CHOICES.items():
+        value = spec
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, str):
+            found.append((registry, value))
+    return tuple(found)
 
 
 @functools.cache
-def stage_modules(stage: str) -> tuple[str, ...]:
-    """Dotted names of all modules of the library that ``permafrost.stages.{stage}`` can import."""
+def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
+    """Dotted names of all modules of the library that the command of a stage can import."""
     pending, found = [f"{PACKAGE}.stages.{stage}"], set()
+    if module_path(_PROBES) and stage in _read(_PROBES).entries:
+        pending = [f"{PACKAGE}.stages.probe", *_read(_PROBES).entries[stage]]
+    entries = dict(chosen)
     while pending:
         module = pending.pop()
         if module in found:
             continue
         found.add(module)
-        pending.extend(_read(module).modules - found)
+        uses = _read(module)
+        used = {*uses.modules, *uses.entries.get(entries.get(module), ())}
+        # whoever reads what is known of the kinds of probes runs none of them
+        if module not in entries and module != _PROBES:
+            used.update(*uses.entries.values())
+        pending.extend(used - found)
     return tuple(sorted(found))
 
 
 @functools.cache
-def stage_files(stage: str) -> tuple[Path, ...]:
+def stage_files(stage: str, chosen: Chosen = ()) -> tuple[Path, ...]:
     """All files of the library, sources and others such as templates, that a stage uses."""
     files: set[Path] = set()
-    for module in stage_modules(stage):
-        files |= {module_path(module), *_read(module).files}
+    for module in stage_modules(stage, chosen):
+        files |= {module_path(module), *(ROOT / file for file in _read(module).files)}
     return tuple(sorted(files))
 
 
@@ -52,42 +92,106 @@ def stage_libraries(stage: str) -> tuple[str, ...]:
     return tuple(sorted(set().union(*(_read(name).libraries for name in stage_modules(stage)))))
 
 
+def code_hash(stage: str, spec: dict | None = None) -> str:
+    """32 hexadecimal digits of the SHA-256 over what a job's modules mean, and its other files hold.
+
+    Parameters
+    ----------
+    spec : of the job, which says what it uses of the registries; without one, all of it counts.
+    """
+    return _code_hash(stage, chosen_by(spec or {}))
+
+
 @functools.cache
-def code_hash(stage: str) -> str:
-    """32 hexadecimal digits of the SHA-256 over the content of `stage_files`."""
+def _code_hash(stage: str, chosen: Chosen) -> str:
     total = hashlib.sha256()
-    for file in stage_files(stage):
-        # line ends differ between checkouts, not between versions
-        content = file.read_bytes().replace(b"\r\n", b"\n")
-        total.update(f"{file.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode() + content)
+    modules = {module_path(name): name for name in stage_modules(stage, chosen)}
+    for file in stage_files(stage, chosen):
+        meaning = _read(modules[file]).meaning if file in modules else _digest(_content(file))
+        total.update(f"{file.relative_to(ROOT).as_posix()}\0{meaning}\0".encode())
+    _keep()
     return total.hexdigest()[:32]
 
 
 def module_path(module: str) -> Path | None:
     """The file of a module of this library, or None if there is no such module."""
-    base = ROOT.joinpath(*module.split(".")[1:])
-    package, source = base / "__init__.py", base.with_suffix(".py")
-    if package.is_file():
-        return package
-    return source if module != PACKAGE and source.is_file() else None
+    return _library().modules.get(module)
+
+
+@dataclass(frozen=True)
+class _Library:
+    """What there is: modules by dotted name, other files, and a digest of the names of all."""
+
+    modules: dict[str, Path]
+    others: frozenset[str]
+    digest: str
+
+
+@functools.cache
+def _library() -> _Library:
+    modules: dict[str, Path] = {}
+    others = set()
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        place = Path(folder).relative_to(ROOT).parts
+        for name in sorted(files):
+            if name.endswith(".py"):
+                parts = (*place, *(() if name == "__init__.py" else (name[:-3],)))
+                dotted = ".".join([PACKAGE, *parts])
+                # a package hides a module of the same name
+                if name == "__init__.py" or dotted not in modules:
+                    modules[dotted] = ROOT.joinpath(*place, name)
+            elif not name.endswith(NOT_READ):
+                others.add("/".join([*place, name]))
+    listed = [str(path.relative_to(ROOT)) for path in modules.values()] + sorted(others)
+    digest = _digest(json.dumps([_FORMAT, sys.version_info[:2], listed]).encode())
+    return _Library(modules, frozenset(others), digest)
 
 
 @dataclass(frozen=True)
 class _Uses:
-    modules: frozenset[str]
-    files: frozenset[Path]
-    libraries: frozenset[str]
+    """What a module's source means, and what it refers to.
+
+    Attributes
+    ----------
+    meaning : digest of its syntax tree.
+    modules : of this library, without those that only `entries` name.
+    entries : of a registry: key to the modules that are named under it.
+    files : other files of the library beside or below it.
+    libraries : top-level names of what it imports from elsewhere.
+    """
+
+    meaning: str
+    modules: tuple[str, ...]
+    entries: dict[str, tuple[str, ...]]
+    files: tuple[str, ...]
+    libraries: tuple[str, ...]
 
 
 @functools.cache
 def _read(module: str) -> _Uses:
-    """What one module refers to: modules of this library, other files beside or below it, other libraries."""
     path = module_path(module)
+    content = _content(path)
+    digest, name = _digest(content), path.relative_to(ROOT).as_posix()
+    kept = _kept()["files"].get(name)
+    if kept is not None and kept["sha256"] == digest:
+        return _Uses(**{key: value for key, value in kept.items() if key != "sha256"})
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    uses = _uses(ast.parse(content), package, name, registry=module in (*CHOICES, _PROBES))
+    _kept()["files"][name] = {"sha256": digest, **asdict(uses)}
+    _kept()["changed"] = True
+    return uses
+
+
+def _uses(tree: ast.Module, package: str, name: str, *, registry: bool) -> _Uses:
+    """What the syntax tree of a module refers to; `name` is its file's."""
+    folder = name.rpartition("/")[0]
+    entries: dict[str, tuple[str, ...]] = {}
     named: set[str] = set()
-    files: set[Path] = set()
+    in_text: set[str] = set()
+    files: set[str] = set()
     libraries: set[str] = set()
-    for node in _walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _walk(tree):
         if isinstance(node, ast.Import):
             named.update(alias.name for alias in node.names)
             libraries.update(alias.name.partition(".")[0] for alias in node.names)
@@ -97,13 +201,46 @@ def _read(module: str) -> _Uses:
             libraries.add(base.partition(".")[0])
             named.update(f"{base}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named |= _modules_in_text(node.value, package)
-            files |= _files_in_text(node.value, path.parent)
-    inside = {name for name in named if name.split(".")[0] == PACKAGE and module_path(name)}
+            in_text |= _modules_in_text(node.value, package)
+            files |= _files_in_text(node.value, folder)
+    if registry:
+        entries = _entries(tree, package)
+        in_text -= {module for modules in entries.values() for module in modules}
+    return _Uses(
+        meaning=_digest("".join(_meaning(tree)).encode("utf-8", "surrogatepass")),
+        modules=_existing(named | in_text),
+        entries={key: _existing(set(modules)) for key, modules in entries.items()},
+        files=tuple(sorted(files)),
+        libraries=tuple(sorted(libraries - {PACKAGE, ""})),
+    )
+
+
+def _entries(tree: ast.Module, package: str) -> dict[str, tuple[str, ...]]:
+    """The modules that the dictionary at the top of a registry names in text, by their keys."""
+    found = {}
+    for statement in tree.body:
+        value = getattr(statement, "value", None)
+        for key, item in (
+            zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ()
+        ):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                texts = (
+                    node.value
+                    for node in ast.walk(item)
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+                )
+                found[key.value] = tuple(
+                    module for text in texts for module in _modules_in_text(text, package)
+                )
+    return found
+
+
+def _existing(named: set[str]) -> tuple[str, ...]:
+    """Those names that are modules of this library, and the packages that they lie in."""
+    inside = {name for name in named if module_path(name)}
     # importing a.b.c runs a/__init__ and a/b/__init__ first
     parents = {name[:dot] for name in inside for dot, char in enumerate(name) if char == "."}
-    inside |= {name for name in parents if module_path(name)}
-    return _Uses(frozenset(inside), frozenset(files), frozenset(libraries - {PACKAGE, ""}))
+    return tuple(sorted(inside | {name for name in parents if module_path(name)}))
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -112,6 +249,32 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")):
             yield from _walk(child)
+
+
+def _meaning(node) -> Iterator[str]:
+    """A syntax tree as text, without positions, docstrings and empty fields.
+
+    What a version of Python adds to all nodes of a kind is empty where it is not used, so the text stays the same.
+    """
+    if isinstance(node, ast.AST):
+        yield f"({type(node).__name__}"
+        documented = isinstance(
+            node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        )
+        for name, value in ast.iter_fields(node):
+            if name == "body" and documented and ast.get_docstring(node, clean=False) is not None:
+                value = value[1:]
+            if value is not None and value != []:
+                yield f" {name}="
+                yield from _meaning(value)
+        yield ")"
+    elif isinstance(node, list):
+        yield "["
+        for item in node:
+            yield from _meaning(item)
+        yield "]"
+    else:
+        yield f"{type(node).__name__}:{node!r},"
 
 
 def _absolute(package: str, node: ast.ImportFrom) -> str:
@@ -129,10 +292,54 @@ def _modules_in_text(text: str, package: str) -> set[str]:
     return {name} if _MODULE_NAME.fullmatch(name) else set()
 
 
-def _files_in_text(text: str, folder: Path) -> set[Path]:
+def _files_in_text(text: str, folder: str) -> set[str]:
     """The file beside or below `folder` that `text` names, or all files of the folder it names."""
     if not _FILE_NAME.fullmatch(text):
         return set()
-    place = folder / text
-    found = place.rglob("*") if place.is_dir() else [place]
-    return {file for file in found if file.is_file() and file.suffix not in NOT_READ}
+    place = f"{folder}/{text}" if folder else text
+    return {file for file in _library().others if file == place or file.startswith(f"{place}/")}
+
+
+def _content(file: Path) -> bytes:
+    # line ends differ between checkouts, not between versions
+    return file.read_bytes().replace(b"\r\n", b"\n")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# --- what is kept between processes ---------------------------------------------------------------
+
+
+def _cache_file() -> Path:
+    return ROOT / "__pycache__" / "sources.json"
+
+
+@functools.cache
+def _kept() -> dict:
+    """What earlier processes read of the library as it is: file to its digest and its uses."""
+    library = _library().digest
+    try:
+        content = json.loads(_cache_file().read_bytes())
+        if content["library"] == library:
+            return {**content, "changed": False}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return {"library": library, "files": {}, "changed": False}
+
+
+def _keep() -> None:
+    """Write what was read anew, where that is possible; nothing is lost where it is not."""
+    kept = _kept()
+    if not kept["changed"]:
+        return
+    kept["changed"] = False
+    path = _cache_file()
+    partial = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        partial.write_text(json.dumps({"library": kept["library"], "files": kept["files"]}))
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)

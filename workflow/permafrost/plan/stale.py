@@ -16,7 +16,7 @@ from permafrost.core.tables import read_metadata
 from permafrost.core.versions import gather_versions
 from permafrost.data.card import read_card
 
-from .probes import DETECTIONS, MASKS
+from .probes import MASKS
 from .recorded import places, read_plan, stamped
 
 # what a folder of detections holds; the first has the fingerprint
@@ -42,7 +42,7 @@ def find_stale(plan: Path, results: Path, *, stores: bool = True) -> list[tuple[
             continue
         if not path.exists():
             continue
-        if row["stage"] == DETECTIONS:
+        if row["stage"] == "detections":
             reason = _reason_of_detections(path, row["fingerprint"], tables.get(_names(row)))
         else:
             reason = _reason(path, row)

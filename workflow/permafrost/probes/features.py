@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
 
 
@@ -41,6 +43,35 @@ class Features:
 def read_features(paths: dict[str, Path], *, expect: str | None = None) -> dict[str, Features]:
     """Read the feature stores of all splits; refuses damaged stores and those of another plan."""
     return {split: _read(path, expect, split) for split, path in paths.items()}
+
+
+def on_embeddings(
+    probe: Callable, *, seed_of: tuple[str, ...] = ("dataset", "backbone", "probe", "seed")
+) -> Callable:
+    """What a job runs: a probe on the embeddings of its feature stores, whose table it writes.
+
+    Parameters
+    ----------
+    probe : ``probe(splits, options, device=, seed=)``; what it returns has ``write(path, splits=, spec=,
+        fingerprint=)``.
+    seed_of : fields of the job's spec that the seed follows from.
+    """
+
+    def run(
+        stores: dict[str, Path],
+        output: Path,
+        *,
+        spec: dict,
+        fingerprint: str,
+        device: str = "auto",
+        second_output: Path | None = None,
+    ) -> None:
+        splits = read_features(stores, expect=spec["inputs"]["features"])
+        seed = derive_seed(*(spec[name] for name in seed_of))
+        result = probe(splits, spec["options"], device=device, seed=seed)
+        result.write(output, splits=splits, spec=spec, fingerprint=fingerprint)
+
+    return run
 
 
 def check_splits(splits: dict[str, Features], *, where: str) -> None:

@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 
 from .choosing import score_on_validation
 from .draws import Draw, Size, nested_draws, sizes_of
-from .features import Features, check_splits
+from .features import Features, check_splits, on_embeddings
 from .knn import vote
 from .labels import class_gates
 from .linear import fit_linear
@@ -61,6 +61,10 @@ def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, see
             if name == ranked_name and ranked is None:
                 ranked = Prediction(answer.prediction, answer.scores, about, [])
     return Several(ranked, settings, headline=ranked_name)
+
+
+# without backbone and probe: all of them are given the same draws
+run = on_embeddings(run_few_shot, seed_of=("dataset", "seed"))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,15 @@
-"""What is known of each kind of probe: what it does in words, which tasks it serves, whether chance plays a part."""
+"""The kinds of probes: what each does, what it reads, leaves and needs, and the function that runs it.
+
+A new kind is a file (or folder) beside this one, an entry here, its options in the schema of the configuration and a
+paragraph in docs/which-evaluation-when.md. Commands, rules, the plan and the page look everything else up here. Light:
+the plan reads it before any job runs, and no job's identity depends on it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -11,113 +18,183 @@ class ProbeKind:
 
     Attributes
     ----------
-    stage : the command that runs it, ``permafrost {stage}``.
+    run : ``.module:function`` of this package, called ``run(stores, output, spec=, fingerprint=, device=,
+        second_output=)`` with the feature stores by split (see `features.on_embeddings`); with ``reads="images"``
+        it is ``run(spec, images=, card=, output=, fingerprint=, device=, threads=)``.
     tasks : tasks of datasets that it can score.
+    brief : what its command does, for the list of commands.
     summary : what it does and what its score shows, for a reader of the report: sentences without their subject,
         which is the probe's name.
+    reads : ``embeddings``; ``patches`` (maps of layers, on the CPU); ``maps`` (of layers, on a GPU where there is
+        one); ``images``, over which it runs the backbone itself.
+    memory_mb, minutes : what a job asks for at its first attempt.
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
     probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
-    from_images : it runs the backbone itself, over image stores, and reads no features.
     trains_backbone : it changes the backbone's weights; all others leave them as they are.
+    answers : what its predictions are read as (`statistics.predictions`), where that is not the dataset's task.
+    leaves : the folder of results for what it always leaves beside its table.
     """
 
-    stage: str
+    run: str
     tasks: frozenset[str]
+    brief: str
     summary: str
+    reads: Literal["embeddings", "patches", "maps", "images"]
+    memory_mb: int
+    minutes: int
     seeded: bool = False
     probabilities: bool = False
-    from_images: bool = False
     trains_backbone: bool = False
+    answers: str | None = None
+    leaves: str | None = None
+
+    def load(self):
+        """The function that runs it."""
+        module, _, name = self.run.partition(":")
+        return getattr(import_module(module, __package__), name)
 
 
 _LABELS = frozenset({"classification", "multilabel"})
 
 KINDS = {
     "knn": ProbeKind(
-        "knn",
+        ".knn_probe:run",
         frozenset({"classification", "multilabel", "regression"}),
+        "classify test embeddings by their nearest neighbours",
         "asks the nearest training images and trains nothing: it shows how the features are arranged.",
+        reads="embeddings",
+        memory_mb=2000,
+        minutes=30,
         probabilities=True,
     ),
     "knn_sweep": ProbeKind(
-        "knn_sweep",
+        ".knn_sweep:run",
         _LABELS,
+        "classify test embeddings by nearest neighbours under many settings",
         "asks the nearest training images with many numbers of neighbours, metrics and weightings, and is scored with "
         "the setting that is best on validation.",
+        reads="embeddings",
+        memory_mb=3000,
+        minutes=30,
         probabilities=True,
     ),
     "linear": ProbeKind(
-        "linear",
+        ".linear_probe:run",
         _LABELS,
+        "fit a sweep of linear probes and predict the test split",
         "fits a linear classifier whose regularisation is chosen on validation: it shows what can be read "
         "off the features linearly.",
+        reads="embeddings",
+        memory_mb=3000,
+        minutes=60,
         probabilities=True,
     ),
     "sgd_linear": ProbeKind(
-        "sgd_linear",
+        ".sgd_linear_probe:run",
         _LABELS,
+        "train linear layers by gradient descent and predict the test split",
         "trains a linear classifier by stochastic gradient descent, once per learning rate, and is scored with the "
         "rate that is best on validation: the linear evaluation of most papers on pretraining.",
+        reads="embeddings",
+        memory_mb=3000,
+        minutes=60,
         seeded=True,
         probabilities=True,
     ),
     "mlp": ProbeKind(
-        "mlp",
+        ".mlp_probe:run",
         _LABELS,
+        "train a network of two layers and predict the test split",
         "trains a network with a hidden layer on the features: what it gains over a linear probe is in the features, "
         "but not linearly.",
+        reads="embeddings",
+        memory_mb=3000,
+        minutes=60,
         seeded=True,
         probabilities=True,
     ),
     "few_shot": ProbeKind(
-        "few_shot",
+        ".few_shot:run",
         _LABELS,
+        "classify test embeddings after small draws of the training set",
         "fits classifiers to small draws of the training images: it shows how many labels a backbone saves. Scores "
         "are means over draws.",
+        reads="embeddings",
+        memory_mb=3000,
+        minutes=120,
     ),
     "ridge": ProbeKind(
-        "ridge",
+        ".ridge_probe:run",
         frozenset({"regression"}),
+        "fit ridge regressions and predict the numbers of the test split",
         "fits a linear regression of a number per image, whose penalty is chosen on validation.",
+        reads="embeddings",
+        memory_mb=3000,
+        minutes=60,
     ),
     "retrieval": ProbeKind(
-        "retrieval",
+        ".retrieval:run",
         _LABELS,
+        "rank a gallery for every test embedding, and count what is like it",
         "lets every test image rank a gallery and asks whether its like come first. Mean average precision looks at "
         "the whole ranking, recall at k at the share of relevant images among the k nearest, hits at k at whether "
         "there is any.",
+        reads="embeddings",
+        memory_mb=3000,
+        minutes=60,
+        answers="retrieval",
     ),
     "segmentation": ProbeKind(
-        "segmentation",
+        ".segmentation.run:run_segmentation",
         frozenset({"segmentation"}),
+        "train a segmentation head on maps of layers and predict the test split",
         "trains a head that gives every pixel a class, on the maps of frozen layers.",
+        reads="maps",
+        memory_mb=6000,
+        minutes=240,
         seeded=True,
     ),
     "dense_knn": ProbeKind(
-        "dense_knn",
+        ".dense_knn_probe:run_dense_knn",
         frozenset({"segmentation", "pixel_regression"}),
+        "label patches of test images by their nearest neighbours",
         "gives each patch the class (or number) of the nearest training patches and trains nothing.",
+        reads="patches",
+        memory_mb=6000,
+        minutes=60,
     ),
     "dense_ridge": ProbeKind(
-        "dense_ridge",
+        ".pixels.dense_ridge:run_dense_ridge",
         frozenset({"pixel_regression"}),
+        "fit ridge regressions of patches and predict a number for every pixel",
         "fits a linear regression of a number per patch, whose penalty is chosen on validation.",
+        reads="patches",
+        memory_mb=4000,
+        minutes=120,
     ),
     "fine_tune": ProbeKind(
-        "fine_tune",
+        ".fine_tune.run:run_fine_tune",
         frozenset({"classification", "multilabel", "regression", "segmentation"}),
+        "train a backbone further, from images, and predict the test split",
         "trains the backbone further, together with a head, on the training images of each dataset: it shows what a "
         "backbone reaches when it is adapted, and beside it what the same head reaches on the frozen one.",
+        reads="images",
+        memory_mb=8000,
+        minutes=480,
         seeded=True,
         probabilities=True,
-        from_images=True,
         trains_backbone=True,
     ),
     "detection": ProbeKind(
-        "detection",
+        ".detection.run:run_detection",
         frozenset({"detection", "point_detection"}),
+        "train a detection head on maps of layers and find the objects of the test split",
         "trains a head on the maps of frozen layers that says at every place whether an object is there, of which "
         "class, and where its borders are (of points, where it lies).",
+        reads="maps",
+        memory_mb=6000,
+        minutes=240,
         seeded=True,
+        leaves="detections",
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from permafrost.core.device import resolve_device
 
-from .features import Features
+from .features import Features, on_embeddings
 from .knn import knn_predict, neighbours
 from .labels import class_gates
 from .predictions import Prediction
@@ -35,3 +35,6 @@ def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: in
     return Prediction(
         prediction, scores, settings, class_gates(train.labels, train.task, len(train.classes))
     )
+
+
+run = on_embeddings(run_knn)

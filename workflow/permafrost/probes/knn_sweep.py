@@ -8,7 +8,7 @@ from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 
 from .choosing import score_on_validation, validation_metric
-from .features import Features
+from .features import Features, on_embeddings
 from .knn import neighbours, vote
 from .knn_weights import similarities, weighted_vote
 from .labels import class_gates
@@ -55,6 +55,9 @@ def run_knn_sweep(splits: dict[str, Features], options: dict, *, device: str, se
             for settings, (scores, prediction) in tried
         ],
     )
+
+
+run = on_embeddings(run_knn_sweep)
 
 
 def possible_ks(ks: list[int], n_train: int) -> tuple[list[int], list[str]]:

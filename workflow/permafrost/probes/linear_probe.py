@@ -6,7 +6,7 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 
-from .features import Features
+from .features import Features, on_embeddings
 from .labels import class_gates
 from .linear import fit_linear
 from .predictions import Prediction
@@ -36,3 +36,6 @@ def run_linear(splits: dict[str, Features], options: dict, *, device: str, seed:
     prediction = (scores > 0.5).astype(np.uint8) if multilabel else scores.argmax(axis=1)
     gates = [*fit.gates, *class_gates(train.labels, train.task, len(train.classes))]
     return Prediction(prediction, scores, fit.settings, gates)
+
+
+run = on_embeddings(run_linear)

@@ -6,7 +6,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-from .features import Features
+from .features import Features, on_embeddings
 from .predictions import Prediction
 from .sgd.fit import Fitted
 from .sgd.perceptron import Perceptron
@@ -50,3 +50,6 @@ def run_mlp(splits: dict[str, Features], options: dict, *, device: str, seed: in
         "seed": seed,
     }
     return fitted.prediction(fitted.scores("test")[0], settings, [])
+
+
+run = on_embeddings(run_mlp)

@@ -32,20 +32,19 @@ class Prediction:
     settings: dict = field(default_factory=dict)
     gates: list[str] = field(default_factory=list)
 
-
-def write_predictions(
-    path: Path, result: Prediction, *, splits: dict[str, Features], spec: dict, fingerprint: str
-) -> None:
-    """Write one row per test item: sample, group, target, prediction and, of classes, scores."""
-    write_rows(
-        path,
-        answer_columns(splits["test"], result),
-        splits=splits,
-        spec=spec,
-        fingerprint=fingerprint,
-        settings=result.settings,
-        gates=result.gates,
-    )
+    def write(
+        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
+    ) -> None:
+        """Write one row per test item: sample, group, target, prediction and, of classes, scores."""
+        write_rows(
+            path,
+            answer_columns(splits["test"], self),
+            splits=splits,
+            spec=spec,
+            fingerprint=fingerprint,
+            settings=self.settings,
+            gates=self.gates,
+        )
 
 
 def answer_columns(test: Features, result: Prediction) -> dict[str, pa.Array]:

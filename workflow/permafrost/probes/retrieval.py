@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.retrieval.rankings import average_precisions, found_within
 
-from .features import Features, check_splits
+from .features import Features, check_splits, on_embeddings
+from .predictions import write_rows
 
 VALUES = 4_000_000  # distances held at a time
 
@@ -35,9 +38,35 @@ class Retrieved:
     found: np.ndarray
     gates: list[str]
 
+    def write(
+        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
+    ) -> None:
+        """Write one row per query: its average precision, and the relevant images it found."""
+        options = spec["options"]
+        found = np.ascontiguousarray(self.found, dtype=np.int32)
+        columns = {
+            "average_precision": pa.array(self.precision, pa.float64()),
+            "relevant": pa.array(self.relevant.astype(np.int32)),
+            "found": pa.FixedSizeListArray.from_arrays(pa.array(found.reshape(-1)), found.shape[1]),
+        }
+        write_rows(
+            path,
+            columns,
+            splits=splits,
+            spec=spec,
+            fingerprint=fingerprint,
+            settings={name: options[name] for name in ("relevant", "gallery", "metric")},
+            gates=self.gates,
+            task="retrieval",
+            gallery=self.gallery,
+            ks=self.ks,
+        )
 
-def run_retrieval(splits: dict[str, Features], options: dict) -> Retrieved:
-    """Let every test image rank the gallery by its distance.
+
+def run_retrieval(
+    splits: dict[str, Features], options: dict, *, device: str = "cpu", seed: int = 0
+) -> Retrieved:
+    """Let every test image rank the gallery by its distance; `device` and `seed` are not used.
 
     Relevant are images of the query's class (of multi-label data: that share a label with it), or of
     its group. Where the gallery is the test split itself, a query is not in it.
@@ -86,6 +115,9 @@ def run_retrieval(splits: dict[str, Features], options: dict) -> Retrieved:
     gates = [f"k_above_gallery:{k}" for k in sorted(options["k"]) if k > size]
     gates += [f"queries_without_relevant:{lonely}"] if lonely else []
     return Retrieved(precision, relevant, size, ks, found, gates)
+
+
+run = on_embeddings(run_retrieval)
 
 
 def _relevance(queries: Features, gallery: Features, what: str):

@@ -6,7 +6,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 
-from .features import Features, check_splits
+from .features import Features, check_splits, on_embeddings
 from .predictions import Prediction
 from .ridge import Ridge
 
@@ -53,6 +53,9 @@ def run_ridge(splits: dict[str, Features], options: dict, *, device: str, seed: 
     gates = ["best_alpha_on_edge"] if len(alphas) > 1 and best in (0, len(alphas) - 1) else []
     gates += ["collapsed_features"] if not fit.directions else []
     return Prediction(fit.predict(test.embeddings, alphas[[best]])[:, 0], None, settings, gates)
+
+
+run = on_embeddings(run_ridge)
 
 
 def _joined(train: Features, val: Features) -> tuple[np.ndarray, np.ndarray]:

@@ -72,26 +72,25 @@ class Several:
     headline: str | None = None
     paired: tuple[str, str] | None = None
 
-
-def write_several(
-    path: Path, result: Several, *, splits: dict[str, Features], spec: dict, fingerprint: str
-) -> None:
-    """Write one row per test item with the answers of all settings."""
-    test, ranked = splits["test"], result.ranked
-    name, kind = _COLUMNS[test.task]
-    answers = np.stack([one.answer.astype(kind, copy=False) for one in result.settings], axis=1)
-    flat = pa.array(answers.reshape(-1))
-    columns = answer_columns(test, ranked)
-    columns[name] = pa.FixedSizeListArray.from_arrays(flat, answers[0].size)
-    write_rows(
-        path,
-        columns,
-        splits=splits,
-        spec=spec,
-        fingerprint=fingerprint,
-        settings=ranked.settings,
-        gates=ranked.gates,
-        scored_settings=[one.about for one in result.settings],
-        headline=result.headline,
-        **({"paired": list(result.paired)} if result.paired else {}),
-    )
+    def write(
+        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
+    ) -> None:
+        """Write one row per test item with the answers of all settings."""
+        test, ranked = splits["test"], self.ranked
+        name, kind = _COLUMNS[test.task]
+        answers = np.stack([one.answer.astype(kind, copy=False) for one in self.settings], axis=1)
+        flat = pa.array(answers.reshape(-1))
+        columns = answer_columns(test, ranked)
+        columns[name] = pa.FixedSizeListArray.from_arrays(flat, answers[0].size)
+        write_rows(
+            path,
+            columns,
+            splits=splits,
+            spec=spec,
+            fingerprint=fingerprint,
+            settings=ranked.settings,
+            gates=ranked.gates,
+            scored_settings=[one.about for one in self.settings],
+            headline=self.headline,
+            **({"paired": list(self.paired)} if self.paired else {}),
+        )

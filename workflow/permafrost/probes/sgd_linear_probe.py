@@ -7,7 +7,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 
 from .choosing import score_on_validation, validation_metric
-from .features import Features
+from .features import Features, on_embeddings
 from .predictions import Prediction
 from .sgd.fit import Fitted, answers
 from .sgd.linear_heads import LinearHeads, uniform_start
@@ -63,6 +63,9 @@ def run_sgd_linear(
     if len(rates) > 2 and best in (0, len(rates) - 1):
         gates.append("best_learning_rate_on_edge")
     return fitted.prediction(fitted.scores("test")[best], settings, gates)
+
+
+run = on_embeddings(run_sgd_linear)
 
 
 def _finite(model: LinearHeads) -> np.ndarray:

@@ -10,23 +10,11 @@ import sys
 
 from permafrost.core.errors import PermafrostError, near_names
 
+#: all but those of probes, which `permafrost.probes.kinds` lists
 COMMANDS = {
     "prepare": "decode a dataset once into image stores and a card",
     "extract": "run a frozen backbone over a dataset's image stores",
     "views": "run a frozen backbone over augmented views of a dataset's images",
-    "knn": "classify test embeddings by their nearest neighbours",
-    "knn_sweep": "classify test embeddings by nearest neighbours under many settings",
-    "linear": "fit a sweep of linear probes and predict the test split",
-    "sgd_linear": "train linear layers by gradient descent and predict the test split",
-    "mlp": "train a network of two layers and predict the test split",
-    "few_shot": "classify test embeddings after small draws of the training set",
-    "ridge": "fit ridge regressions and predict the numbers of the test split",
-    "retrieval": "rank a gallery for every test embedding, and count what is like it",
-    "segmentation": "train a segmentation head on maps of layers and predict the test split",
-    "dense_knn": "label patches of test images by their nearest neighbours",
-    "dense_ridge": "fit ridge regressions of patches and predict a number for every pixel",
-    "fine_tune": "train a backbone further, from images, and predict the test split",
-    "detection": "train a detection head on maps of layers and find the objects of the test split",
     "measure": "measure the features themselves, without a probe",
     "profile": "measure what a backbone costs on this machine: size, FLOPs, time, memory, energy",
     "similarity": "measure how alike the backbones see a dataset (CKA)",
@@ -93,17 +81,24 @@ def _main(argv: list[str] | None) -> int:
         print(f"permafrost {__version__}")
         return 0
     command = argv.pop(0)
-    if command not in COMMANDS:
-        print(
-            f"permafrost: no command {command!r}, {near_names(command, COMMANDS)}", file=sys.stderr
-        )
-        return 2
-    stage = importlib.import_module(f".{command.replace('-', '_')}", __package__)
+    kind = ()
+    if command in COMMANDS:
+        stage = importlib.import_module(f".{command.replace('-', '_')}", __package__)
+        brief = COMMANDS[command]
+    else:
+        from permafrost.probes.kinds import KINDS
+
+        if command not in KINDS:
+            known = near_names(command, [*COMMANDS, *KINDS])
+            print(f"permafrost: no command {command!r}, {known}", file=sys.stderr)
+            return 2
+        stage = importlib.import_module(".probe", __package__)
+        kind, brief = (KINDS[command],), KINDS[command].brief
     passes_on = getattr(stage, "PASSES_ON", False)
     parser = argparse.ArgumentParser(
-        f"permafrost {command}", description=COMMANDS[command], allow_abbrev=not passes_on
+        f"permafrost {command}", description=brief, allow_abbrev=not passes_on
     )
-    stage.add_arguments(parser)
+    stage.add_arguments(parser, *kind)
     try:
         if passes_on:
             arguments = _parse_and_pass_on(parser, argv)
@@ -112,7 +107,7 @@ def _main(argv: list[str] | None) -> int:
         _limit_threads(getattr(arguments, "threads", None))
         if "job" in arguments:
             _check_sources(command, arguments)
-        return stage.run(arguments) or 0
+        return stage.run(arguments, *kind) or 0
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
@@ -142,7 +137,8 @@ def _check_sources(stage: str, arguments) -> None:
 
     from .arguments import planned_job
 
-    if code_hash(stage) != planned_job(arguments).code:
+    job = planned_job(arguments)
+    if code_hash(stage, job.spec) != job.code:
         raise PermafrostError(
             f"the library's sources were edited since this {stage} job was planned",
             remedy="start snakemake again",
@@ -150,8 +146,12 @@ def _check_sources(stage: str, arguments) -> None:
 
 
 def _usage() -> str:
-    width = max(map(len, COMMANDS))
+    from permafrost.probes.kinds import KINDS
+
+    probes = {name: kind.brief for name, kind in KINDS.items()}
+    width = max(map(len, [*COMMANDS, *probes]))
     lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    lines += ["", "Probes:", *(f"  {name:<{width}}  {text}" for name, text in probes.items())]
     return "\n".join(["usage: permafrost COMMAND [options]", "", *lines])
 
 

@@ -3,7 +3,8 @@
 A new kind is a file with a class that follows `permafrost.data.records.Source` and is built by
 ``cls(entry, where=...)`` (or a function that builds one), plus one line in `KINDS` and its options in the
 schema of dataset entries. A module may have a function ``check_entry(entry, where=...)`` that refuses what is
-wrong with the entry whatever the data hold. Light: the plan reads `KINDS` before any job runs.
+wrong with the entry whatever the data hold, and ``entry_bands(entry, where=...)`` where the kind itself
+knows its bands. Light: the plan reads `KINDS` before any job runs.
 """
 
 from __future__ import annotations
@@ -75,13 +76,10 @@ def check_source(entry: dict, *, where: object) -> None:
 
 def source_bands(entry: dict, *, where: object) -> list[Band]:
     """The bands of the images, in their order, as the entry says them."""
-    if entry["source"]["kind"] == "demo":
-        from .demo import demo_bands
-
-        return demo_bands(entry, where=where)
     from .common import declared_bands
 
-    return declared_bands(entry, where=where)
+    module, _ = _module(entry, where)
+    return getattr(module, "entry_bands", declared_bands)(entry, where=where)
 
 
 def kind_of(entry: dict, *, where: object = None) -> Kind:

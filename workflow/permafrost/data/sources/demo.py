@@ -51,7 +51,7 @@ class DemoSource(DemoChips):
         self._cover = scenes.CLASSES.index(options.get("cover", "forest"))
         self.ignore_index = scenes.CLOUD if self.task == "segmentation" else None
         self.presence = options.get("presence", 0.05)
-        self.bands = demo_bands(entry, where=where)
+        self.bands = entry_bands(entry, where=where)
         names = [band.name for band in self.bands]
         self._render = Recent(lambda spec: scenes.render(spec, names), keep=4)
         self._mask = Recent(scenes.mask, keep=4)
@@ -83,7 +83,7 @@ class DemoSource(DemoChips):
         return tuple(int(part >= self.presence) for part in share)
 
 
-def demo_bands(entry: dict, *, where: object) -> list[Band]:
+def entry_bands(entry: dict, *, where: object) -> list[Band]:
     """The bands that the chips of an entry have."""
     if entry["task"] == PIXEL_REGRESSION or entry["task"] in OBJECT_TASKS:
         return aerial_bands(entry, where=where)

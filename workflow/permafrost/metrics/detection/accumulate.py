@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.memory import available_bytes
 
 from .axes import Axes
 from .cells import Cells
@@ -21,8 +22,9 @@ from .matching import Matching
 from .ragged import offsets_of
 
 _EPS = np.spacing(1)
-# curves of more bytes than this are refused: some 25,000 categories with COCO's axes
-_MOST_BYTES = 5 * 10**9
+# curves of more bytes than this are refused: some 25,000 categories with COCO's axes; from the second
+# number on, also those for which there is no memory
+_MOST_BYTES, _MANY_BYTES = 5 * 10**9, 10**9
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,20 @@ def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes)
     """
     shape = (len(axes.thresholds), cells.buckets, len(axes.areas), len(axes.max_dets))
     grid = len(axes.recall_grid)
-    if (size := 16 * grid * math.prod(shape)) > _MOST_BYTES:
+    size = 16 * grid * math.prod(shape)
+    # what else is held at the same time is less than half as much
+    free = available_bytes() if _MANY_BYTES < size <= _MOST_BYTES else None
+    if size > _MOST_BYTES or (free is not None and 1.5 * size > free):
+        of_free = "" if free is None else f" ({free / 1e9:.1f} GB are free)"
         raise PermafrostError(
-            f"the curves of {cells.buckets} categories would take {size / 1e9:.0f} GB of memory",
+            f"the curves of {cells.buckets} categories would take {size / 1e9:.1f} GB of memory{of_free}",
             where="categories",
             remedy="leave out categories that are not evaluated, ask for fewer thresholds, area ranges or"
             " caps, or pool the categories",
         )
     ranked = Ranked(cells, matching, scores)
     precision = np.full((shape[0], grid, *shape[1:]), -1.0)
-    at_scores = precision.copy()
+    at_scores = np.full_like(precision, -1.0)
     recall = np.full(shape, -1.0)
     if not cells.buckets:
         return Curves(precision, recall, at_scores)
@@ -74,7 +80,8 @@ def accumulate(cells: Cells, matching: Matching, scores: np.ndarray, axes: Axes)
         for m, cap in enumerate(axes.max_dets):
             # a negative cap is LVIS's way to say that there is none
             curves = ranked.curves(a, cap if cap >= 0 else None, axes.recall_grid)
-            precision[:, :, :, a, m], recall[:, :, a, m], at_scores[:, :, :, a, m] = curves
+            full = ranked.full[a]
+            precision[:, :, full, a, m], recall[:, full, a, m], at_scores[:, :, full, a, m] = curves
     return Curves(precision, recall, at_scores)
 
 
@@ -88,6 +95,7 @@ class Ranked:
     place : (C,) where the candidates of the matching stand among the rows, ascending.
     hits, excused : (A, T, C) of the candidates, see `Matching`.
     positives : (A, K) truths that count.
+    full : of every range the categories that have any; only they have curves.
     """
 
     def __init__(self, cells: Cells, matching: Matching, scores: np.ndarray) -> None:
@@ -114,9 +122,10 @@ class Ranked:
                 for ignored in matching.truth_ignored.T
             ]
         ).reshape(matching.truth_ignored.shape[1], cells.buckets)
+        self.full = [np.flatnonzero(positives) for positives in self.positives]
 
     def curves(self, area: int, cap: int | None, grid: np.ndarray):
-        """(T, R, K) precision, (T, K) recall and (T, R, K) scores of one range and cap."""
+        """(T, R, F) precision, (T, F) recall and (T, R, F) scores of one range and cap, of its F `full` categories."""
         within = np.ones(len(self.order), bool) if cap is None else self.ranks < cap
         counted = within & self.counted[:, area]
         first = np.searchsorted(self.bucket, np.arange(self.buckets + 1))
@@ -142,10 +151,11 @@ class Ranked:
 
     def _read(self, area, within, first, precision, scores, begin, found, grid):
         """Read the envelope of every curve at the grid."""
-        positives = self.positives[area]
-        needed = hits_needed(positives, grid)  # (K, R)
-        found = found.reshape(-1, self.buckets)
-        begin = begin[:-1].reshape(-1, self.buckets)
+        full = self.full[area]
+        positives = self.positives[area][full]
+        needed = hits_needed(positives, grid)  # (F, R)
+        found = found.reshape(-1, self.buckets)[:, full]
+        begin = begin[:-1].reshape(-1, self.buckets)[:, full]
         reached = found[:, :, None] >= np.maximum(needed, 1)
         # where recall 0 asks for no hit at all, the envelope begins at the first hit
         where = (begin[:, :, None] + np.maximum(needed, 1) - 1)[reached]
@@ -156,12 +166,8 @@ class Ranked:
             marks[reached] = scores[where]
         values = np.maximum.accumulate(values[:, :, ::-1], axis=2)[:, :, ::-1]
         free = needed == 0
-        marks = np.where(free, self._top_scores(within, first)[:, None], marks)
-        recall = found / np.maximum(positives, 1)
-        nothing = positives == 0
-        recall[:, nothing] = -1.0
-        values[:, nothing], marks[:, nothing] = -1.0, -1.0
-        return values.transpose(0, 2, 1), recall, marks.transpose(0, 2, 1)
+        marks = np.where(free, self._top_scores(within, first)[full, None], marks)
+        return values.transpose(0, 2, 1), found / positives, marks.transpose(0, 2, 1)
 
     def _top_scores(self, within, first) -> np.ndarray:
         """(K,) score of the first detection of every category, ignored ones included; 0 for none."""

@@ -320,7 +320,9 @@ def _detections(coco, truth, truths: Truths, told: dict) -> Detections:
     known = set(truths.images.ids.tolist())
     given = coco.untouched_results if isinstance(coco, COCO) else None
     if given is not None and known.issuperset(truth.imgs):
-        return read_predictions(given, truths, **told)
+        detections = read_predictions(given, truths, **told)
+        # `loadRes` numbers results, whatever ids they come with
+        return replace(detections, ids=detections.entries + 1)
     entries = [e for e in coco.dataset.get("annotations", []) if e["image_id"] in known]
     detections = read_predictions(entries, truths, **told)
     rows = detections.entries.tolist()

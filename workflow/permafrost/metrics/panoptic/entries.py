@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,13 +26,17 @@ class Categories:
     def place(self, entry: dict, where: str) -> int:
         """Which category an entry's ``category_id`` is."""
         found = _integer(entry, "category_id", where)
-        if found not in self.ids:
+        if found not in self._places:
             raise PermafrostError(
                 f"there is no category {found}",
                 where=where,
                 remedy="categories come from the truth; correct the id, or add the category there",
             )
-        return self.ids.index(found)
+        return self._places[found]
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {category: place for place, category in enumerate(self.ids)}
 
 
 @dataclass(frozen=True)

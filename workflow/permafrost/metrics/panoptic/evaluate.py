@@ -14,6 +14,8 @@ from .matching import ImageCounts, match_image
 from .result import PanopticEvaluation
 
 MODES = ("corrected", "strict")
+# bytes of the counts of every category in every image
+_MOST_BYTES = 4 * 10**9
 
 
 def evaluate(
@@ -52,6 +54,13 @@ def evaluate(
     categories, entries = read_truth(document)
     others = read_predictions(other_document, categories, entries)
     size = len(categories.ids)
+    if (needed := 32 * size * len(entries)) > _MOST_BYTES:
+        raise PermafrostError(
+            f"the counts of {size} categories in {len(entries)} images would take {needed / 1e9:.1f} GB"
+            " of memory",
+            where="categories",
+            remedy="leave out categories that do not occur",
+        )
     digests = hashlib.sha256(), hashlib.sha256()
     counts = [
         _match(

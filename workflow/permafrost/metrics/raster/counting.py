@@ -15,6 +15,9 @@ from .classes import as_codes, logits_to_classes
 _SMALL = 256
 MISSING = ("error", "ignore")
 
+# more codes are measurements and no classes, and their confusions would fill the memory
+MOST_CLASSES = 2000
+
 
 class PairCounts:
     """Pixels by (reference code, predicted code), of each block and in all.
@@ -46,6 +49,7 @@ class PairCounts:
         self.areas: dict[tuple[int, int], np.ndarray] = {}
         self.mapped_areas: dict[int, float] = {}
         self.weighted: bool | None = None
+        self.codes: set[int] = set()
         self.pixels = self.ignored = self.unpredicted = 0
         self.bands: int | None = None
 
@@ -70,6 +74,14 @@ class PairCounts:
             )
         self._check(reference[labelled], block.where(0))
         self._check(predicted[block.prediction_valid], block.where(1))
+        for place, codes in enumerate((reference[labelled], predicted[block.prediction_valid])):
+            self.codes.update(np.unique(codes).tolist())
+            if len(self.codes) > MOST_CLASSES:
+                raise PermafrostError(
+                    f"there are more than {MOST_CLASSES} different codes",
+                    where=block.where(place),
+                    remedy="give rasters of classes; a raster of measurements is none",
+                )
         self.pixels += reference.size
         self.ignored += reference.size - int(np.count_nonzero(labelled))
         self.unpredicted += unpredicted

@@ -11,12 +11,14 @@ from permafrost.core.errors import PermafrostError, near_names
 
 from .assessment import BINARY_WEIGHTS, SMOOTH, check_smooth, check_weights
 from .blocks import BLOCK, Block, raster_blocks
-from .counting import MISSING, PairCounts
+from .counting import MISSING, MOST_CLASSES, PairCounts
 from .files import opened
 from .pixel_areas import PixelAreas, pixel_areas
 from .result import RasterEvaluation
 
 MODES = ("multiclass", "binary")
+# bytes of the counts of all pairs of classes in all blocks
+_MOST_BYTES = 4 * 10**9
 
 
 def evaluate(
@@ -158,6 +160,10 @@ def _classes(counter: PairCounts, declared, mode: str) -> tuple[tuple[int, ...],
             f"{count} classes are declared, but the logits have {counter.bands} bands",
             remedy="declare one class per band, or two for one band",
         )
+    if count > MOST_CLASSES:
+        raise PermafrostError(
+            f"{count} classes are declared, at most {MOST_CLASSES} can be", where="classes"
+        )
     first = counter.first_code
     codes = tuple(range(first, first + count))
     outside = sorted(found - set(codes))
@@ -178,6 +184,12 @@ def _result(
     place = {code: number for number, code in enumerate(codes)}
     pairs = sorted(set().union(*counter.blocks))
     row = {pair: number for number, pair in enumerate(pairs)}
+    if (size := 8 * len(pairs) * len(counter.blocks)) > _MOST_BYTES:
+        raise PermafrostError(
+            f"{len(pairs)} pairs of classes in {len(counter.blocks)} blocks would take {size / 1e9:.1f} GB"
+            " of memory",
+            remedy="read larger blocks (--block), or give rasters of fewer classes",
+        )
     block_counts = np.zeros((len(pairs), len(counter.blocks)), np.int64)
     for number, block in enumerate(counter.blocks):
         for pair, count in block.items():

@@ -69,8 +69,13 @@ class RasterEvaluation:
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
         """(B,) values on resamples of the blocks, given (U, B) how often each was drawn."""
         # sums of pixels stay below 2^53, so float64 is exact and fast
-        totals = self.block_counts.astype(np.float64) @ counts.astype(np.float64)
-        return self._measure(self._scatter(totals))
+        blocks, drawn = self.block_counts.astype(np.float64), counts.astype(np.float64)
+        step = max(1, _MOST_BYTES // (8 * len(self.codes) ** 2))
+        parts = [
+            self._measure(self._scatter(blocks @ drawn[:, start : start + step]))
+            for start in range(0, max(drawn.shape[1], 1), step)
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     @property
     def means(self) -> dict[Name, list[Name]]:
@@ -179,6 +184,8 @@ class RasterEvaluation:
         return counts
 
 
+# bytes of the matrices of resamples that are measured together
+_MOST_BYTES = 1 << 28
 _REPORTED = {
     "weighted_overall_accuracy": "overall_accuracy",
     "weighted_precision": "users_accuracy",

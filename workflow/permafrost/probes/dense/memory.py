@@ -1,70 +1,14 @@
-"""How much memory this process may still take, by what the machine and its containers say."""
+"""Whether maps are kept in memory."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+
+from permafrost.core.memory import available_bytes
 
 # share of what is free that a split may fill; train and validation, and other jobs of the same run,
 # decide at the same time
 CPU_SHARE, GPU_SHARE = 0.25, 0.3
-
-
-def available_bytes(root: Path = Path("/")) -> int | None:
-    """Free main memory under every limit that holds here; None where nothing tells.
-
-    The least of ``MemAvailable`` and of what each control group of this process (versions 1 and 2)
-    has left; page cache that a group can give back counts as free.
-    """
-    found = [_meminfo(root / "proc/meminfo"), *_group_limits(root)]
-    return min((value for value in found if value is not None), default=None)
-
-
-def _meminfo(path: Path) -> int | None:
-    try:
-        for line in path.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
-
-
-def _group_limits(root: Path):
-    """What is left in each control group from this process's own up to the topmost one."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, inside = line.split(":", 2)
-        if controllers == "":
-            base, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            base = root / "sys/fs/cgroup/memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        else:
-            continue
-        folder = base / inside.lstrip("/")
-        for group in (folder, *folder.parents):
-            yield _left(group, *names)
-            if group == base:
-                break
-
-
-def _left(group: Path, limit: str, usage: str, cache: str) -> int | None:
-    try:
-        allowed = (group / limit).read_text().strip()
-        if allowed == "max":
-            return None
-        left = int(allowed) - int((group / usage).read_text())
-        for line in (group / "memory.stat").read_text().splitlines():
-            name, value = line.split()
-            if name == cache:
-                left += int(value)
-    except (OSError, ValueError):
-        return None
-    return max(left, 0)
 
 
 def fits(

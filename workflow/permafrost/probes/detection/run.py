@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
@@ -40,7 +41,7 @@ def run_detection(
     spec: dict,
     fingerprint: str,
     device: str = "auto",
-    detections_output: Path | None = None,
+    second_output: Path | None = None,
     memory: int | None = None,
 ) -> None:
     """Train the head of `spec` on train, choose on validation, and write the detections of test.
@@ -52,7 +53,7 @@ def run_detection(
     spec : ``dataset``, ``backbone``, ``probe``, ``seed``, ``stage``, ``options`` with all keys of the
         kind, ``inputs.features`` (fingerprint of the stores).
     device : how to run; like `memory`, no part of the identity of the result.
-    detections_output : folder for the same in COCO's form; None: not written.
+    second_output : folder for the same in COCO's form; None: not written.
     memory : bytes that train and validation may each fill; None: a share of what is free. What does
         not fit is streamed.
 
@@ -60,6 +61,7 @@ def run_detection(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
+    keep_freed_memory()
     splits = open_splits(stores, expect=spec["inputs"]["features"])
     run = _Run.of(splits, spec, choose_device(device), memory)
     seed = derive_seed(spec["dataset"], spec["backbone"], spec["probe"], spec["seed"])
@@ -85,7 +87,7 @@ def run_detection(
     }
     classes = splits["test"].classes
     images = splits["test"].images
-    with coco_folder(detections_output, images, found, classes=classes, info=info) as files:
+    with coco_folder(second_output, images, found, classes=classes, info=info) as files:
         write_detections(
             output,
             table,

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.extract import Opened, open_backbone
@@ -32,7 +33,7 @@ def run_fine_tune(
     images: dict[str, Path],
     card: Path,
     output: Path,
-    made: str,
+    fingerprint: str,
     device: str = "auto",
     threads: int | None = None,
     memory: int | None = None,
@@ -45,7 +46,7 @@ def run_fine_tune(
         `extract`), ``options`` with all keys of the kind, ``inputs.images`` (fingerprint of the image stores),
         ``inputs.backbone`` (that of the backbone and of what it is fed).
     images : image stores by split; card : the dataset's card.
-    output : table of predictions to write; made : its fingerprint.
+    output : table of predictions to write, with this `fingerprint`.
     device, threads, memory : how to run; no part of the identity of the result. `memory` is bytes that a
         split may fill, None takes a share of what is free.
 
@@ -53,6 +54,7 @@ def run_fine_tune(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
+    keep_freed_memory()
     options = spec["options"]
     where = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
     rates_of(options, where)
@@ -69,7 +71,7 @@ def run_fine_tune(
         job = _Job(opened, splits, options, where, seed, memory)
         answers = job.answers()
         opened.promised.check()
-        job.problem.write(output, *answers, spec=_as_probed(spec), fingerprint=made)
+        job.problem.write(output, *answers, spec=_as_probed(spec), fingerprint=fingerprint)
 
 
 class _Job:

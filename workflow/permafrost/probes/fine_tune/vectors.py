@@ -13,7 +13,7 @@ from permafrost.features.health import CollapseGate
 from ..features import Features
 from ..labels import class_gates
 from ..predictions import Prediction
-from ..settings import Setting, Several, write_several
+from ..settings import Setting, Several
 from .answers import Answer
 from .models import VectorHead
 from .splits import ImageSplit
@@ -81,26 +81,18 @@ class VectorProblem:
         """The table of `settings`, in which the fine-tuned backbone is ranked."""
         made = {one.name: self._prediction(one) for one in (tuned, frozen)}
         counts = {f"n_{name}": len(self.features[name].embeddings) for name in ("train", "val")}
-        write_several(
-            path,
-            Several(
-                made[tuned.name],
-                [
-                    Setting(
-                        one.name,
-                        self.task.answer(made[one.name]),
-                        one.brief,
-                        gates=made[one.name].gates,
-                        **counts,
-                    )
-                    for one in (tuned, frozen)
-                ],
-                paired=(tuned.name, frozen.name),
-            ),
-            splits=self.features,
-            spec=spec,
-            fingerprint=fingerprint,
-        )
+        settings = [
+            Setting(
+                one.name,
+                self.task.answer(made[one.name]),
+                one.brief,
+                gates=made[one.name].gates,
+                **counts,
+            )
+            for one in (tuned, frozen)
+        ]
+        several = Several(made[tuned.name], settings, paired=(tuned.name, frozen.name))
+        several.write(path, splits=self.features, spec=spec, fingerprint=fingerprint)
 
     def _prediction(self, one: Answer) -> Prediction:
         return self.task.prediction(one.output, one.settings, [*one.gates, *self.gates])

@@ -26,7 +26,7 @@ def run_dense_numbers(
     spec: dict,
     fingerprint: str,
     device: str = "auto",
-    masks_output: Path | None = None,
+    second_output: Path | None = None,
 ) -> None:
     """Search the train patches for every test patch and write the test predictions.
 
@@ -51,7 +51,7 @@ def run_dense_numbers(
     shown = ShownRasters(len(test), options["pictures"], spec["dataset"])
     with masks_writer(
         options["masks"],
-        masks_output,
+        second_output,
         test=test,
         resolution=options["resolution"],
         fingerprint=fingerprint,

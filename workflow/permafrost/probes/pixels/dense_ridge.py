@@ -24,7 +24,7 @@ def run_dense_ridge(
     spec: dict,
     fingerprint: str,
     device: str = "auto",
-    masks_output: Path | None = None,
+    second_output: Path | None = None,
 ) -> None:
     """Choose alpha, fit the mean targets of patches and write the predictions of the test split.
 
@@ -65,7 +65,7 @@ def run_dense_ridge(
     shown = ShownRasters(len(test), options["pictures"], spec["dataset"])
     with masks_writer(
         options["masks"],
-        masks_output,
+        second_output,
         test=test,
         resolution=options["resolution"],
         fingerprint=fingerprint,

@@ -39,7 +39,7 @@ def masks_writer(
     if path is None:
         raise PermafrostError(
             f"masks: {kind} needs a place to write them to",
-            where="masks_output",
+            where="second_output",
             remedy="run the probe through snakemake, or give --masks",
         )
     writer = {"zarr": _zarr, "geotiff": _geotiff}[kind]

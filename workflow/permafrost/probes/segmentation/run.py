@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
@@ -36,7 +37,7 @@ def run_segmentation(
     spec: dict,
     fingerprint: str,
     device: str = "auto",
-    masks_output: Path | None = None,
+    second_output: Path | None = None,
     memory: int | None = None,
 ) -> None:
     """Train the head of `spec` on train, choose on validation, and write the test predictions.
@@ -48,7 +49,7 @@ def run_segmentation(
     spec : ``dataset``, ``backbone``, ``probe``, ``seed``, ``stage``, ``options`` with all keys of the
         kind, ``inputs.features`` (fingerprint of the stores).
     device : how to run; like `memory`, no part of the identity of the result.
-    masks_output : where predicted masks go, if the options ask for them.
+    second_output : where predicted masks go, if the options ask for them.
     memory : bytes that train and validation may each fill; None: a share of what is free. What does
         not fit is streamed.
 
@@ -56,6 +57,7 @@ def run_segmentation(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
+    keep_freed_memory()
     splits = open_splits(stores, expect=spec["inputs"]["features"])
     options, target = spec["options"], choose_device(device)
     run = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
@@ -69,7 +71,7 @@ def run_segmentation(
         shown = Shown(len(splits["test"]), options["pictures"], spec["dataset"])
         with masks_writer(
             options["masks"],
-            masks_output,
+            second_output,
             test=splits["test"],
             resolution=options["resolution"],
             fingerprint=fingerprint,

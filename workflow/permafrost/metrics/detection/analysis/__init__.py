@@ -5,7 +5,7 @@ of the same detections as the scores do.
 """
 
 from .calibration import Calibration, calibrate
-from .confusion import confusion_matrix
+from .confusion import confused_pairs, confusion_matrix
 from .olrp import OptimalLRP, optimal_lrp
 from .overview import Analysis, analyse
 from .tables import category_table, curve_table, detection_table, image_table, pair_table
@@ -19,6 +19,7 @@ __all__ = [
     "analyse",
     "calibrate",
     "category_table",
+    "confused_pairs",
     "confusion_matrix",
     "curve_table",
     "detection_table",

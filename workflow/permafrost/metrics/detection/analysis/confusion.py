@@ -4,20 +4,52 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
+
 from ..evaluation import Evaluation
 from .pooled import capped_problem, check_categories, pooled
 
+# matrices of more bytes than this are refused: some 16,000 categories
+_MOST_BYTES = 2 * 10**9
+
 
 def confusion_matrix(evaluation: Evaluation, *, threshold: float = 0.5) -> np.ndarray:
-    """Counts of pairs of true and predicted category.
+    """Counts of pairs of true and predicted category, as a matrix; see `confused_pairs`.
+
+    Returns
+    -------
+    (K + 1, K + 1) int64: rows are true categories, columns predicted ones, in the order of
+    ``truths.categories``; the last row counts false alarms, the last column misses.
+
+    Raises
+    ------
+    PermafrostError : pooled categories; so many that the matrix would not fit into memory.
+    """
+    width = len(evaluation.truths.categories) + 1
+    if (size := 8 * width**2) > _MOST_BYTES:
+        raise PermafrostError(
+            f"the confusion matrix of {width - 1} categories would take {size / 1e9:.1f} GB of memory",
+            where="categories",
+            remedy="use confused_pairs, which holds only the pairs that occur",
+        )
+    true, predicted, counts = confused_pairs(evaluation, threshold=threshold)
+    matrix = np.zeros((width, width), np.int64)
+    matrix[true, predicted] = counts
+    return matrix
+
+
+def confused_pairs(
+    evaluation: Evaluation, *, threshold: float = 0.5
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of true and predicted category that occur, ascending, and how often.
 
     In every image, detections of all categories take truths of all categories, greedily by score.
     Detections that take an ignored truth count nowhere.
 
     Returns
     -------
-    (K + 1, K + 1) int64: rows are true categories, columns predicted ones, in the order of
-    ``truths.categories``; the last row counts false alarms, the last column misses.
+    (P,) positions of the true category, (P,) of the predicted one, (P,) counts; the position K, one
+    beyond the last category, stands for none: false alarms have no true category, misses no predicted one.
     """
     check_categories(evaluation, "the confusion matrix")
     problem = capped_problem(evaluation)
@@ -36,4 +68,5 @@ def confusion_matrix(evaluation: Evaluation, *, threshold: float = 0.5) -> np.nd
         categories * width + predicted[false_alarm],
         true[missed] * width + categories,
     ]
-    return np.bincount(np.concatenate(places), minlength=width * width).reshape(width, width)
+    pairs, counts = np.unique(np.concatenate(places), return_counts=True)
+    return pairs // width, pairs % width, counts

@@ -8,7 +8,7 @@ from permafrost.core.errors import PermafrostError
 
 from ..evaluation import Evaluation
 from .calibration import Calibration
-from .confusion import confusion_matrix
+from .confusion import confused_pairs
 from .olrp import OptimalLRP
 from .overview import Analysis, analyse
 from .tables import category_table, curve_table, detection_table, image_table, pair_table
@@ -73,17 +73,16 @@ def _names(evaluation: Evaluation) -> dict[str, np.ndarray]:
 
 
 def _confusion(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    matrix = confusion_matrix(evaluation)
+    true, predicted, counts = confused_pairs(evaluation)
     categories = evaluation.truths.categories
     ids = np.array([*categories.ids.tolist(), None], object)
     names = np.array([*categories.names, NONE], object)
-    true, predicted = np.nonzero(matrix)
     return {
         "true_category_id": ids[true],
         "true_category": names[true],
         "predicted_category_id": ids[predicted],
         "predicted_category": names[predicted],
-        "count": matrix[true, predicted],
+        "count": counts,
     }
 
 

@@ -29,8 +29,9 @@ from ..axes import Axes
 from ..evaluate import solve
 from ..evaluation import Evaluation
 from ..inputs.tables import rows_of
-from ..kernels import Problem
+from ..kernels import Problem, make_kernel
 from ..masks.runs import Masks
+from ..pairs import Similarity
 from ..summarise import Statistic
 from .pooled import capped_problem, check_categories, pooled
 
@@ -76,16 +77,22 @@ def error_kinds(
     problem = replace(problem, detections=replace(problem.detections, segmentations=None))
     # all sizes and the largest cap are all that average precision is read from
     whole = replace(evaluation, problem=problem, axes=_headline(evaluation.axes))
-    before = _precision(whole, problem)
-    sorted_errors = _sort(evaluation, problem, match, near)
+    found = pooled(evaluation, problem, near)
+    known = None
+    # pairs less alike than `near` are not known, and must not matter
+    if whole.axes.thresholds.min() >= near:
+        known = _Known.of(found)
+    before = _precision(whole, problem, known)
+    sorted_errors = _sort(evaluation, problem, found, match, near)
     gain = {
-        kind: _precision(whole, _mended(problem, sorted_errors, kind)) - before for kind in KINDS
+        kind: _precision(whole, *_mended(problem, sorted_errors, kind, known)) - before
+        for kind in KINDS
     }
     alarms = np.concatenate([sorted_errors[kind] for kind in KINDS if kind != "missed"])
     return ErrorKinds(
         precision=before,
         gain=gain,
-        no_false_alarms=_precision(whole, _without(problem, alarms)) - before,
+        no_false_alarms=_precision(whole, *_without(problem, alarms, known)) - before,
         counts={kind: len(sorted_errors[kind]) for kind in KINDS},
     )
 
@@ -95,12 +102,73 @@ def _headline(axes: Axes) -> Axes:
     return replace(axes, area_names=("all",), areas=axes.areas[[at]], max_dets=axes.max_dets[-1:])
 
 
-def _precision(evaluation: Evaluation, problem: Problem) -> float:
-    solved = solve(problem, evaluation.settings, evaluation.axes, ())
+def _precision(evaluation: Evaluation, problem: Problem, known: _Known | None) -> float:
+    solved = solve(problem, evaluation.settings, evaluation.axes, (), kernel=known)
     return solved.value(Statistic("AP", "precision", None, "all", evaluation.axes.max_dets[-1]))
 
 
-def _sort(evaluation: Evaluation, problem: Problem, match: float, near: float) -> dict:
+@dataclass(frozen=True)
+class _Known:
+    """A kernel that looks likenesses up; 0 for pairs that are not known.
+
+    Attributes
+    ----------
+    iou_type : name of the kernel.
+    keys, likeness : (P,) detection * truths + truth of the known pairs, ascending, and their likeness.
+    truths : number of truths.
+    rows : (D,) the known detection behind every detection.
+    kernel : for its extents, and of what was moved.
+    moved : (D,) bool: detections whose geometry is another; only the kernel knows how alike they are.
+    """
+
+    iou_type: str
+    keys: np.ndarray
+    likeness: np.ndarray
+    truths: int
+    rows: np.ndarray
+    kernel: Similarity
+    moved: np.ndarray
+
+    @classmethod
+    def of(cls, found: Evaluation) -> _Known:
+        """All pairs of an evaluation."""
+        cells, pairs, truths = found.cells, found.pairs, len(found.truths)
+        keys = cells.detections[pairs.rows] * truths + cells.truths[pairs.columns]
+        order = np.argsort(keys)
+        count = len(found.detections)
+        kind = found.settings.iou_type
+        kernel = make_kernel(kind, found.problem)
+        everyone, nobody = np.arange(count), np.zeros(count, bool)
+        likeness = pairs.similarity[order]
+        return cls(kind, keys[order], likeness, truths, everyone, kernel, nobody)
+
+    def bound(self, detections: np.ndarray, truths: np.ndarray) -> None:
+        """A look-up is cheap."""
+
+    def extents(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Those of the kernel."""
+        extents = self.kernel.extents()
+        # the kernel of what was moved knows these detections, any other the ones before
+        if extents is None or self.moved.any():
+            return extents
+        return extents[0][self.rows], extents[1]
+
+    def exact(self, detections: np.ndarray, truths: np.ndarray) -> np.ndarray:
+        """(P,) likeness."""
+        out = np.zeros(len(detections))
+        if len(self.keys):
+            wanted = self.rows[detections] * self.truths + truths
+            place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+            out = np.where(self.keys[place] == wanted, self.likeness[place], 0.0)
+        moved = np.flatnonzero(self.moved[detections])
+        if moved.size:
+            out[moved] = self.kernel.exact(detections[moved], truths[moved])
+        return out
+
+
+def _sort(
+    evaluation: Evaluation, problem: Problem, found: Evaluation, match: float, near: float
+) -> dict:
     """Rows of the problem's tables per kind, and the truth that mends each (``… truth``)."""
     at, area = evaluation.axes.threshold_index(match), evaluation.axes.area_index("all")
     cells, matching = evaluation.cells, evaluation.matching
@@ -110,7 +178,7 @@ def _sort(evaluation: Evaluation, problem: Problem, match: float, near: float) -
     false = (matching.matched(area, at) < 0) & ~matching.ignored(area, at)
     alarm = np.zeros(len(row), bool)
     alarm[row[false]] = True
-    best = _best_partners(pooled(evaluation, problem, near), problem)
+    best = _best_partners(found, problem)
     own, own_truth, other, other_truth = best
     kind = np.select(
         [own >= match, other >= match, (own >= near) & (own >= other), other >= near],
@@ -146,19 +214,28 @@ def _best_partners(found: Evaluation, problem: Problem):
     return out
 
 
-def _mended(problem: Problem, errors: dict, kind: str) -> Problem:
+def _mended(
+    problem: Problem, errors: dict, kind: str, known: _Known | None
+) -> tuple[Problem, _Known | None]:
+    """The problem without one kind of error, and what is known of its likenesses."""
     rows = errors[kind]
     if kind == "missed":
         ignored = problem.truths.ignored.copy()
         ignored[rows] = True
-        return replace(problem, truths=replace(problem.truths, ignored=ignored))
+        return replace(problem, truths=replace(problem.truths, ignored=ignored)), known
     if kind == "category":
         category = problem.detections.category.copy()
         category[rows] = problem.truths.category[errors["category truth"]]
-        return replace(problem, detections=replace(problem.detections, category=category))
+        return replace(problem, detections=replace(problem.detections, category=category)), known
     if kind == "localisation":
-        return _relocated(problem, rows, errors["localisation truth"])
-    return _without(problem, rows)
+        problem = _relocated(problem, rows, errors["localisation truth"])
+        if known is None or not len(rows):
+            return problem, known
+        moved = np.zeros(len(problem.detections), bool)
+        moved[rows] = True
+        kernel = make_kernel(known.iou_type, problem)
+        return problem, replace(known, kernel=kernel, moved=moved)
+    return _without(problem, rows, known)
 
 
 def _relocated(problem: Problem, rows: np.ndarray, truths: np.ndarray) -> Problem:
@@ -176,12 +253,16 @@ def _relocated(problem: Problem, rows: np.ndarray, truths: np.ndarray) -> Proble
     )
 
 
-def _without(problem: Problem, rows: np.ndarray) -> Problem:
-    keep = np.ones(len(problem.detections), bool)
-    keep[rows] = False
+def _without(
+    problem: Problem, rows: np.ndarray, known: _Known | None
+) -> tuple[Problem, _Known | None]:
+    kept = np.setdiff1d(np.arange(len(problem.detections)), rows)
     masks = problem.detection_masks
-    return replace(
+    problem = replace(
         problem,
-        detections=rows_of(problem.detections, keep),
-        detection_masks=None if masks is None else masks.take(np.flatnonzero(keep)),
+        detections=rows_of(problem.detections, kept),
+        detection_masks=None if masks is None else masks.take(kept),
     )
+    if known is not None:
+        known = replace(known, rows=kept, moved=known.moved[kept])
+    return problem, known

@@ -1,0 +1,99 @@
+"""A kind of probe that somebody adds: five files, and it runs to the leaderboard and the page."""
+
+from __future__ import annotations
+
+import pytest
+from project import Project
+
+MODULE = '''
+"""The class whose mean is nearest: a probe without anything to choose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .features import Features, on_embeddings
+from .predictions import Prediction
+
+
+def run_centroid(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+    train, test = splits["train"], splits["test"]
+    classes = range(len(train.classes))
+    means = np.stack([train.embeddings[train.labels == c].mean(axis=0) for c in classes])
+    order = np.inf if options["metric"] == "largest" else 2
+    distances = np.linalg.norm(test.embeddings[:, None] - means, ord=order, axis=2)
+    scores = np.exp(distances.min(axis=1, keepdims=True) - distances)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return Prediction(distances.argmin(axis=1), scores.astype(np.float32), {"seed_given": seed})
+
+
+run = on_embeddings(run_centroid)
+'''
+ENTRY = """
+    "centroid": ProbeKind(
+        ".centroid:run",
+        frozenset({"classification"}),
+        "classify test embeddings by the nearest mean of a class",
+        "asks which class has the nearest mean.",
+        reads="embeddings",
+        memory_mb=1000,
+        minutes=10,
+        probabilities=True,
+    ),
+}
+"""
+SCHEMA = """  centroid:
+    type: object
+    additionalProperties: false
+    required: [kind]
+    properties:
+      kind: {const: centroid}
+      metric: {enum: [l2, largest], default: l2}
+"""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory) -> Project:
+    """A project with a kind of its own in its files, run with it."""
+    project = Project(tmp_path_factory.mktemp("extended") / "project")
+    project.path("workflow/permafrost/probes/centroid.py").write_text(MODULE)
+    kinds = project.path("workflow/permafrost/probes/kinds.py")
+    head, brace, rest = kinds.read_text().rpartition("\n}\n")
+    assert brace and not rest
+    kinds.write_text(head + ENTRY)
+    project.edit(
+        "workflow/schemas/config.schema.yaml",
+        '        - {$ref: "#/$defs/knn"}\n',
+        '        - {$ref: "#/$defs/knn"}\n        - {$ref: "#/$defs/centroid"}\n',
+    )
+    project.edit("workflow/schemas/config.schema.yaml", "  knn_sweep:\n", f"{SCHEMA}  knn_sweep:\n")
+    probes = {"knn": {"kind": "knn"}, "mean": {"kind": "centroid"}}
+    project.configure(probes=probes, backbones=["imagestats"])
+    project.snakemake()
+    return project
+
+
+def test_it_is_scored_ranked_and_explained(extended):
+    rows = {row["probe"]: row for row in extended.leaderboard() if row["metric"] == "accuracy"}
+    assert rows["mean"]["kind"] == "centroid" and rows["mean"]["value"] > 0.3
+    # probabilities are judged for their calibration, as the entry says
+    metrics = {row["metric"] for row in extended.leaderboard() if row["probe"] == "mean"}
+    assert any("calibration" in metric for metric in metrics)
+    text = extended.report_text()
+    assert "Asks which class has the nearest mean." in text
+
+
+def test_an_option_of_it_reruns_it_alone(extended):
+    assert extended.pending() == {}
+    probes = {"knn": {"kind": "knn"}, "mean": {"kind": "centroid", "metric": "largest"}}
+    extended.configure(probes=probes)
+    assert extended.pending() == {
+        "probe_embeddings": 1,
+        "bootstrap": 1,
+        "aggregate": 1,
+        "report": 1,
+    }
+    wrong = {"mean": {"kind": "centroid", "metric": "l3"}}
+    extended.configure(probes=wrong)
+    done = extended.snakemake("-n", check=False)
+    assert done.returncode and "l3" in done.stdout + done.stderr

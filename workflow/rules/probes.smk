@@ -1,0 +1,95 @@
+# One rule per shape of what a probe reads and leaves. Which kinds of probes have which shape, and what their jobs ask
+# for, stands in permafrost.probes.kinds. Out comes one row of predictions per test item.
+
+
+rule probe_embeddings:
+    input:
+        **stores("features/{dataset}/{backbone}"),
+    output:
+        table=PREDICTIONS,
+    log:
+        PROBE_LOG,
+    wildcard_constraints:
+        probe=probes_that_read("embeddings"),
+    resources:
+        mem_mb=probe_memory_mb,
+        runtime=probe_minutes,
+    params:
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
+        kind=probe_kind,
+        second="",
+    shell:
+        "permafrost {params.kind} --job {params.job} --plan {PLAN_FILE:q} "
+        "--features {input.train:q} {input.val:q} {input.test:q} "
+        "--output {output.table:q} {params.second} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+
+
+use rule probe_embeddings as probe_patches with:
+    wildcard_constraints:
+        probe=probes_that_read("patches"),
+
+
+use rule probe_embeddings as probe_patches_with_masks with:
+    output:
+        table=PREDICTIONS,
+        second=directory(beside_predictions("masks")),
+    wildcard_constraints:
+        probe=probes_that_read("patches", "masks"),
+    params:
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
+        kind=probe_kind,
+        second=second_output,
+
+
+use rule probe_embeddings as probe_maps with:
+    wildcard_constraints:
+        probe=probes_that_read("maps"),
+    resources:
+        mem_mb=probe_memory_mb,
+        runtime=probe_minutes,
+        gpu=gpu,
+
+
+use rule probe_patches_with_masks as probe_maps_with_masks with:
+    wildcard_constraints:
+        probe=probes_that_read("maps", "masks"),
+    resources:
+        mem_mb=probe_memory_mb,
+        runtime=probe_minutes,
+        gpu=gpu,
+
+
+use rule probe_maps_with_masks as probe_maps_with_detections with:
+    output:
+        table=PREDICTIONS,
+        second=directory(beside_predictions("detections")),
+    wildcard_constraints:
+        probe=probes_that_read("maps", "detections"),
+
+
+# As for extract, the input is the dataset's card and not its image stores, which may be deleted and are made again.
+rule probe_images:
+    input:
+        card=f"{RESULTS}/images/{{dataset}}/card.json",
+    output:
+        table=PREDICTIONS,
+    log:
+        PROBE_LOG,
+    wildcard_constraints:
+        probe=probes_that_read("images"),
+    threads: 2
+    resources:
+        mem_mb=probe_memory_mb,
+        runtime=probe_minutes,
+        gpu=gpu,
+    params:
+        job=job("probe", "dataset", "backbone", "probe", "seed"),
+        kind=probe_kind,
+        prepare_job=job("prepare", "dataset"),
+    shell:
+        "permafrost {params.kind} --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "--card {input.card:q} "
+        "--prepare-job {params.prepare_job} "
+        "--output {output.table:q} "
+        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
