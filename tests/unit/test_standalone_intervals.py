@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,6 +154,13 @@ def test_means_over_classes_rest_on_their_rarest_class():
         for row in score_rows(evaluation, find_units(20), resamples=20)
     }
     assert gates["pq", "bus"] == gates["pq", None] == 'few_units: class "bus" has truth in 2 images'
+    fp = tp.copy()
+    fp[:, 1] = tp[:, 0]
+    nothing = tp * [1, 0]
+    evaluation = replace(evaluation, tp=nothing, fp=fp, fn=nothing, iou=nothing * 0.8)
+    rows = score_rows(evaluation, find_units(20), resamples=20)
+    (pq,) = [row for row in rows if (row["metric"], row["class"]) == ("pq", None)]
+    assert pq["gates"] == 'few_units: class "bus" has truth in no image'
     assert gates["pq_things", None] == gates["pq", "bus"] and gates["pq_stuff", None] == ""
 
 

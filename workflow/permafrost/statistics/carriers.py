@@ -38,7 +38,8 @@ class Carriers:
     Attributes
     ----------
     labels : of the classes that the figure is a mean of; (None,) or its class where it is no mean.
-    counts : (K,) units of each; those of classes with none are left out.
+    counts : (K,) units of each. A class without any is left out, unless it has a value all the same, as a
+        share of false alarms has: then nothing is known of it.
     units : U, of the test set.
     kind : what a unit is called.
     has : what a class has in these units, in words.
@@ -51,9 +52,19 @@ class Carriers:
     has: str = "has truth"
 
     @classmethod
-    def of(cls, labels, counts, units: Units, *, kind: str | None = None, has: str = "has truth"):
+    def of(
+        cls,
+        labels,
+        counts,
+        units: Units,
+        *,
+        kind: str | None = None,
+        has: str = "has truth",
+        valued=False,
+    ):
+        """`valued` (K,) bool are the classes that have a value."""
         counts = np.asarray(counts)
-        kept = np.flatnonzero(counts)
+        kept = np.flatnonzero((counts > 0) | np.asarray(valued))
         labels = tuple(labels[place] for place in kept)
         return cls(labels, counts[kept], units.count, kind or units.kind, has)
 
@@ -62,7 +73,7 @@ class Carriers:
         """Degrees of freedom, 1 to U - 1."""
         if not self.counts.size:
             return 1.0
-        shares = 1 / self.counts
+        shares = 1 / np.maximum(self.counts, 1)
         df = shares.sum() ** 2 / np.sum(shares**2 / np.maximum(self.counts - 1, 0.5))
         return float(max(1.0, min(df, self.units - 1)))
 
@@ -74,7 +85,7 @@ class Carriers:
     @property
     def alone(self) -> bool:
         """Whether one unit carries all: it cannot be left out."""
-        return self.units == 1 or (len(self.counts) == 1 and int(self.counts[0]) == 1)
+        return self.units == 1 or (len(self.counts) == 1 and int(self.counts[0]) <= 1)
 
     @property
     def gate(self) -> str:
@@ -84,7 +95,7 @@ class Carriers:
         code = ONE_UNIT if self.alone else FEW_UNITS
         fewest = int(np.argmin(self.counts))
         count = int(self.counts[fewest])
-        number = f"{count} {self.kind}{'s' * (count != 1)}"
+        number = f"{count or 'no'} {self.kind}{'s' * (count > 1)}"
         if count >= self.units or self.labels[fewest] is None:
             return f"{code}: {number}"
         more = int(np.count_nonzero(self.counts < ENOUGH_UNITS)) - 1

@@ -56,7 +56,7 @@ def paired_by_jackknife(
     sizes = part_sizes(units)
     blocks = [pairs[start : start + _TOGETHER] for start in range(0, len(pairs), _TOGETHER)]
     columns = [
-        tested(values[block.T], left_out[block.T], sizes, units.count, confidence)
+        tested_pairs(values[block.T], left_out[block.T], sizes, units.count, confidence)
         for block in blocks
     ]
     difference, lower, upper, p_value, n_undefined = map(np.concatenate, zip(*columns, strict=True))
@@ -117,7 +117,7 @@ def paired_gaps(values, replicates, pairs, *, units: Units, confidence: float) -
     return Paired(difference, lower, upper, p_value, p_adjusted, n_undefined.astype(np.int64))
 
 
-def tested(
+def tested_pairs(
     values, left_out, sizes, n_units, confidence: float, *, most_df=np.inf
 ) -> list[np.ndarray]:
     """Columns ``difference, lower, upper, p_value, n_undefined`` of P pairs.

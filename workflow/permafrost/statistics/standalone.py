@@ -10,7 +10,7 @@ from .carriers import Carriers, Name, Replicated, without_parts
 from .intervals import check_method, percentile_interval, reflected
 from .jackknife import PARTS, part_sizes
 from .p_values import bootstrap_p_value
-from .paired import tested
+from .paired import tested_pairs
 from .resamples import draw_resamples
 from .units import Units
 
@@ -80,18 +80,21 @@ def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict[Name,
     own = (units.index % parts)[:, None] == np.arange(parts)
     found = evaluation.replicates(own.astype(np.uint8))
     held = {name: int(np.count_nonzero(~np.isnan(each))) for name, each in found.items()}
+    valued = {name: count > 0 for name, count in held.items()}
+    in_means = dict(held)
     for label, truths in getattr(evaluation, "truths", {}).items():
-        if count := np.count_nonzero(np.bincount(units.index % parts, truths)):
-            for name in held:
-                if name[1] == label:
-                    held[name] = min(held[name], count)
-    means = getattr(evaluation, "means", {})
+        count = np.count_nonzero(np.bincount(units.index % parts, truths))
+        for name in [name for name in held if name[1] == label]:
+            in_means[name] = min(held[name], count)
+            held[name] = in_means[name] if count else held[name]
+    means = {name: [name] for name in held} | getattr(evaluation, "means", {})
     return {
         name: Carriers.of(
-            [label for _, label in means.get(name, [name])],
-            [held[each] for each in means.get(name, [name])],
+            [label for _, label in means[name]],
+            [(held if each == name else in_means)[each] for each in means[name]],
             units,
             kind=kind,
+            valued=[valued[each] for each in means[name]],
         )
         for name in evaluation.values
     }
@@ -173,7 +176,7 @@ def _tested(
         without = each.replicates(counts)
         values.append([each.values[name] for name in names])
         left_out.append(np.stack([without[name] for name in names]))
-    _, lower, upper, p_value, _ = tested(
+    _, lower, upper, p_value, _ = tested_pairs(
         np.array(values),
         left_out,
         part_sizes(units),
