@@ -1,6 +1,6 @@
 """CPU time of the intervals of detection scores, against evaluating every resample anew.
 
-    envs/run python benchmarks/detection_intervals.py --data FOLDER [--resamples 1000] [--categories 80 1203]
+    envs/run python benchmarks/detection_intervals.py --data FOLDER [--resamples 400] [--categories 80 1203]
 
 FOLDER receives a generated set per number of categories (80: 5,000 images, 36,000 truths and 200,000
 detections, the size of COCO's validation part; more: 20,000, 100,000 and 600,000, about LVIS's) unless it
@@ -24,7 +24,7 @@ from _timing import print_table
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the generated sets")
-    parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--resamples", type=int, default=400)
     parser.add_argument("--categories", type=int, nargs="+", default=[80, 1203])
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
