@@ -63,7 +63,16 @@ def test_a_run_ends_with_the_answer_the_page_and_what_comes_next(own, monkeypatc
 
 
 def test_every_language_of_a_block_is_known():
-    assert documents.languages() <= {"yaml", "bash", "python", "", "text", "json", "bibtex", "mermaid"}
+    assert documents.languages() <= {
+        "yaml",
+        "bash",
+        "python",
+        "",
+        "text",
+        "json",
+        "bibtex",
+        "mermaid",
+    }
 
 
 @pytest.mark.parametrize(
