@@ -13,6 +13,7 @@ from object_cases import (
     metadata,
     prediction_table,
     predictions,
+    repeated,
     without,
     write_predictions,
 )
@@ -63,6 +64,27 @@ def test_a_basic_interval_is_the_percentile_interval_turned_over(task):
     assert row["upper"] == pytest.approx(2 * row["value"] - low)
     # the envelope makes replicates too high
     assert drawn.mean() > row["value"]
+
+
+def without_image(found, image: int):
+    """The test set that lacks one image."""
+    return repeated(found, np.arange(len(found)) != image)
+
+
+@TASKS
+def test_the_interval_of_a_curve_takes_away_twice_what_resamples_add(task):
+    found = predictions(task, images=40)
+    metric = PRIMARY[task]
+    (row,) = (row for row in bootstrap_scores(found, resamples=300, seed=5) if row["primary"])
+    drawn = found.family(np.arange(40)).replicates(draw_resamples(40, 300, 5))[metric]
+    bias = drawn.mean() - row["value"]
+    left = [without_image(found, image).evaluate()[metric] for image in range(40)]
+    error = math.hypot(np.sqrt(39 * np.var(left)), bias)
+    assert row["method"] == "jackknife_t" and bias > 0.001
+    assert 0 < row["lower"] < row["upper"] < 1
+    assert (row["lower"] + row["upper"]) / 2 == pytest.approx(row["value"] - 2 * bias)
+    # Student's t with no more than 39 degrees of freedom
+    assert 2.0226 <= (row["upper"] - row["lower"]) / 2 / error < 2.5
 
 
 def test_a_basic_interval_stays_within_what_is_possible():
@@ -116,7 +138,7 @@ def test_differences_of_curves_and_of_counts_are_those_of_evaluations_without_ea
         left = np.array(
             [
                 np.subtract(
-                    *(without(one, images=[image]).evaluate()[metric] for one in pair.values())
+                    *(without_image(one, image).evaluate()[metric] for one in pair.values())
                 )
                 for image in range(15)
             ]
@@ -126,7 +148,7 @@ def test_differences_of_curves_and_of_counts_are_those_of_evaluations_without_ea
         middle = (row["lower"] + row["upper"]) / 2
         assert middle == pytest.approx(row["difference"], abs=1e-12)
         # Student's t with no more than 14 degrees of freedom
-        assert (row["upper"] - middle) / error >= 2.1447
+        assert 2.1447 <= (row["upper"] - middle) / error < 3.2
         assert row["metric"] == metric and row["p_mcnemar"] is None
     worse = compare({"a": pair["a"], "b": without(pair["b"], detections=True)}, seed=0)[0]
     assert worse["lower"] > 0 and worse["p_value"] < 0.01

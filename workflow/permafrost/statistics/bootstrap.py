@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,8 +54,9 @@ def bootstrap_scores(
     seed : shared by all backbones of a dataset, so that they are scored on the same resamples.
     method : ``auto`` takes for each metric what covers in simulation (`docs/intervals.md`), from the
         standard error of `jackknife`: ``wilson`` for metrics in [0, 1], ``jackknife_log`` for positive
-        ones, ``jackknife_t`` for R², for what is read from curves (cut to [0, 1]) and for differences; and ``basic_square`` from resamples for those
-        `OF_GAPS` (`intervals.reflected_square`). ``percentile`` and ``bca`` are the bootstrap's (an
+        ones, ``jackknife_t`` for R², for what is read from curves (cut to [0, 1], less the bias that
+        resamples show, see `carriers.Replicated.intervals`) and for differences; and ``basic_square`` from
+        resamples for those `OF_GAPS` (`intervals.reflected_square`). ``percentile`` and ``bca`` are the bootstrap's (an
         interval per metric that has no BCa falls back to percentile, and its row's ``method`` says so);
         with them, metrics `OF_CURVES` have ``basic`` intervals (`intervals.reflected`).
     calibration : options of `calibration.Calibration`, for predictions with probabilities; None
@@ -134,6 +136,13 @@ def binomial_accuracy_interval(
     return percentile_interval(drawn / n_images, confidence)
 
 
+def _mean_of_defined(drawn: np.ndarray) -> np.ndarray:
+    """(…) mean of (…, B) replicates that are defined; NaN where none is."""
+    defined = ~np.isnan(drawn)
+    total, count = np.where(defined, drawn, 0.0).sum(axis=-1), defined.sum(axis=-1)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
 def _columns(value, classes):
     if np.ndim(value) == 0:
         return [(None, None)]
@@ -149,6 +158,7 @@ class _Intervals:
     replicates : metric to (…, B) on resamples that were drawn, of the metrics whose intervals need them.
     left_out : metric to (…, J) without each part, of those whose intervals need them.
     spreads : of `left_out`, where the method is ``auto``.
+    biases : metric to how far resamples move what is read from curves, where the method is ``auto``.
     supports : number of units that each of these metrics rests on.
     quantiles : metric to those of Student's t for its spread, and for its support.
     """
@@ -162,6 +172,7 @@ class _Intervals:
     replicates: dict[str, np.ndarray]
     left_out: dict[str, np.ndarray]
     spreads: dict[str, Spread]
+    biases: dict[str, np.ndarray]
     supports: dict[str, np.ndarray]
     quantiles: dict[str, tuple[np.ndarray, np.ndarray]]
 
@@ -188,11 +199,17 @@ class _Intervals:
         if (automatic and units.count > 1) or method == "bca":
             parts = iter_jackknife(units.count, PARTS if automatic else None)
             left_out = gather(family, parts, others)
-        spreads, supports = {}, {}
+        spreads, supports, biases = {}, {}, {}
+        if automatic and units.count > 1 and not differences and set(left_out) & OF_CURVES:
+            moved = gather(
+                family, iter_resamples(units.count, resamples, seed), set(left_out) & OF_CURVES
+            )
+            biases = {name: _mean_of_defined(moved[name]) - values[name] for name in moved}
         if automatic:
             sizes = part_sizes(units)
             spreads = {
-                name: spread_of(values[name], each, sizes) for name, each in left_out.items()
+                name: spread_of(values[name], each, sizes, centred=name in biases)
+                for name, each in left_out.items()
             }
             supports = {name: _support(family, name, spreads[name], units) for name in spreads}
         return cls(
@@ -205,6 +222,7 @@ class _Intervals:
             replicates,
             left_out,
             spreads,
+            biases,
             supports,
             _quantiles(spreads, supports, confidence),
         )
@@ -273,8 +291,12 @@ class _Intervals:
                 return constant_difference_interval(value, self.units.count, self.confidence)
             return value - quantile * error, value + quantile * error
         if form == "jackknife_t" and error > 0:
-            lowest = -np.inf if metric in BELOW_ONE else 0.0
-            return max(value - quantile * error, lowest), min(value + quantile * error, 1.0)
+            lowest, centre = -np.inf if metric in BELOW_ONE else 0.0, value
+            if metric in self.biases:
+                # see `carriers.Replicated.intervals`
+                bias = float(self.biases[metric][pick])
+                centre, error = value - 2 * bias, math.hypot(error, bias)
+            return max(centre - quantile * error, lowest), min(centre + quantile * error, 1.0)
         support = float(self.supports[metric][pick])
         if self.units.kind == "image" and metric in getattr(self.family, "proportions", ()):
             return wilson_interval(value, support, normal_quantile(self.confidence))
