@@ -19,6 +19,7 @@ import json
 import os
 import re
 import sys
+import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -336,7 +337,7 @@ def _keep() -> None:
         return
     kept["changed"] = False
     path = _cache_file()
-    partial = path.with_suffix(f".{os.getpid()}")
+    partial = path.with_suffix(f".{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(exist_ok=True)
         partial.write_text(json.dumps({"library": kept["library"], "files": kept["files"]}))
