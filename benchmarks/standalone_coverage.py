@@ -24,11 +24,9 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # many small products: threads cost more than they save
 
 import numpy as np
-from interval_coverage import Groups, names_of, sigmoid
+from interval_coverage import RARE, Groups, detections, names_of, sigmoid
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.data.objects import Objects
 from permafrost.metrics.crowns.evaluate import evaluate as evaluate_crowns
-from permafrost.metrics.detected import Detected
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import statistics
 from permafrost.metrics.panoptic.entries import Categories
@@ -41,15 +39,12 @@ from permafrost.statistics.detection import (
     image_units,
 )
 from permafrost.statistics.intervals import percentile_interval
-from permafrost.statistics.objects import DetectedObjects
 from permafrost.statistics.resamples import draw_resamples
 from permafrost.statistics.standalone import score_rows
 from permafrost.statistics.units import find_units
 
 RESAMPLES = 400
-SIDE = 640.0
 FIGURES = ("AP", "AP50", "APs", "APl", "AR@100", "ARl")
-RARE = np.concatenate([np.full(10, 0.3), np.geomspace(0.2, 0.01, 30)])
 # share of the images that hold each class, images, groups
 DETECTIONS = {
     "common": ([0.7, 0.5, 0.4], 150, 0),
@@ -60,58 +55,6 @@ DETECTIONS = {
     "40 classes": (RARE, 400, 0),
 }
 UNITS = (2, 4, 6, 10, 20, 30, 100)
-
-
-def detections(rng, groups: Groups, shares):
-    """The evaluations of two equally good detectors."""
-    n, known = groups.images, np.linspace(0.8, 0.0, len(shares))
-    easy, truth = groups.effect(0.7), []
-    for _ in range(n):
-        held = np.where(rng.random(len(shares)) < shares, 1 + rng.poisson(1.2, len(shares)), 0)
-        classes = np.repeat(np.arange(len(shares)), held)
-        truth.append(
-            Objects.of(_boxes(rng, len(classes)), classes, crowd=np.zeros(len(classes), bool))
-        )
-    hard = [rng.normal(0, 1, len(each)) for each in truth]
-    for _ in range(2):
-        own = easy + groups.effect(0.3)
-        found = []
-        for i, each in enumerate(truth):
-            logit = 0.6 + known[each.classes] + own[i] + 0.8 * hard[i]
-            found.append(_found(rng, each, sigmoid(logit), shares))
-        yield DetectedObjects.from_arrays(
-            names_of(n),
-            truth,
-            found,
-            [(int(SIDE), int(SIDE))] * n,
-            task="detection",
-            classes=[f"class {k}" for k in range(len(shares))],
-            score_threshold=0.05,
-            max_detections=100,
-            groups=groups.names,
-        ).scores.evaluation
-
-
-def _boxes(rng, count: int) -> np.ndarray:
-    sides = np.exp(rng.normal(4, 0.8, (count, 1)) + rng.normal(0, 0.2, (count, 2))).clip(6, 400)
-    corners = rng.uniform(0, 1, (count, 2)) * (SIDE - sides)
-    return np.concatenate([corners, corners + sides], axis=1)
-
-
-def _found(rng, truth: Objects, chances: np.ndarray, shares) -> Detected:
-    seen = np.flatnonzero(rng.random(len(truth)) < chances)
-    boxes = truth.boxes[seen]
-    sides = np.tile(boxes[:, 2:] - boxes[:, :2], 2)
-    moved = boxes + rng.normal(0, 1, boxes.shape) * sides * rng.choice(
-        [0.02, 0.06, 0.15], (len(seen), 1)
-    )
-    moved[:, 2:] = np.maximum(moved[:, 2:], moved[:, :2] + 1)
-    alarms = np.repeat(np.arange(len(shares)), rng.poisson(3 * shares / shares.sum() + 0.02))
-    return Detected(
-        np.concatenate([moved, _boxes(rng, len(alarms))]),
-        np.concatenate([truth.classes[seen], alarms]),
-        np.concatenate([rng.beta(4, 2, len(seen)), rng.beta(2, 4, len(alarms))]),
-    )
 
 
 class Scores(DetectionScores):
@@ -132,7 +75,7 @@ def run_detections(name: str, sets: int, seed: int, tally) -> None:
     rng = np.random.default_rng([seed, images, len(shares)])
     for number in range(sets):
         groups = Groups(rng, images, count, False)
-        one, other = map(Scores, detections(rng, groups, shares))
+        one, other = (Scores(each.scores.evaluation) for each in detections(rng, groups, shares))
         units = image_units(one.evaluation, None if groups.names is None else groups.names.tolist())
         drawn = {"confidence": 0.95, "seed": number, "resamples": RESAMPLES}
         carriers = one.carriers(units)
@@ -158,7 +101,8 @@ def _truth_of_detections(shares, of_group: int, seed: int) -> dict[str, np.ndarr
     """(K,) of every figure, on large sets."""
     rng, images, found = np.random.default_rng([seed, 1]), 16_000, []
     groups = Groups(rng, images, images // of_group if of_group else 0, False)
-    for evaluation in detections(rng, groups, shares):
+    for each in detections(rng, groups, shares):
+        evaluation = each.scores.evaluation
         chosen = Scores(evaluation).evaluation.statistics
         ones = np.ones((images, 1), np.uint8)
         found.append(

@@ -1,9 +1,9 @@
 # The plan, the look-ups that rules make in it, and the lists of targets.
 #
-# Each job has one parameter that says what to do, `job`: the fingerprint of all that affects its result (the
-# fingerprints of its inputs among it) and of the sources of its stage. So reruns follow content; time stamps say
+# The parameter `job` says what a job is to do: the fingerprint of all that affects its result (the
+# fingerprints of its inputs among it) and of the code it uses. So reruns follow content; time stamps say
 # nothing that the parameter doesn't say better, and the profiles leave them out of the triggers. The stage finds what
-# the fingerprint stands for in the recorded plan.
+# the fingerprint stands for in the recorded plan. Other parameters follow from that plan and only shape the command.
 
 import shlex
 import sys

@@ -7,10 +7,15 @@ from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.detection.axes import RECALL_GRID
 
 from .notation import interval_of, number
-from .score_text import difference_lines, gate_remarks, interval_method_words, row_lines, starred
+from .score_text import (
+    SHOWN,
+    difference_lines,
+    gate_remarks,
+    interval_method_words,
+    row_lines,
+    starred,
+)
 
-# more categories than this are in the files, not on the screen
-SHOWN = 20
 _DIGITS = 3
 # characters of an axis, a label and what is said of them
 _LONGEST_LABEL = 200

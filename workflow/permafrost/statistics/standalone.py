@@ -71,8 +71,9 @@ def score_rows(
 def carriers_of(evaluation, units: Units, kind: str | None = None) -> dict[Name, Carriers]:
     """The `Carriers` of every figure: the units that alone have a value of it and, of a class with truth, hold some.
 
-    An evaluation that has ``carriers`` knows them. A false alarm gives a class a value in many units, but what becomes of its truth is known of few. Of more
-    than 200 units, those that `jackknife` leaves out together count as one.
+    An evaluation that has ``carriers`` knows them. A false alarm gives a class a value in many units, but
+    of its truth only the units that hold some tell anything. Of more than 200 units, those that `jackknife`
+    leaves out together count as one.
     """
     if hasattr(evaluation, "carriers"):
         return evaluation.carriers(units)
