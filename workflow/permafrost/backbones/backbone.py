@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .contract import InputPlan
-from .layers import Dense, choose_layers
-from .outputs import pool_output
+from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.layers import Dense, choose_layers
+from permafrost.backbones.outputs import pool_output
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype, nn
@@ -71,7 +71,7 @@ class Backbone:
 
     def make_maps(self, wanted: Sequence[str] | None, kind: dtype) -> None:
         """From now on the forward pass also gives the maps, of type `kind`, of the layers `wanted` or default."""
-        from .hooks import WithMaps
+        from permafrost.backbones.hooks import WithMaps
 
         dense = Dense(self.module) if self.dense is None else self.dense()
         self.layers = choose_layers(dense, wanted, where=self.where)

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..core.errors import PermafrostError, first_line
-from ..core.identity import file_digest
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import file_digest
 
 # where trainers put the weights inside a checkpoint, in the order of preference
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..core.errors import PermafrostError, near_names
-from .matching import Wish, find_band, wish, wishes
-from .scaling import NORMALIZATIONS, channel_scaling, per_channel
+from permafrost.backbones.matching import Wish, find_band, wish, wishes
+from permafrost.backbones.scaling import NORMALIZATIONS, channel_scaling, per_channel
+from permafrost.core.errors import PermafrostError, near_names
 
 #: kind of backbone -> fields of `InputContract` that it brings along, for kinds without published weights
 OWN_WANTS = {

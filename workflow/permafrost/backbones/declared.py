@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import nn
 
-from ..core.errors import PermafrostError
-from .layers import LAYER_LAYOUTS, Dense
+from permafrost.backbones.layers import LAYER_LAYOUTS, Dense
+from permafrost.core.errors import PermafrostError
 
 
 def declared_dense(module: nn.Module, layout: str, where: str) -> Dense:

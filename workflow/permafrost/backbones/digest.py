@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .imported import installed_package, local_modules
+from permafrost.backbones.imported import installed_package, local_modules
 
 
 @dataclass(frozen=True)

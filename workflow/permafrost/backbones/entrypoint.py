@@ -12,14 +12,14 @@ import inspect
 import sys
 from pathlib import Path
 
-from ..core.errors import PermafrostError, near_names
-from ..core.identity import file_digest
-from .backbone import Backbone, Resources
-from .checkpoint import check_finite
-from .contract import OWN_WANTS, InputPlan
-from .declared import declared_dense
-from .outputs import LAYOUTS
-from .randomness import isolated_seed
+from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.checkpoint import check_finite
+from permafrost.backbones.contract import OWN_WANTS, InputPlan
+from permafrost.backbones.declared import declared_dense
+from permafrost.backbones.outputs import LAYOUTS
+from permafrost.backbones.randomness import isolated_seed
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.identity import file_digest
 
 OPTIONS = frozenset({"entrypoint", "weights", "pooling", "seed", "options"})
 

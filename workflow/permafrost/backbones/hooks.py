@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from ..core.errors import PermafrostError
-from .layers import Dense, to_map
+from permafrost.backbones.layers import Dense, to_map
+from permafrost.core.errors import PermafrostError
 
 
 class WithMaps(nn.Module):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .backbone import Backbone, Resources
-from .contract import OWN_WANTS, InputPlan
-from .windows import WindowStatistics, window_dense
+from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.contract import OWN_WANTS, InputPlan
+from permafrost.backbones.windows import WindowStatistics, window_dense
 
 OPTIONS = frozenset()
 # windows of the dense maps, in pixels

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from ..core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError
 
 _LIBRARY = Path(__file__).resolve().parents[1]
 _INSTALLED = {"site-packages", "dist-packages"}

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError, near_names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -15,8 +15,8 @@ import functools
 import re
 from dataclasses import dataclass
 
-from ..core.errors import PermafrostError
-from ..data.bands import RGB, SENSORS, normal_name
+from permafrost.core.errors import PermafrostError
+from permafrost.data.bands import RGB, SENSORS, normal_name
 
 TOLERANCE_NM = 20.0
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
     from torch import Tensor

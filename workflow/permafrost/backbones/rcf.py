@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..core.errors import PermafrostError
-from .backbone import Backbone, Resources
-from .contract import OWN_WANTS, InputPlan, check_kernel
-from .windows import WindowMeans, window_counts, window_dense, window_sums
+from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.contract import OWN_WANTS, InputPlan, check_kernel
+from permafrost.backbones.windows import WindowMeans, window_counts, window_dense, window_sums
+from permafrost.core.errors import PermafrostError
 
 OPTIONS = frozenset({"features", "kernel_size", "bias", "mode", "seed"})
 

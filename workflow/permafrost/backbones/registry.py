@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from ..core.errors import PermafrostError, near_names
-from .backbone import Backbone, Resources, learnable_parameters
-from .contract import InputPlan, input_contract, resolve_input
+from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
+from permafrost.backbones.contract import InputPlan, input_contract, resolve_input
+from permafrost.core.errors import PermafrostError, near_names
 
 #: kind -> module with ``OPTIONS`` (keys of an entry beside the common ones), ``wants(entry, where)``
 #: (fields of `InputContract` that the kind or its weights bring along) and ``build(entry, plan, resources)``

@@ -24,7 +24,7 @@ wanted             from uint8           from digital numbers       from dB
 
 from __future__ import annotations
 
-from ..core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError
 
 NORMALIZATIONS = ("weights", "dataset", "minmax", "none")
 UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "stored")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from .layers import Dense, evenly_spaced
+from permafrost.backbones.layers import Dense, evenly_spaced
 
 
 def timm_dense(model: nn.Module) -> Dense:

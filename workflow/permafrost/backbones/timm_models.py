@@ -6,12 +6,12 @@ import timm
 from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
-from ..core.errors import PermafrostError, first_line, near_names
-from .backbone import Backbone, Resources
-from .checkpoint import check_finite, load_into, read_state_dict
-from .contract import InputPlan
-from .randomness import isolated_seed
-from .timm_layers import timm_dense
+from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
+from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.randomness import isolated_seed
+from permafrost.backbones.timm_layers import timm_dense
+from permafrost.core.errors import PermafrostError, first_line, near_names
 
 OPTIONS = frozenset({"model", "weights", "pooling", "seed", "options"})
 SOURCES = ("random", "pretrained", "file")

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from ..core.errors import PermafrostError
-from .contract import InputPlan, wavelengths_nm
-from .timm_models import pooled
-from .torchgeo_layers import croma_dense, plain_dense, swin_dense, transformer_dense
+from permafrost.backbones.contract import InputPlan, wavelengths_nm
+from permafrost.backbones.timm_models import pooled
+from permafrost.backbones.torchgeo_layers import (
+    croma_dense,
+    plain_dense,
+    swin_dense,
+    transformer_dense,
+)
+from permafrost.core.errors import PermafrostError
 
 # centre and width in nm of Sentinel-2's bands as Copernicus-FM was trained with them
 # (Wang et al. 2025, arXiv:2503.11849); widths of other sensors are given in the entry

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from .layers import Dense, blocks_of, evenly_spaced, patch_grid
+from permafrost.backbones.layers import Dense, blocks_of, evenly_spaced, patch_grid
 
 
 def plain_dense(model: nn.Module, layers: Sequence[str]) -> Dense:

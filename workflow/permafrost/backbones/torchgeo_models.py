@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import nn
 
-from ..core.errors import PermafrostError, first_line, near_names
-from .backbone import Backbone, Resources
-from .checkpoint import check_finite
-from .contract import InputPlan, check_channels
-from .randomness import isolated_seed
-from .torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
-from .torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
+from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.checkpoint import check_finite
+from permafrost.backbones.contract import InputPlan, check_channels
+from permafrost.backbones.randomness import isolated_seed
+from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
+from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
+from permafrost.core.errors import PermafrostError, first_line, near_names
 
 OPTIONS = frozenset({"model", "weights", "pooling", "seed", "options", "bandwidths_nm"})
 

@@ -15,8 +15,8 @@ from torch import nn
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from ..core.errors import PermafrostError, first_line, near_names
-from ..core.identity import file_digest
+from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.identity import file_digest
 
 
 def find_weights(name: str, where: str):

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..core.errors import PermafrostError, near_names
-from .layers import Dense
+from permafrost.backbones.layers import Dense
+from permafrost.core.errors import PermafrostError, near_names
 
 
 def window_dense(

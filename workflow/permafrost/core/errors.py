@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .text import LONGEST_LINE, printable, printable_name, shortened
+from permafrost.core.text import LONGEST_LINE, printable, printable_name, shortened
 
 # characters of a name that is compared with others
 _LONGEST_NAME = 200

@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 
-from .errors import PermafrostError
+from permafrost.core.errors import PermafrostError
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 

@@ -13,8 +13,8 @@ import stat
 import time
 from pathlib import Path
 
-from .errors import PermafrostError, first_line
-from .identity import file_digest
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import file_digest
 
 # seconds until somebody must have opened a pipe to write
 PATIENCE = 10.0

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import PermafrostError
+from permafrost.core.errors import PermafrostError
 
 PARTIAL = ".partial-"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)

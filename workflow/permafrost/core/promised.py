@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from .errors import PermafrostError, first_line
+from permafrost.core.errors import PermafrostError, first_line
 
 
 class Promised:

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from .errors import PermafrostError
-from .identity import file_digest
-from .outputs import whole_file
-from .tables import check_fingerprint
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
+from permafrost.core.outputs import whole_file
+from permafrost.core.tables import check_fingerprint
 
 _REMEDY = "delete the stamp and run snakemake again"
 

@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .errors import PermafrostError, first_line
-from .identity import file_digest
-from .outputs import Group, whole_directory
-from .tables import check_fingerprint
-from .versions import imported_versions
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import file_digest
+from permafrost.core.outputs import Group, whole_directory
+from permafrost.core.tables import check_fingerprint
+from permafrost.core.versions import imported_versions
 
 SAMPLES = "samples.parquet"
 _SEAL = frozenset({"fingerprint", "count", "arrays", "samples_sha256", "complete"})
@@ -46,7 +46,7 @@ class StoreWriter:
     def __init__(self, folder: Path) -> None:
         import zarr
 
-        from .storage import StoppableStorage
+        from permafrost.core.storage import StoppableStorage
 
         self.folder = folder
         self.storage = StoppableStorage(folder)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .errors import PermafrostError, first_line
-from .identity import canonical_json
-from .outputs import Group, whole_file
-from .versions import imported_versions
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import canonical_json
+from permafrost.core.outputs import Group, whole_file
+from permafrost.core.versions import imported_versions
 
 KEY = b"permafrost"
 SEAL = b"permafrost.sha256"

@@ -8,9 +8,8 @@ from itertools import combinations
 import numpy as np
 
 from permafrost.core.splits import SPLITS
-
-from .hashes import ImageHashes
-from .records import Record
+from permafrost.data.hashes import ImageHashes
+from permafrost.data.records import Record
 
 #: two 64-bit hashes this near (differing bits) make a candidate for a near-duplicate
 HAMMING = 10

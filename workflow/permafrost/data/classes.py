@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .objects import OBJECT_TASKS
-from .records import Record
-from .targets import NUMBER_TASKS, REGRESSION
+from permafrost.data.objects import OBJECT_TASKS
+from permafrost.data.records import Record
+from permafrost.data.targets import NUMBER_TASKS, REGRESSION
 
 
 def label_array(records: Sequence[Record], task: str) -> np.ndarray:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import first_line
-
-from .georeference import Georeference, georeference
-from .records import Decoded
-from .windows import Window
+from permafrost.data.georeference import Georeference, georeference
+from permafrost.data.records import Decoded
+from permafrost.data.windows import Window
 
 #: conversion -> what the entry permits by naming it
 CONVERSIONS = {

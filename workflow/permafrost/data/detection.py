@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from permafrost.core.errors import PermafrostError
-
-from .geometries import BOX, POINT, POLYGON
-from .objects import OBJECT_TASKS
-from .records import Record
-from .windows import OVERLAP
+from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.objects import OBJECT_TASKS
+from permafrost.data.records import Record
+from permafrost.data.windows import OVERLAP
 
 #: options of an entry that mean something only where the labels are objects, with their defaults
 DEFAULTS = {"tiles": None, "min_visible": 0.5, "max_detections": 100, "match_distance": 10}

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, file_digest
-
-from .files import is_junk
-from .sources import kind_of
+from permafrost.data.files import is_junk
+from permafrost.data.sources import kind_of
 
 #: how the name of a file begins that lies inside the directory or archive of ``path``
 INSIDE = "<path>/"

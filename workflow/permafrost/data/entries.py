@@ -7,15 +7,14 @@ because a stage also runs by hand.
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-
-from .bands import select_bands
-from .detection import check_options as check_object_options
-from .masks import check_options as check_mask_options
-from .masks import declared_dead, mask_coding
-from .sources import check_source, source_bands
-from .sources.common import required_classes
-from .splits import check_split_options
-from .targets import check_options as check_target_options
+from permafrost.data.bands import select_bands
+from permafrost.data.detection import check_options as check_object_options
+from permafrost.data.masks import check_options as check_mask_options
+from permafrost.data.masks import declared_dead, mask_coding
+from permafrost.data.sources import check_source, source_bands
+from permafrost.data.sources.common import required_classes
+from permafrost.data.splits import check_split_options
+from permafrost.data.targets import check_options as check_target_options
 
 #: kinds of sources whose masks hold the entry's classes
 _MASK_FILES = frozenset({"folder", "table"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .windows import Window
+from permafrost.data.windows import Window
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import io
 import numpy as np
 
 from permafrost.core.errors import first_line
-
-from .decode import UnreadableImage, image_format, is_deep_colour_png, open_tiff
+from permafrost.data.decode import UnreadableImage, image_format, is_deep_colour_png, open_tiff
 
 # grey levels of 2 and 4 bits are stretched to 0..255 by Pillow; this undoes it exactly
 _STRETCH = {2: 85, 4: 17}

@@ -15,9 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from .decode import UnreadableImage
-from .mask_files import decode_mask
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.mask_files import decode_mask
 
 #: options of an entry that mean something only where the labels are masks
 OPTIONS = ("ignore_index", "mask_values", "dead_classes", "allow_empty_masks")

@@ -13,25 +13,31 @@ from permafrost.core.outputs import Group, together
 from permafrost.core.progress import progress
 from permafrost.core.splits import SPLITS
 from permafrost.core.stores import StoreWriter, write_store
-
-from .audit import audit_splits
-from .bands import select_bands
-from .card import write_card
-from .classes import check_classes, class_counts, dead_classes
-from .decode import UnreadableImage, no_truncated_images
-from .detection import check_objects, detection_card
-from .entries import entry_mistakes
-from .masks import declared_dead
-from .objects import OBJECT_TASKS
-from .raster_statistics import check_rasters, raster_card
-from .records import Record, Source, check_records
-from .sources import open_source
-from .splits import SplitPlan, make_splits
-from .stream import Cleaning, Failure, Reader, locate_all, read_chunks, refuse_failures
-from .targets import PIXEL_REGRESSION, REGRESSION, check_targets, target_card
-from .tiles import placed_like, samples_of
-from .units import check_dtype, check_range
-from .writing import Layout, SplitWriter, samples_table, write_labels
+from permafrost.data.audit import audit_splits
+from permafrost.data.bands import select_bands
+from permafrost.data.card import write_card
+from permafrost.data.classes import check_classes, class_counts, dead_classes
+from permafrost.data.decode import UnreadableImage, no_truncated_images
+from permafrost.data.detection import check_objects, detection_card
+from permafrost.data.entries import entry_mistakes
+from permafrost.data.masks import declared_dead
+from permafrost.data.objects import OBJECT_TASKS
+from permafrost.data.raster_statistics import check_rasters, raster_card
+from permafrost.data.records import Record, Source, check_records
+from permafrost.data.sources import open_source
+from permafrost.data.splits import SplitPlan, make_splits
+from permafrost.data.stream import (
+    Cleaning,
+    Failure,
+    Reader,
+    locate_all,
+    read_chunks,
+    refuse_failures,
+)
+from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION, check_targets, target_card
+from permafrost.data.tiles import placed_like, samples_of
+from permafrost.data.units import check_dtype, check_range
+from permafrost.data.writing import Layout, SplitWriter, samples_table, write_labels
 
 
 @dataclass(frozen=True)

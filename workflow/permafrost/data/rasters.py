@@ -14,9 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from permafrost.core.errors import first_line
-
-from .decode import UnreadableImage, image_format, open_tiff
-from .mask_files import decode_mask
+from permafrost.data.decode import UnreadableImage, image_format, open_tiff
+from permafrost.data.mask_files import decode_mask
 
 KEEP = "keep"
 _NPY = b"\x93NUMPY"

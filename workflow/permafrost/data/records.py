@@ -10,10 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .bands import Band
-from .georeference import NOWHERE, Georeference
-from .objects import Objects
+from permafrost.data.bands import Band
+from permafrost.data.georeference import NOWHERE, Georeference
+from permafrost.data.objects import Objects
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.splits import SPLITS
-
-from .dealing import at_random, by_unit
-from .records import Record
-from .targets import target_strata
+from permafrost.data.dealing import at_random, by_unit
+from permafrost.data.records import Record
+from permafrost.data.targets import target_strata
 
 METHODS = ("given", "random", "group", "block")
 KM_PER_DEGREE = 111.195

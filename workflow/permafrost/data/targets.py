@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .records import Record
+from permafrost.data.records import Record
 
 REGRESSION, PIXEL_REGRESSION = "regression", "pixel_regression"
 NUMBER_TASKS = frozenset({REGRESSION, PIXEL_REGRESSION})

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .decode import UnreadableImage, check_size
-from .objects import Objects
-from .recent import Recent
-from .records import Decoded, Record, Source, check_records
-from .splits import SplitPlan
-from .windows import OVERLAP, Window, cut_windows, tile_name
+from permafrost.data.decode import UnreadableImage, check_size
+from permafrost.data.objects import Objects
+from permafrost.data.recent import Recent
+from permafrost.data.records import Decoded, Record, Source, check_records
+from permafrost.data.splits import SplitPlan
+from permafrost.data.windows import OVERLAP, Window, cut_windows, tile_name
 
 
 class TiledSource:

@@ -9,17 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.stores import StoreWriter
-
-from .band_statistics import BandStatistics
-from .classes import label_array
-from .georeference import Georeference
-from .hashes import ImageHashes
-from .image_store import GEOREFERENCE, SAMPLES_SCHEMA
-from .objects import OBJECT_TASKS, OBJECTS, WINDOW, objects_column
-from .raster_statistics import TargetStatistics
-from .records import Record
-from .stream import Batch, Failure
-from .targets import PIXEL_REGRESSION
+from permafrost.data.band_statistics import BandStatistics
+from permafrost.data.classes import label_array
+from permafrost.data.georeference import Georeference
+from permafrost.data.hashes import ImageHashes
+from permafrost.data.image_store import GEOREFERENCE, SAMPLES_SCHEMA
+from permafrost.data.objects import OBJECT_TASKS, OBJECTS, WINDOW, objects_column
+from permafrost.data.raster_statistics import TargetStatistics
+from permafrost.data.records import Record
+from permafrost.data.stream import Batch, Failure
+from permafrost.data.targets import PIXEL_REGRESSION
 
 CHUNK_BYTES = 6_000_000
 

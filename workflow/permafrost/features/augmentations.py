@@ -10,8 +10,8 @@ import math
 import random
 from dataclasses import dataclass
 
-from ..core.errors import PermafrostError
-from ..core.identity import derive_seed
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
 
 #: how much wider or higher than the image, in proportion, a window may be
 ASPECT = (3 / 4, 4 / 3)

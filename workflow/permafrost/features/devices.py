@@ -7,8 +7,8 @@ import re
 
 import torch
 
-from ..core.device import resolve_device
-from ..core.errors import PermafrostError
+from permafrost.core.device import resolve_device
+from permafrost.core.errors import PermafrostError
 
 
 def choose_device(name: str) -> torch.device:

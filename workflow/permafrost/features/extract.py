@@ -8,22 +8,22 @@ from pathlib import Path
 
 import torch
 
-from ..backbones.backbone import Resources
-from ..backbones.registry import build, plan_input
-from ..core.errors import PermafrostError, near_names
-from ..core.progress import progress
-from ..data.card import read_card
-from ..data.image_store import ImageStore
-from .devices import choose_device, device_name
-from .fetching import fetch
-from .fingerprint import FedImages, tensor_fingerprint
-from .maps import MapWriter, dense_attributes, whole_image
-from .numerics import exact_numerics
-from .prepare import Preparer
-from .promised import PromisedBackbone
-from .reading import read_batches
-from .running import PRECISIONS, Run, batch_outputs, set_up
-from .writing import FeatureWriter, feature_store
+from permafrost.backbones.backbone import Resources
+from permafrost.backbones.registry import build, plan_input
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.progress import progress
+from permafrost.data.card import read_card
+from permafrost.data.image_store import ImageStore
+from permafrost.features.devices import choose_device, device_name
+from permafrost.features.fetching import fetch
+from permafrost.features.fingerprint import FedImages, tensor_fingerprint
+from permafrost.features.maps import MapWriter, dense_attributes, whole_image
+from permafrost.features.numerics import exact_numerics
+from permafrost.features.prepare import Preparer
+from permafrost.features.promised import PromisedBackbone
+from permafrost.features.reading import read_batches
+from permafrost.features.running import PRECISIONS, Run, batch_outputs, set_up
+from permafrost.features.writing import FeatureWriter, feature_store
 
 #: result-affecting options of extraction and their defaults
 EXTRACTION = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..data.image_store import ImageStore
-from .prepare import Preparer
+from permafrost.data.image_store import ImageStore
+from permafrost.features.prepare import Preparer
 
 IMAGES = 32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError
 
 # relative deviations below this are rounding, not information
 _NOISE = 1e-5

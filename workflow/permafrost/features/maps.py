@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..backbones.contract import InputPlan
-from ..core.errors import PermafrostError
-from ..core.stores import StoreWriter
-from ..data.image_store import ImageStore
-from ..data.objects import OBJECT_TASKS
-from ..data.targets import PIXEL_REGRESSION
-from .health import check_finite
-from .rows import Rows
+from permafrost.backbones.contract import InputPlan
+from permafrost.core.errors import PermafrostError
+from permafrost.core.stores import StoreWriter
+from permafrost.data.image_store import ImageStore
+from permafrost.data.objects import OBJECT_TASKS
+from permafrost.data.targets import PIXEL_REGRESSION
+from permafrost.features.health import check_finite
+from permafrost.features.rows import Rows
 
 #: arrays of the image store that have a value for every pixel
 NATIVE = ("masks", "targets")

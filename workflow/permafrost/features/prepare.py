@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from ..backbones.contract import InputPlan
+from permafrost.backbones.contract import InputPlan
 
 
 class Preparer:

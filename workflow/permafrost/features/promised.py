@@ -7,11 +7,11 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..backbones.backbone import Backbone
-from ..backbones.imported import loaded_modules
-from ..core.errors import PermafrostError
-from ..core.identity import file_digest
-from ..core.promised import Promised, file_state
+from permafrost.backbones.backbone import Backbone
+from permafrost.backbones.imported import loaded_modules
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import file_digest
+from permafrost.core.promised import Promised, file_state
 
 
 class PromisedBackbone:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..data.image_store import ImageStore
+from permafrost.data.image_store import ImageStore
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..backbones.backbone import Backbone
-from ..core.errors import PermafrostError
-from .prepare import Preparer
-from .reading import Batch
+from permafrost.backbones.backbone import Backbone
+from permafrost.core.errors import PermafrostError
+from permafrost.features.prepare import Preparer
+from permafrost.features.reading import Batch
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 

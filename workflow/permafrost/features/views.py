@@ -8,17 +8,17 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..core.errors import PermafrostError
-from ..core.identity import derive_seed
-from ..core.progress import progress
-from ..data.image_store import ImageStore
-from .augmentations import ASPECT, View, check_augmentations, draw_view
-from .extract import Opened, open_backbone
-from .fetching import Outputs, fetch
-from .numerics import exact_numerics
-from .reading import Batch, ahead, read_batches
-from .running import batch_outputs
-from .writing import FeatureWriter, feature_store
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
+from permafrost.core.progress import progress
+from permafrost.data.image_store import ImageStore
+from permafrost.features.augmentations import ASPECT, View, check_augmentations, draw_view
+from permafrost.features.extract import Opened, open_backbone
+from permafrost.features.fetching import Outputs, fetch
+from permafrost.features.numerics import exact_numerics
+from permafrost.features.reading import Batch, ahead, read_batches
+from permafrost.features.running import batch_outputs
+from permafrost.features.writing import FeatureWriter, feature_store
 
 
 def extract_views(

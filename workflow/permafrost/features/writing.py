@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from ..core.errors import PermafrostError
-from ..core.stores import StoreWriter, write_store
-from .health import CollapseGate, check_finite
-from .maps import MapWriter
-from .rows import Rows
+from permafrost.core.errors import PermafrostError
+from permafrost.core.stores import StoreWriter, write_store
+from permafrost.features.health import CollapseGate, check_finite
+from permafrost.features.maps import MapWriter
+from permafrost.features.rows import Rows
 
 ROWS_PER_CHUNK = 1024
 

@@ -12,8 +12,7 @@ import yaml
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import canonical_json
-
-from .validation import validate
+from permafrost.plan.validation import validate
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 EVERY = "all"

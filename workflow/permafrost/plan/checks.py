@@ -10,11 +10,10 @@ from pathlib import Path
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.entries import entry_mistakes, selected_bands
+from permafrost.plan.feeding import check_feeding, known_of
+from permafrost.plan.installed import installed
+from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.dense.choice import check_warmup, rates_of
-
-from .feeding import check_feeding, known_of
-from .installed import installed
-from .mistakes import Mistakes
 
 
 def check_entries(

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from .failures import NAMES, error_in, stage_of
+from permafrost.plan.failures import NAMES, error_in, stage_of
 
 _TERMINAL = "DefaultStreamHandler"
 # what says nothing about this run, or is said better by the lines below

@@ -6,9 +6,8 @@ import copy
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-
-from .catalogue import Catalogue
-from .probes import KINDS
+from permafrost.plan.catalogue import Catalogue
+from permafrost.plan.probes import KINDS
 
 NAMED = ("backbones", "datasets", "probes")
 

@@ -14,9 +14,8 @@ from permafrost.backbones.contract import (
     resolve_input,
     wavelengths_nm,
 )
-
-from .installed import Installed, Known
-from .mistakes import Mistakes
+from permafrost.plan.installed import Installed, Known
+from permafrost.plan.mistakes import Mistakes
 
 #: stands for the statistics of a band, which only its images tell
 _NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.outputs import whole_file
-
-from .sources import code_hash
+from permafrost.plan.sources import code_hash
 
 PACKAGES = ("timm", "torchgeo")
 FILE = Path(__file__).with_name("installed.json")

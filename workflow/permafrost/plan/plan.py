@@ -14,17 +14,16 @@ from permafrost.core.paths import substitute
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
 from permafrost.metrics.tasks import CALIBRATED_TASKS
-
-from .catalogue import Catalogue, result_fields
-from .demo import NAMED
-from .digests import DIGESTS, DigestCache
-from .extraction import extraction_of, feeding_of, views_of
-from .measuring import measuring
-from .mistakes import Mistakes
-from .probes import KINDS, is_seeded
-from .profiling import of_forward_pass, profiling
-from .sources import code_hash, stage_libraries
-from .validation import misfit, problems, without_faults
+from permafrost.plan.catalogue import Catalogue, result_fields
+from permafrost.plan.demo import NAMED
+from permafrost.plan.digests import DIGESTS, DigestCache
+from permafrost.plan.extraction import extraction_of, feeding_of, views_of
+from permafrost.plan.measuring import measuring
+from permafrost.plan.mistakes import Mistakes
+from permafrost.plan.probes import KINDS, is_seeded
+from permafrost.plan.profiling import of_forward_pass, profiling
+from permafrost.plan.sources import code_hash, stage_libraries
+from permafrost.plan.validation import misfit, problems, without_faults
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class Plan:
         if not faults:
             self._check_probes(mistakes)
         if not checked:
-            from .checks import check_entries, check_options
+            from permafrost.plan.checks import check_entries, check_options
 
             check_options(config, where, mistakes)
             places = {kind: known.where for kind, known in self._catalogues.items()}

@@ -7,11 +7,10 @@ from pathlib import Path
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
 from permafrost.core.splits import SPLITS
-
-from .jobs import jobs_are_recorded, jobs_file, write_jobs
-from .plan import Plan
-from .probes import leaves
-from .recorded import CURRENT, encode_plan, says
+from permafrost.plan.jobs import jobs_are_recorded, jobs_file, write_jobs
+from permafrost.plan.plan import Plan
+from permafrost.plan.probes import leaves
+from permafrost.plan.recorded import CURRENT, encode_plan, says
 
 
 def outputs(plan: Plan, results: str) -> list[dict]:

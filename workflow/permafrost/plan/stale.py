@@ -15,9 +15,8 @@ from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
 from permafrost.core.versions import gather_versions
 from permafrost.data.card import read_card
-
-from .probes import MASKS
-from .recorded import places, read_plan, stamped
+from permafrost.plan.probes import MASKS
+from permafrost.plan.recorded import places, read_plan, stamped
 
 # what a folder of detections holds; the first has the fingerprint
 TRUTH, FOUND = "truth.json", "detections.json"

@@ -8,8 +8,7 @@ from pathlib import Path
 import yaml
 
 from permafrost.core.errors import PermafrostError
-
-from .explain import explain
+from permafrost.plan.explain import explain
 
 # a link to workflow/schemas; a folder of its own where the package is installed
 SCHEMAS = Path(__file__).resolve().parent / "schemas"

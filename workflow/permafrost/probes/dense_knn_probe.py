@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .dense.splits import MapSplit
-from .pixels.dense_knn import run_dense_numbers
-from .pixels.splits import TASK
-from .segmentation.dense_knn import run_dense_knn as run_dense_classes
+from permafrost.probes.dense.splits import MapSplit
+from permafrost.probes.pixels.dense_knn import run_dense_numbers
+from permafrost.probes.pixels.splits import TASK
+from permafrost.probes.segmentation.dense_knn import run_dense_knn as run_dense_classes
 
 
 def run_dense_knn(stores: dict[str, Path], output: Path, *, spec: dict, **how) -> None:

@@ -9,16 +9,15 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
-
-from .choosing import score_on_validation
-from .draws import Draw, Size, nested_draws, sizes_of
-from .features import Features, check_splits, on_embeddings
-from .knn import vote
-from .labels import class_gates
-from .linear import fit_linear
-from .predictions import Prediction
-from .settings import Setting, Several
-from .subset_neighbours import SubsetNeighbours
+from permafrost.probes.choosing import score_on_validation
+from permafrost.probes.draws import Draw, Size, nested_draws, sizes_of
+from permafrost.probes.features import Features, check_splits, on_embeddings
+from permafrost.probes.knn import vote
+from permafrost.probes.labels import class_gates
+from permafrost.probes.linear import fit_linear
+from permafrost.probes.predictions import Prediction
+from permafrost.probes.settings import Setting, Several
+from permafrost.probes.subset_neighbours import SubsetNeighbours
 
 
 def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Several:

@@ -51,14 +51,14 @@ class ProbeKind:
     def load(self):
         """The function that runs it."""
         module, _, name = self.run.partition(":")
-        return getattr(import_module(module, __package__), name)
+        return getattr(import_module(module), name)
 
 
 _LABELS = frozenset({"classification", "multilabel"})
 
 KINDS = {
     "knn": ProbeKind(
-        ".knn_probe:run",
+        "permafrost.probes.knn_probe:run",
         frozenset({"classification", "multilabel", "regression"}),
         "classify test embeddings by their nearest neighbours",
         "asks the nearest training images and trains nothing: it shows how the features are arranged.",
@@ -68,7 +68,7 @@ KINDS = {
         probabilities=True,
     ),
     "knn_sweep": ProbeKind(
-        ".knn_sweep:run",
+        "permafrost.probes.knn_sweep:run",
         _LABELS,
         "classify test embeddings by nearest neighbours under many settings",
         "asks the nearest training images with many numbers of neighbours, metrics and weightings, and is scored with "
@@ -79,7 +79,7 @@ KINDS = {
         probabilities=True,
     ),
     "linear": ProbeKind(
-        ".linear_probe:run",
+        "permafrost.probes.linear_probe:run",
         _LABELS,
         "fit a sweep of linear probes and predict the test split",
         "fits a linear classifier whose regularisation is chosen on validation: it shows what can be read "
@@ -90,7 +90,7 @@ KINDS = {
         probabilities=True,
     ),
     "sgd_linear": ProbeKind(
-        ".sgd_linear_probe:run",
+        "permafrost.probes.sgd_linear_probe:run",
         _LABELS,
         "train linear layers by gradient descent and predict the test split",
         "trains a linear classifier by stochastic gradient descent, once per learning rate, and is scored with the "
@@ -102,7 +102,7 @@ KINDS = {
         probabilities=True,
     ),
     "mlp": ProbeKind(
-        ".mlp_probe:run",
+        "permafrost.probes.mlp_probe:run",
         _LABELS,
         "train a network of two layers and predict the test split",
         "trains a network with a hidden layer on the features: what it gains over a linear probe is in the features, "
@@ -114,7 +114,7 @@ KINDS = {
         probabilities=True,
     ),
     "few_shot": ProbeKind(
-        ".few_shot:run",
+        "permafrost.probes.few_shot:run",
         _LABELS,
         "classify test embeddings after small draws of the training set",
         "fits classifiers to small draws of the training images: it shows how many labels a backbone saves. Scores "
@@ -124,7 +124,7 @@ KINDS = {
         minutes=120,
     ),
     "ridge": ProbeKind(
-        ".ridge_probe:run",
+        "permafrost.probes.ridge_probe:run",
         frozenset({"regression"}),
         "fit ridge regressions and predict the numbers of the test split",
         "fits a linear regression of a number per image, whose penalty is chosen on validation.",
@@ -133,7 +133,7 @@ KINDS = {
         minutes=60,
     ),
     "retrieval": ProbeKind(
-        ".retrieval:run",
+        "permafrost.probes.retrieval:run",
         _LABELS,
         "rank a gallery for every test embedding, and count what is like it",
         "lets every test image rank a gallery and asks whether its like come first. Mean average precision looks at "
@@ -145,7 +145,7 @@ KINDS = {
         answers="retrieval",
     ),
     "segmentation": ProbeKind(
-        ".segmentation.run:run_segmentation",
+        "permafrost.probes.segmentation.run:run_segmentation",
         frozenset({"segmentation"}),
         "train a segmentation head on maps of layers and predict the test split",
         "trains a head that gives every pixel a class, on the maps of frozen layers.",
@@ -155,7 +155,7 @@ KINDS = {
         seeded=True,
     ),
     "dense_knn": ProbeKind(
-        ".dense_knn_probe:run_dense_knn",
+        "permafrost.probes.dense_knn_probe:run_dense_knn",
         frozenset({"segmentation", "pixel_regression"}),
         "label patches of test images by their nearest neighbours",
         "gives each patch the class (or number) of the nearest training patches and trains nothing.",
@@ -164,7 +164,7 @@ KINDS = {
         minutes=60,
     ),
     "dense_ridge": ProbeKind(
-        ".pixels.dense_ridge:run_dense_ridge",
+        "permafrost.probes.pixels.dense_ridge:run_dense_ridge",
         frozenset({"pixel_regression"}),
         "fit ridge regressions of patches and predict a number for every pixel",
         "fits a linear regression of a number per patch, whose penalty is chosen on validation.",
@@ -173,7 +173,7 @@ KINDS = {
         minutes=120,
     ),
     "fine_tune": ProbeKind(
-        ".fine_tune.run:run_fine_tune",
+        "permafrost.probes.fine_tune.run:run_fine_tune",
         frozenset({"classification", "multilabel", "regression", "segmentation"}),
         "train a backbone further, from images, and predict the test split",
         "trains the backbone further, together with a head, on the training images of each dataset: it shows what a "
@@ -186,7 +186,7 @@ KINDS = {
         trains_backbone=True,
     ),
     "detection": ProbeKind(
-        ".detection.run:run_detection",
+        "permafrost.probes.detection.run:run_detection",
         frozenset({"detection", "point_detection"}),
         "train a detection head on maps of layers and find the objects of the test split",
         "trains a head on the maps of frozen layers that says at every place whether an object is there, of which "

@@ -17,8 +17,7 @@ import numpy as np
 
 from permafrost.core.device import faiss_sees_gpu
 from permafrost.core.errors import PermafrostError, near_names
-
-from .knn_distances import DOUBLE, TrueDistances, unit
+from permafrost.probes.knn_distances import DOUBLE, TrueDistances, unit
 
 METRICS = ("l2", "cosine")
 TASKS = ("classification", "multilabel")

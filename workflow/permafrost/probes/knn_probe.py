@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from permafrost.core.device import resolve_device
-
-from .features import Features, on_embeddings
-from .knn import knn_predict, neighbours
-from .labels import class_gates
-from .predictions import Prediction
+from permafrost.probes.features import Features, on_embeddings
+from permafrost.probes.knn import knn_predict, neighbours
+from permafrost.probes.labels import class_gates
+from permafrost.probes.predictions import Prediction
 
 
 def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:

@@ -6,14 +6,13 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
-
-from .choosing import score_on_validation, validation_metric
-from .features import Features, on_embeddings
-from .knn import neighbours, vote
-from .knn_weights import similarities, weighted_vote
-from .labels import class_gates
-from .predictions import Prediction
-from .settings import Setting, Several
+from permafrost.probes.choosing import score_on_validation, validation_metric
+from permafrost.probes.features import Features, on_embeddings
+from permafrost.probes.knn import neighbours, vote
+from permafrost.probes.knn_weights import similarities, weighted_vote
+from permafrost.probes.labels import class_gates
+from permafrost.probes.predictions import Prediction
+from permafrost.probes.settings import Setting, Several
 
 
 def run_knn_sweep(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Several:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .knn_distances import distances, unit
+from permafrost.probes.knn_distances import distances, unit
 
 
 def similarities(train_x, test_x, found: np.ndarray) -> np.ndarray:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.device import resolve_device
-
-from .features import Features, on_embeddings
-from .labels import class_gates
-from .linear import fit_linear
-from .predictions import Prediction
+from permafrost.probes.features import Features, on_embeddings
+from permafrost.probes.labels import class_gates
+from permafrost.probes.linear import fit_linear
+from permafrost.probes.predictions import Prediction
 
 
 def run_linear(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .features import Features, on_embeddings
-from .predictions import Prediction
-from .sgd.fit import Fitted
-from .sgd.perceptron import Perceptron
-from .sgd.training import Schedule
+from permafrost.probes.features import Features, on_embeddings
+from permafrost.probes.predictions import Prediction
+from permafrost.probes.sgd.fit import Fitted
+from permafrost.probes.sgd.perceptron import Perceptron
+from permafrost.probes.sgd.training import Schedule
 
 MOMENTUM = 0.9
 

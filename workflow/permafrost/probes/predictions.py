@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.tables import write_table
-
-from .features import Features
-from .metadata import prediction_metadata
+from permafrost.probes.features import Features
+from permafrost.probes.metadata import prediction_metadata
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .scaling import centre_and_scale
+from permafrost.probes.scaling import centre_and_scale
 
 # below it, what is left of 1 - h_i without a penalty is rounding: the features explain every target
 EXPLAINED = 1e-10

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .features import Features, check_splits, on_embeddings
-from .predictions import Prediction
-from .ridge import Ridge
+from permafrost.probes.features import Features, check_splits, on_embeddings
+from permafrost.probes.predictions import Prediction
+from permafrost.probes.ridge import Ridge
 
 
 def run_ridge(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:

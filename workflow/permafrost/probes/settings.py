@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from .features import Features
-from .predictions import Prediction, answer_columns, write_rows
+from permafrost.probes.features import Features
+from permafrost.probes.predictions import Prediction, answer_columns, write_rows
 
 # task -> column of the answers of all settings, and their type
 _COLUMNS = {

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .choosing import score_on_validation, validation_metric
-from .features import Features, on_embeddings
-from .predictions import Prediction
-from .sgd.fit import Fitted, answers
-from .sgd.linear_heads import LinearHeads, uniform_start
-from .sgd.training import Schedule
+from permafrost.probes.choosing import score_on_validation, validation_metric
+from permafrost.probes.features import Features, on_embeddings
+from permafrost.probes.predictions import Prediction
+from permafrost.probes.sgd.fit import Fitted, answers
+from permafrost.probes.sgd.linear_heads import LinearHeads, uniform_start
+from permafrost.probes.sgd.training import Schedule
 
 
 def run_sgd_linear(

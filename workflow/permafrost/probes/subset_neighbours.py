@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .knn import neighbours
+from permafrost.probes.knn import neighbours
 
 REACH = 16  # neighbours in the shared list, in multiples of k
 ENOUGH = 2  # the list is used where so many multiples of k of a subset are to be expected in it

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
-
-from . import provenance
-from .contents import is_result, results_refusal
-from .crate import WORKFLOW, crate_json
-from .manifest import (
+from permafrost.report import provenance
+from permafrost.report.contents import is_result, results_refusal
+from permafrost.report.crate import WORKFLOW, crate_json
+from permafrost.report.manifest import (
     CHECKSUMS,
     CRATE,
     MANIFEST,
@@ -27,7 +26,7 @@ from .manifest import (
     describe_text,
     manifest_json,
 )
-from .records import find_records
+from permafrost.report.records import find_records
 
 STORE = ".zarr"
 MASKS = "masks"  # stage of the outputs that hold predicted masks: stores, or folders of GeoTIFFs

@@ -13,9 +13,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from .manifest import Member
-from .provenance import SOURCES
-from .records import METADATA
+from permafrost.report.manifest import Member
+from permafrost.report.provenance import SOURCES
+from permafrost.report.records import METADATA
 
 TIMESTAMP = ".snakemake_timestamp"  # Snakemake's, in every folder that is an output
 #: folder of the results -> endings of the files in it; stores are named apart

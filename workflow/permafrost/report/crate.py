@@ -13,7 +13,7 @@ import mimetypes
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .manifest import Member
+from permafrost.report.manifest import Member
 
 WORKFLOW = "Snakefile"
 _PROFILES = {

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.data.objects import OBJECT_TASKS
-
-from .figures import dataset, dotplot, numbers, object_sizes
-from .material import Drawn, Material, best_evaluation, save
-from .rows import distinct, metric_name, overall
-from .tasks.registry import task_figures
-from .truth import read_truth
+from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
+from permafrost.report.material import Drawn, Material, best_evaluation, save
+from permafrost.report.rows import distinct, metric_name, overall
+from permafrost.report.tasks.registry import task_figures
+from permafrost.report.truth import read_truth
 
 
 def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:

@@ -10,9 +10,8 @@ from permafrost.core.tables import read_table
 from permafrost.data.geometries import BOX, POINT
 from permafrost.metrics.crowns.evaluate import IOU_THRESHOLD
 from permafrost.metrics.crowns.hits import match_hits
+from permafrost.report.figures.detections import Answer
 from permafrost.statistics.objects import DetectedObjects
-
-from .figures.detections import Answer
 
 SHOWN = ("drawn", "best", "worst")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from permafrost.core.text import printable_name
 from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.detection.axes import RECALL_GRID
-
-from .notation import interval_of, number
-from .score_text import (
+from permafrost.report.notation import interval_of, number
+from permafrost.report.score_text import (
     SHOWN,
     difference_lines,
     gate_remarks,

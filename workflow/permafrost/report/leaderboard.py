@@ -13,10 +13,9 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.core.tables import metadata_of, read_table, write_table
 from permafrost.core.versions import gather_versions
+from permafrost.report.rows import METRIC_NAMES
 from permafrost.statistics.ranks import add_mean_ranks, add_ranks
 from permafrost.statistics.seeds import add_seed_spread
-
-from .rows import METRIC_NAMES
 
 _KEY = ("dataset", "probe", "setting", "backbone", "seed", "metric", "class")
 

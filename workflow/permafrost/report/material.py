@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.metrics.tasks import OF_PROBES
-
-from .figures.style import save_figure
-from .rows import better_first, finite, overall
-from .seeds import merge_seeds
+from permafrost.report.figures.style import save_figure
+from permafrost.report.rows import better_first, finite, overall
+from permafrost.report.seeds import merge_seeds
 
 Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
 

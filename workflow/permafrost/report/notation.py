@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .rows import finite
+from permafrost.report.rows import finite
 
 NONE = "–"  # what has no value
 _MINUS = "−"

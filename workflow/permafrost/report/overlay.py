@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .figures.objects import (
+from permafrost.report.figures.objects import (
     ALARM,
     FOUND,
     HIT,
@@ -15,7 +15,7 @@ from .figures.objects import (
     legend_line,
     on_dark_paper,
 )
-from .figures.style import drawing, plain, put_note, save_figure, shorten
+from permafrost.report.figures.style import drawing, plain, put_note, save_figure, shorten
 
 COLOURS = {
     "found crown": FOUND,
@@ -124,7 +124,7 @@ def _picture(pixels: np.ndarray) -> np.ndarray:
     if bands.dtype == np.uint8:
         shown = bands.astype(np.float32) / 255
         return shown[0] if len(shown) == 1 else np.moveaxis(shown, 0, -1)
-    from .pictures import stretch_limits, to_picture
+    from permafrost.report.pictures import stretch_limits, to_picture
 
     return to_picture(bands, stretch_limits([bands]))
 

@@ -22,10 +22,9 @@ from pathlib import Path, PurePosixPath
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
-
-from .contents import record_refusal, refusals, results_refusal
-from .crate import WORKFLOW
-from .manifest import (
+from permafrost.report.contents import record_refusal, refusals, results_refusal
+from permafrost.report.crate import WORKFLOW
+from permafrost.report.manifest import (
     CHECKSUMS,
     CRATE,
     MANIFEST,

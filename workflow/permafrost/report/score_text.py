@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from permafrost.core.text import LONGEST_NAME, printable_name
+from permafrost.report.notation import interval_of, number
 from permafrost.statistics.jackknife import PARTS
-
-from .notation import interval_of, number
 
 # more classes than this are in the files, not on the screen
 SHOWN = 20

@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from permafrost.report.rows import finite, gates_of
 from permafrost.statistics.ranks import mean_tied_ranks
-
-from .rows import finite, gates_of
 
 _FIELD = ("dataset", "probe", "metric", "class")  # where lines are ranked
 _LINE = (*_FIELD, "backbone")

@@ -7,9 +7,8 @@ import math
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.report.leaderboard import write_csv
 from permafrost.statistics.aggregate import aggregate_scores
-
-from .leaderboard import write_csv
 
 _TYPES = {
     "probe": pa.string(),

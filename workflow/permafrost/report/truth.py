@@ -8,9 +8,8 @@ import numpy as np
 
 from permafrost.core.stores import Store
 from permafrost.data.objects import objects_of
-
-from .figures.object_sizes import Objects
-from .material import Material
+from permafrost.report.figures.object_sizes import Objects
+from permafrost.report.material import Material
 
 
 def read_truth(material: Material) -> dict[str, Objects]:

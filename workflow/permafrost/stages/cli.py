@@ -83,7 +83,9 @@ def _main(argv: list[str] | None) -> int:
     command = argv.pop(0)
     kind = ()
     if command in COMMANDS:
-        stage = importlib.import_module(f".{command.replace('-', '_')}", __package__)
+        stage = importlib.import_module(
+            f"permafrost.stages.{command.replace('-', '_')}", __package__
+        )
         brief = COMMANDS[command]
     else:
         from permafrost.probes.kinds import KINDS
@@ -92,7 +94,7 @@ def _main(argv: list[str] | None) -> int:
             known = near_names(command, [*COMMANDS, *KINDS])
             print(f"permafrost: no command {command!r}, {known}", file=sys.stderr)
             return 2
-        stage = importlib.import_module(".probe", __package__)
+        stage = importlib.import_module("permafrost.stages.probe")
         kind, brief = (KINDS[command],), KINDS[command].brief
     passes_on = getattr(stage, "PASSES_ON", False)
     parser = argparse.ArgumentParser(
@@ -134,8 +136,7 @@ def _limit_threads(count: int | None) -> None:
 def _check_sources(stage: str, arguments) -> None:
     """Refuse a job that was planned with other sources: its result must not bear that fingerprint."""
     from permafrost.plan.sources import code_hash
-
-    from .arguments import planned_job
+    from permafrost.stages.arguments import planned_job
 
     job = planned_job(arguments)
     if code_hash(stage, job.spec) != job.code:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import add_job, read_job
+from permafrost.stages.arguments import add_job, read_job
 
 
 def add_arguments(parser) -> None:

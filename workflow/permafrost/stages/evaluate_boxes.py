@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-
-from . import standalone
+from permafrost.stages import standalone
 
 
 def add_arguments(parser) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-
-from . import standalone
-from .lists import (
+from permafrost.stages import standalone
+from permafrost.stages.lists import (
     area_ranges,
     category_groups,
     groups_or_path,

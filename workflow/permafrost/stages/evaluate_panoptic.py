@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import standalone
+from permafrost.stages import standalone
 
 
 def add_arguments(parser) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import standalone
-from .lists import values_of
+from permafrost.stages import standalone
+from permafrost.stages.lists import values_of
 
 
 def add_arguments(parser) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import extracting
-from .arguments import add_splits, by_split
+from permafrost.stages import extracting
+from permafrost.stages.arguments import add_splits, by_split
 
 
 def add_arguments(parser) -> None:

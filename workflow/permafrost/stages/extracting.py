@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import add_compute, add_job, planned_job
+from permafrost.stages.arguments import add_compute, add_job, planned_job
 
 
 def add_arguments(parser) -> None:
@@ -30,7 +30,7 @@ def add_batch_size(parser) -> None:
 
 def images_of(arguments) -> dict[str, Path]:
     """Image stores by split, which are made again where they were deleted."""
-    from .remake import ensure_images
+    from permafrost.stages.remake import ensure_images
 
     return ensure_images(
         arguments.card,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .arguments import add_job, add_splits, by_split, planned_job
+from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job
 
 if TYPE_CHECKING:
     from permafrost.core.promised import Promised

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import extracting
-from .arguments import add_compute, add_job, add_splits, by_split, read_job
+from permafrost.stages import extracting
+from permafrost.stages.arguments import add_compute, add_job, add_splits, by_split, read_job
 
 
 def add_arguments(parser, kind) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from . import extracting
-from .arguments import read_job
+from permafrost.stages import extracting
+from permafrost.stages.arguments import read_job
 
 
 def add_arguments(parser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import extracting
+from permafrost.stages import extracting
 
 
 def add_arguments(parser) -> None:

@@ -27,9 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
-
-from .intervals import check_method, percentile_interval
-from .ranks import mean_rank_rows, per_backbone, primary_results
+from permafrost.statistics.intervals import check_method, percentile_interval
+from permafrost.statistics.ranks import mean_rank_rows, per_backbone, primary_results
 
 
 def aggregate_scores(

@@ -17,8 +17,7 @@ from permafrost.metrics.tasks import (
     PRIMARY,
     UNRANKED,
 )
-
-from .intervals import (
+from permafrost.statistics.intervals import (
     basic_interval,
     basic_square_interval,
     bca_interval,
@@ -30,11 +29,11 @@ from .intervals import (
     reflected_square,
     wilson_interval,
 )
-from .jackknife import PARTS, Spread, part_sizes, spread_of
-from .predictions import Predictions
-from .resamples import check_resamples, iter_jackknife, iter_resamples
-from .student_t import normal_quantile, t_quantile
-from .units import Units, find_units
+from permafrost.statistics.jackknife import PARTS, Spread, part_sizes, spread_of
+from permafrost.statistics.predictions import Predictions
+from permafrost.statistics.resamples import check_resamples, iter_jackknife, iter_resamples
+from permafrost.statistics.student_t import normal_quantile, t_quantile
+from permafrost.statistics.units import Units, find_units
 
 
 def bootstrap_scores(
@@ -81,7 +80,7 @@ def bootstrap_scores(
     family = predictions.family(units.index)
     judged = None
     if calibration is not None:
-        from .calibration import Joined, calibration_of
+        from permafrost.statistics.calibration import Joined, calibration_of
 
         judged = calibration_of(predictions, units.index, calibration)
         values, family = {**values, **judged.values}, Joined(family, judged)

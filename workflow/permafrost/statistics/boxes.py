@@ -19,8 +19,7 @@ from permafrost.metrics.detection.inputs.tables import Categories, Detections, I
 from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
-
-from .ratios import ratios_of_hits
+from permafrost.statistics.ratios import ratios_of_hits
 
 _SETTINGS = Settings(
     iou_type="bbox",

@@ -28,9 +28,8 @@ from permafrost.metrics.calibration import (
 )
 from permafrost.metrics.calibration.temperature import BOUNDS
 from permafrost.metrics.tasks import CALIBRATION, SCALED, TEMPERATURE
-
-from .labelled import LabelledSamples
-from .resamples import Resamples
+from permafrost.statistics.labelled import LabelledSamples
+from permafrost.statistics.resamples import Resamples
 
 UNDEFINED, AT_BOUND, FLAT = "temperature_undefined", "temperature_at_bound", "temperature_flat"
 _FLAGS = {"at_bound": AT_BOUND, "flat": FLAT}

@@ -19,12 +19,12 @@ from functools import cached_property
 
 import numpy as np
 
-from .gates import ENOUGH_UNITS, FEW_UNITS, ONE_UNIT
-from .intervals import log_interval, wilson_interval
-from .jackknife import PARTS, part_sizes, spread_of
-from .resamples import draw_resamples, iter_jackknife
-from .student_t import t_quantile
-from .units import Units
+from permafrost.statistics.gates import ENOUGH_UNITS, FEW_UNITS, ONE_UNIT
+from permafrost.statistics.intervals import log_interval, wilson_interval
+from permafrost.statistics.jackknife import PARTS, part_sizes, spread_of
+from permafrost.statistics.resamples import draw_resamples, iter_jackknife
+from permafrost.statistics.student_t import t_quantile
+from permafrost.statistics.units import Units
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 # how an interval is formed: see `Replicated.intervals`

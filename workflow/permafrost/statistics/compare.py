@@ -22,15 +22,14 @@ from permafrost.metrics.tasks import (
     UNRANKED,
     overall_metrics,
 )
-
-from .gates import comparison_gates
-from .intervals import check_method
-from .jackknife import PARTS
-from .p_values import mcnemar_p_value
-from .paired import paired_by_jackknife, paired_gaps
-from .predictions import Predictions
-from .resamples import Resamples, iter_jackknife, iter_resamples
-from .units import Units, find_units
+from permafrost.statistics.gates import comparison_gates
+from permafrost.statistics.intervals import check_method
+from permafrost.statistics.jackknife import PARTS
+from permafrost.statistics.p_values import mcnemar_p_value
+from permafrost.statistics.paired import paired_by_jackknife, paired_gaps
+from permafrost.statistics.predictions import Predictions
+from permafrost.statistics.resamples import Resamples, iter_jackknife, iter_resamples
+from permafrost.statistics.units import Units, find_units
 
 ADJUSTMENT = "romano_wolf"
 # what is compared of calibration: the score that is proper, and the error that is read most
@@ -160,7 +159,7 @@ def _family(
         values |= {metric: float(evaluated[metric]) for metric in own}
         parts.append((one.family(units.index), own))
     if len(own) < len(metrics):
-        from .calibration import calibration_of
+        from permafrost.statistics.calibration import calibration_of
 
         judged = calibration_of(one, units.index, calibration)
         wanted = [metric for metric in metrics if metric in CALIBRATION]

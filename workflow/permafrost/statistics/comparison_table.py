@@ -7,10 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from permafrost.core.tables import read_table, write_table
-
-from .compare import compare
-from .predictions import Predictions, predictions_from_table
-from .score_table import bootstrap_seed
+from permafrost.statistics.compare import compare
+from permafrost.statistics.predictions import Predictions, predictions_from_table
+from permafrost.statistics.score_table import bootstrap_seed
 
 _TYPES = {
     "dataset": pa.string(),

@@ -9,9 +9,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.segmentation import evaluate
-
-from .columns import array_of, groups_of, need_columns, sorted_rows
-from .pixels import PixelCounts
+from permafrost.statistics.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.pixels import PixelCounts
 
 _BOUNDARY = ("boundary_intersection", "boundary_union")
 

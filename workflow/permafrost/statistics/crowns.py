@@ -13,12 +13,11 @@ from permafrost.metrics.crowns.average_precision import rank_points
 from permafrost.metrics.crowns.coco import CAP, evaluate_precision
 from permafrost.metrics.crowns.result import CrownEvaluation, Name
 from permafrost.metrics.ratios import mean_of_defined
-
-from .carriers import Carriers
-from .detection import DetectionScores, detection_rows
-from .points import resampled_precision
-from .standalone import difference_rows, score_rows
-from .units import Units
+from permafrost.statistics.carriers import Carriers
+from permafrost.statistics.detection import DetectionScores, detection_rows
+from permafrost.statistics.points import resampled_precision
+from permafrost.statistics.standalone import difference_rows, score_rows
+from permafrost.statistics.units import Units
 
 
 class CrownScores:

@@ -11,12 +11,17 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.metrics.detection import Evaluation
 from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic, of_groups
-
-from .carriers import Carriers, Name, Replicated
-from .intervals import check_method, percentile_interval, reflected
-from .resamples import draw_resamples
-from .standalone import JACKKNIFE, carriers_of, defined, difference_rows, gate_of
-from .units import Units, find_units
+from permafrost.statistics.carriers import Carriers, Name, Replicated
+from permafrost.statistics.intervals import check_method, percentile_interval, reflected
+from permafrost.statistics.resamples import draw_resamples
+from permafrost.statistics.standalone import (
+    JACKKNIFE,
+    carriers_of,
+    defined,
+    difference_rows,
+    gate_of,
+)
+from permafrost.statistics.units import Units, find_units
 
 # kinds of intervals, and how many resamples each takes: the first needs them for the bias alone
 INTERVALS = {JACKKNIFE: 400, "basic": 1000, "percentile": 1000}

@@ -14,10 +14,9 @@ from permafrost.metrics.classification.evaluate import check_task, check_width
 from permafrost.metrics.classification.topk import top_k_hits
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.tasks import TOP_K, class_metrics, overall_metrics
-
-from .rankings import Ranking
-from .resamples import Resamples
-from .totals import Segments
+from permafrost.statistics.rankings import Ranking
+from permafrost.statistics.resamples import Resamples
+from permafrost.statistics.totals import Segments
 
 
 class SingleLabel:

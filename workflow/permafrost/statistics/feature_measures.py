@@ -16,11 +16,10 @@ from permafrost.metrics.representation import (
     measures,
     measures_of_views,
 )
-
-from .feature_rows import FeatureRows, read_rows
-from .measured import measured
-from .score_columns import score_table_of
-from .view_rows import ViewRows, read_views
+from permafrost.statistics.feature_rows import FeatureRows, read_rows
+from permafrost.statistics.measured import measured
+from permafrost.statistics.score_columns import score_table_of
+from permafrost.statistics.view_rows import ViewRows, read_views
 
 # stands where a score has its probe
 KIND = "measures"

@@ -11,8 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
 from permafrost.metrics.representation.points import draw_rows
-
-from .units import Units, find_units
+from permafrost.statistics.units import Units, find_units
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from permafrost.metrics.tasks import PRIMARY, check_task
-
-from .predictions import Predictions
+from permafrost.statistics.predictions import Predictions
 
 BELOW_CHANCE = "below_chance"
 ONE_CLASS = "one_class_predictions"

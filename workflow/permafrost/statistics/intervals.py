@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from .student_t import normal_quantile, t_quantile
+from permafrost.statistics.student_t import normal_quantile, t_quantile
 
 # those to choose from; ``auto`` takes what covers, see `bootstrap.bootstrap_scores`
 METHODS = ("auto", "percentile", "bca")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Units
+from permafrost.statistics.units import Units
 
 # that many parts know the variance to 10 %, and cost no more than as many resamples
 PARTS = 200

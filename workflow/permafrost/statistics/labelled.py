@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.metrics.classification.evaluate import evaluate
-
-from .columns import array_of, groups_of, need_columns, sorted_rows
-from .families import make_family
-from .targets import Targets
+from permafrost.statistics.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.families import make_family
+from permafrost.statistics.targets import Targets
 
 
 @dataclass(frozen=True)

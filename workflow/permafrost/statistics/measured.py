@@ -8,10 +8,9 @@ import numpy as np
 
 from permafrost.core.identity import derive_seed
 from permafrost.metrics.representation.measure import Measure
-
-from .intervals import percentile_interval
-from .resamples import iter_resamples
-from .units import Units
+from permafrost.statistics.intervals import percentile_interval
+from permafrost.statistics.resamples import iter_resamples
+from permafrost.statistics.units import Units
 
 ONE_UNIT = "no interval: a single {} cannot be resampled"
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.metrics.regression.evaluate import evaluate, from_sums, sums_of
-
-from .columns import array_of, groups_of, need_columns, sorted_rows
-from .resamples import Resamples
-from .targets import Targets
+from permafrost.statistics.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.resamples import Resamples
+from permafrost.statistics.targets import Targets
 
 # resamples whose counts are turned into floats at a time
 _TOGETHER = 256

@@ -11,12 +11,11 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.objects import Objects, objects_of
 from permafrost.metrics.detected import Detected, detected_of
 from permafrost.metrics.tasks import class_metrics, overall_metrics
-
-from .boxes import BoxScores
-from .columns import array_of, groups_of, need_columns, sorted_rows
-from .pixels import sum_by_unit, weighted_sums
-from .points import PointScores
-from .resamples import Resamples
+from permafrost.statistics.boxes import BoxScores
+from permafrost.statistics.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.pixels import sum_by_unit, weighted_sums
+from permafrost.statistics.points import PointScores
+from permafrost.statistics.resamples import Resamples
 
 _REMEDY = "run the evaluation that made it again"
 

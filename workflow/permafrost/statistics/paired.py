@@ -18,11 +18,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .intervals import constant_difference_interval, expanded, percentile_interval, reflected_square
-from .jackknife import contributions, part_sizes, spread_of
-from .p_values import bootstrap_p_value, step_down_max_t
-from .student_t import normal_score, t_quantile, two_sided_p
-from .units import Units
+from permafrost.statistics.intervals import (
+    constant_difference_interval,
+    expanded,
+    percentile_interval,
+    reflected_square,
+)
+from permafrost.statistics.jackknife import contributions, part_sizes, spread_of
+from permafrost.statistics.p_values import bootstrap_p_value, step_down_max_t
+from permafrost.statistics.student_t import normal_score, t_quantile, two_sided_p
+from permafrost.statistics.units import Units
 
 # pairs that are worked on together
 _TOGETHER = 1024

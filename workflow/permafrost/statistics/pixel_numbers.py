@@ -8,9 +8,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.regression.evaluate import from_sums
-
-from .columns import array_of, groups_of, need_columns, sorted_rows
-from .numbers import NumberErrors
+from permafrost.statistics.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.numbers import NumberErrors
 
 # in the order of `metrics.regression.evaluate.sums_of`
 SUMS = ("pixels", "squared_error", "absolute_error", "truth", "truth_squares")

@@ -12,8 +12,7 @@ import numpy as np
 
 from permafrost.metrics.segmentation import class_counts, evaluate_counts
 from permafrost.metrics.tasks import class_metrics, overall_metrics
-
-from .resamples import Resamples
+from permafrost.statistics.resamples import Resamples
 
 # counts of resamples are turned to floats this many bytes at a time, so that they stay in the cache
 _FLOAT_BYTES = 4 << 20

@@ -13,8 +13,7 @@ from permafrost.metrics.crowns.hits import count_hits
 from permafrost.metrics.detected import Detected
 from permafrost.metrics.detection.resampled import mean_precision
 from permafrost.metrics.ratios import divide, mean_of_defined
-
-from .ratios import ratios_of_hits
+from permafrost.statistics.ratios import ratios_of_hits
 
 _EPS = np.spacing(1)
 # numbers held together: detections of a class times resamples

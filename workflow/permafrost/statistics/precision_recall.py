@@ -6,8 +6,7 @@ import numpy as np
 
 from permafrost.metrics.crowns.average_precision import RECALL_GRID
 from permafrost.metrics.ratios import mean_of_defined
-
-from .objects import DetectedObjects
+from permafrost.statistics.objects import DetectedObjects
 
 IOU_THRESHOLD = 0.5
 

@@ -11,14 +11,14 @@ from permafrost.metrics.tasks import check_task
 
 # a further task is a name in `metrics.tasks` and a line here; none pays for importing another's metrics
 KINDS = {
-    "classification": ".labelled:LabelledSamples",
-    "multilabel": ".labelled:LabelledSamples",
-    "segmentation": ".confusions:Confusions",
-    "regression": ".numbers:PredictedNumbers",
-    "pixel_regression": ".pixel_numbers:PredictedPixels",
-    "detection": ".objects:DetectedObjects",
-    "point_detection": ".objects:DetectedObjects",
-    "retrieval": ".queries:Queries",
+    "classification": "permafrost.statistics.labelled:LabelledSamples",
+    "multilabel": "permafrost.statistics.labelled:LabelledSamples",
+    "segmentation": "permafrost.statistics.confusions:Confusions",
+    "regression": "permafrost.statistics.numbers:PredictedNumbers",
+    "pixel_regression": "permafrost.statistics.pixel_numbers:PredictedPixels",
+    "detection": "permafrost.statistics.objects:DetectedObjects",
+    "point_detection": "permafrost.statistics.objects:DetectedObjects",
+    "retrieval": "permafrost.statistics.queries:Queries",
 }
 
 
@@ -77,8 +77,8 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
     """
     check_task(metadata["task"])
     if metadata.get("headline") is not None:
-        from .settings import headline_of
+        from permafrost.statistics.settings import headline_of
 
         return headline_of(table, metadata)
     module, kind = KINDS[metadata["task"]].split(":")
-    return getattr(import_module(module, __package__), kind).from_table(table, metadata)
+    return getattr(import_module(module), kind).from_table(table, metadata)

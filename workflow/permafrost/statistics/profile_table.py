@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import write_table
-
-from .score_columns import COLUMNS, score_table_of
+from permafrost.statistics.score_columns import COLUMNS, score_table_of
 
 if TYPE_CHECKING:
     from permafrost.features.profiling.profile import Profile

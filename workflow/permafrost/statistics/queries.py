@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.metrics.ratios import divide, mean_of_defined
-
-from .columns import array_of, groups_of, need_columns, sorted_rows
-from .resamples import Resamples
+from permafrost.statistics.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.resamples import Resamples
 
 # counts of resamples are turned to floats this many bytes at a time
 _FLOAT_BYTES = 16 << 20

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .resamples import Resamples
-from .totals import Segments
+from permafrost.statistics.resamples import Resamples
+from permafrost.statistics.totals import Segments
 
 # resamples whose running sums are formed together: they stay in the second-level cache
 _TOGETHER = 8

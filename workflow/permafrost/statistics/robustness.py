@@ -9,13 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.metrics.detection.slices import Robustness, Slice, against_baseline, robustness
-
-from .carriers import Carriers, Name, Replicated
-from .detection import DetectionScores, check_interval
-from .intervals import percentile_interval, reflected
-from .resamples import draw_resamples
-from .standalone import JACKKNIFE, defined, gate_of
-from .units import Units
+from permafrost.statistics.carriers import Carriers, Name, Replicated
+from permafrost.statistics.detection import DetectionScores, check_interval
+from permafrost.statistics.intervals import percentile_interval, reflected
+from permafrost.statistics.resamples import draw_resamples
+from permafrost.statistics.standalone import JACKKNIFE, defined, gate_of
+from permafrost.statistics.units import Units
 
 MEASURES = ("mPC", "rPC")
 

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from permafrost.core.identity import canonical_json, derive_seed
 from permafrost.core.tables import read_table, write_table
-
-from .bootstrap import bootstrap_scores
-from .gates import score_gates
-from .predictions import Predictions, predictions_from_table
-from .score_columns import score_table_of
-from .settings import Draws, settings_from_table
-from .whole_settings import Gain, WholeSetting, gain_of
+from permafrost.statistics.bootstrap import bootstrap_scores
+from permafrost.statistics.gates import score_gates
+from permafrost.statistics.predictions import Predictions, predictions_from_table
+from permafrost.statistics.score_columns import score_table_of
+from permafrost.statistics.settings import Draws, settings_from_table
+from permafrost.statistics.whole_settings import Gain, WholeSetting, gain_of
 
 # columns that a score repeats from its predictions, so that every row says what it is
 _REPEATED = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from .ranks import same_rows
+from permafrost.statistics.ranks import same_rows
 
 _SAME = ("dataset", "backbone", "probe", "setting", "metric", "class")
 

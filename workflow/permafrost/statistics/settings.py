@@ -14,12 +14,11 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.tasks import overall_metrics
-
-from .columns import array_of, groups_of, need_columns, sorted_rows
-from .families import FAMILIES
-from .resamples import Resamples
-from .targets import Targets
-from .whole_settings import COLUMNS, WholeSetting, whole_settings
+from permafrost.statistics.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.families import FAMILIES
+from permafrost.statistics.resamples import Resamples
+from permafrost.statistics.targets import Targets
+from permafrost.statistics.whole_settings import COLUMNS, WholeSetting, whole_settings
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import cka_matrix
-
-from .feature_rows import FeatureRows, read_rows
-from .measured import measured
+from permafrost.statistics.feature_rows import FeatureRows, read_rows
+from permafrost.statistics.measured import measured
 
 MEASURE = "debiased_cka"
 COLUMNS = {

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from .carriers import Carriers, Name, Replicated, without_parts
-from .intervals import check_method, percentile_interval, reflected
-from .jackknife import PARTS, part_sizes
-from .p_values import bootstrap_p_value
-from .paired import tested_pairs
-from .resamples import draw_resamples
-from .units import Units
+from permafrost.statistics.carriers import Carriers, Name, Replicated, without_parts
+from permafrost.statistics.intervals import check_method, percentile_interval, reflected
+from permafrost.statistics.jackknife import PARTS, part_sizes
+from permafrost.statistics.p_values import bootstrap_p_value
+from permafrost.statistics.paired import tested_pairs
+from permafrost.statistics.resamples import draw_resamples
+from permafrost.statistics.units import Units
 
 JACKKNIFE = "jackknife_t"
 # of the metrics that are no share in [0, 1], see `carriers.Replicated.intervals`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .resamples import Resamples
+from permafrost.statistics.resamples import Resamples
 
 # bytes that are gathered at a time, so that they are summed while still in the cache
 _GATHER_BYTES = 1 << 19

@@ -9,8 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
-
-from .units import Units, find_units
+from permafrost.statistics.units import Units, find_units
 
 
 @dataclass(frozen=True)

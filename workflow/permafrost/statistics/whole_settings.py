@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .columns import array_of, groups_of, need_columns
-from .predictions import Predictions
+from permafrost.statistics.columns import array_of, groups_of, need_columns
+from permafrost.statistics.predictions import Predictions
 
 # tasks whose settings are read here, and the column that holds them
 COLUMNS = {"segmentation": "setting_confusions", "regression": "setting_numbers"}
@@ -81,7 +81,7 @@ def whole_settings(table, metadata: dict, about: list) -> list[WholeSetting]:
     names, groups = table.column("sample_id").to_pylist(), groups_of(table)
     # none pays for importing another task's metrics
     if task == "regression":
-        from .numbers import PredictedNumbers
+        from permafrost.statistics.numbers import PredictedNumbers
 
         need_columns(table, ("target",))
         target, answers = array_of(table, "target"), array_of(table, column, len(about))
@@ -90,7 +90,7 @@ def whole_settings(table, metadata: dict, about: list) -> list[WholeSetting]:
             for place in range(len(about))
         ]
     else:
-        from .confusions import Confusions
+        from permafrost.statistics.confusions import Confusions
 
         width = len(classes)
         answers = array_of(table, column, len(about) * width * width)

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from ..geometries import GEOMETRIES, POINT
-from .annotations import Annotations, empty_shapes
-from .columns import Columns, WrongRows, read_columns
-from .shapes import convert, read_shapes, to_numbers
+from permafrost.data.deepforest.annotations import Annotations, empty_shapes
+from permafrost.data.deepforest.columns import Columns, WrongRows, read_columns
+from permafrost.data.deepforest.shapes import convert, read_shapes, to_numbers
+from permafrost.data.geometries import GEOMETRIES, POINT
 
 AUTO = "auto"
 INVALID = ("error", "drop")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-
-from ..geometries import BOX, POINT, POLYGON
-from .annotations import empty_shapes
-from .columns import Columns
+from permafrost.data.deepforest.annotations import empty_shapes
+from permafrost.data.deepforest.columns import Columns
+from permafrost.data.geometries import BOX, POINT, POLYGON
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
 CENTRE = ("x", "y")

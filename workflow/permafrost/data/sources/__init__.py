@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from permafrost.core.errors import PermafrostError, near_names
 
 if TYPE_CHECKING:
-    from ..bands import Band
-    from ..records import Source
+    from permafrost.data.bands import Band
+    from permafrost.data.records import Source
 
 # names and not the constants of `objects` and `targets`, which stand beside arrays
 _OBJECTS = ("detection", "point_detection")
@@ -40,19 +40,27 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "coco": Kind(".coco:open_coco", _OBJECTS, places=("path", "annotations")),
-    "deepforest": Kind(".deepforest:open_deepforest", _OBJECTS, places=("path", "table")),
-    "demo": Kind(".demo:open_demo", (*_LABELS, *_OBJECTS), places=()),
+    "coco": Kind(
+        "permafrost.data.sources.coco:open_coco", _OBJECTS, places=("path", "annotations")
+    ),
+    "deepforest": Kind(
+        "permafrost.data.sources.deepforest:open_deepforest", _OBJECTS, places=("path", "table")
+    ),
+    "demo": Kind("permafrost.data.sources.demo:open_demo", (*_LABELS, *_OBJECTS), places=()),
     "folder": Kind(
-        ".folder:open_folder",
+        "permafrost.data.sources.folder:open_folder",
         ("classification", "segmentation", "pixel_regression"),
         places=("path",),
     ),
-    "points": Kind(".points:open_points", ("point_detection",), places=("path",)),
-    "table": Kind(".table:TableSource", _LABELS, places=("table", "images")),
-    "torchgeo": Kind(".torchgeo:open_torchgeo", (*_LABELS, "detection"), places=()),
-    "voc": Kind(".voc:open_voc", ("detection",), places=("path",)),
-    "yolo": Kind(".yolo:open_yolo", ("detection",), places=("path",)),
+    "points": Kind(
+        "permafrost.data.sources.points:open_points", ("point_detection",), places=("path",)
+    ),
+    "table": Kind("permafrost.data.sources.table:TableSource", _LABELS, places=("table", "images")),
+    "torchgeo": Kind(
+        "permafrost.data.sources.torchgeo:open_torchgeo", (*_LABELS, "detection"), places=()
+    ),
+    "voc": Kind("permafrost.data.sources.voc:open_voc", ("detection",), places=("path",)),
+    "yolo": Kind("permafrost.data.sources.yolo:open_yolo", ("detection",), places=("path",)),
 }
 
 
@@ -65,7 +73,7 @@ def open_source(entry: dict, *, where: object) -> Source:
 
 def check_source(entry: dict, *, where: object) -> None:
     """Refuse what is wrong with an entry's source whatever the data hold; reads none of them."""
-    from .common import require_task
+    from permafrost.data.sources.common import require_task
 
     module, _ = _module(entry, where)
     require_task(entry, kind_of(entry, where=where).tasks, where=where)
@@ -76,7 +84,7 @@ def check_source(entry: dict, *, where: object) -> None:
 
 def source_bands(entry: dict, *, where: object) -> list[Band]:
     """The bands of the images, in their order, as the entry says them."""
-    from .common import declared_bands
+    from permafrost.data.sources.common import declared_bands
 
     module, _ = _module(entry, where)
     return getattr(module, "entry_bands", declared_bands)(entry, where=where)
@@ -97,4 +105,4 @@ def kind_of(entry: dict, *, where: object = None) -> Kind:
 def _module(entry: dict, where: object):
     """The module of the kind of source, and the name in it that opens one."""
     module, _, name = kind_of(entry, where=where).build.partition(":")
-    return import_module(module, __package__), name
+    return import_module(module), name

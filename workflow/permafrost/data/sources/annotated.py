@@ -13,15 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..decode import UnreadableImage, decode_image
-from ..files import Members
-from ..objects import Objects
-from ..records import Decoded, Record
-from ..windows import Window, clip_boxes
-from .common import class_ids, declared_bands, decoding_of
-from .reading import grouped, locate_member, member_size, read_member, read_member_window
-from .web_tiles import web_tiles
+from permafrost.data.decode import UnreadableImage, decode_image
+from permafrost.data.files import Members
+from permafrost.data.objects import Objects
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources.common import class_ids, declared_bands, decoding_of
+from permafrost.data.sources.reading import (
+    grouped,
+    locate_member,
+    member_size,
+    read_member,
+    read_member_window,
+)
+from permafrost.data.sources.web_tiles import web_tiles
+from permafrost.data.windows import Window, clip_boxes
 
 #: problems that one error names
 SHOWN = 20

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-
-from ..files import Members, open_members
-from .annotated import ObjectSource
-from .coco_file import CocoFile, parse_coco
-from .places import ImageNames, annotation_bytes, annotation_files
+from permafrost.data.files import Members, open_members
+from permafrost.data.sources.annotated import ObjectSource
+from permafrost.data.sources.coco_file import CocoFile, parse_coco
+from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
 
 def open_coco(entry: dict, *, where: object) -> ObjectSource:

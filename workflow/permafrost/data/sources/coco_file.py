@@ -7,9 +7,8 @@ import math
 from dataclasses import dataclass, field
 
 from permafrost.core.identity import unique_keys
-
-from ..rle import runs_box, runs_of
-from .annotated import Found
+from permafrost.data.rle import runs_box, runs_of
+from permafrost.data.sources.annotated import Found
 
 _NO_ID = "has no id that is a whole number or text"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from ..bands import Band, dataset_bands
-from ..decode import Decoding
-from ..units import resolve_unit
+from permafrost.data.bands import Band, dataset_bands
+from permafrost.data.decode import Decoding
+from permafrost.data.units import resolve_unit
 
 
 def declared_bands(entry: dict, *, where: object) -> list[Band]:

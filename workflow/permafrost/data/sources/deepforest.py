@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..deepforest.annotations import Annotations
-from ..deepforest.columns import Columns, csv_columns
-from ..deepforest.reading import parts_of_images, read_annotations
-from ..files import open_members
-from ..geometries import BOX, POINT, POLYGON
-from .annotated import Annotated, Found, ObjectSource
-from .places import ImageNames, annotation_bytes, annotation_files
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.deepforest.columns import Columns, csv_columns
+from permafrost.data.deepforest.reading import parts_of_images, read_annotations
+from permafrost.data.files import open_members
+from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
 TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
 

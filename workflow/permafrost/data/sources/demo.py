@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..bands import SENSORS, Band, known_band
-from ..objects import OBJECT_TASKS
-from ..recent import Recent
-from ..records import Decoded, Record, Source
-from ..targets import PIXEL_REGRESSION, REGRESSION
-from ..units import resolve_unit
-from ..world import cuts, spectra
-from ..world import scene as scenes
-from .demo_aerial import aerial_bands
-from .demo_chips import DemoChips, chosen
-from .demo_crowns import CrownSource
-from .demo_heights import HeightSource
+from permafrost.data.bands import SENSORS, Band, known_band
+from permafrost.data.objects import OBJECT_TASKS
+from permafrost.data.recent import Recent
+from permafrost.data.records import Decoded, Record, Source
+from permafrost.data.sources.demo_aerial import aerial_bands
+from permafrost.data.sources.demo_chips import DemoChips, chosen
+from permafrost.data.sources.demo_crowns import CrownSource
+from permafrost.data.sources.demo_heights import HeightSource
+from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
+from permafrost.data.units import resolve_unit
+from permafrost.data.world import cuts, spectra
+from permafrost.data.world import scene as scenes
 
 DEFAULT_BANDS = ["B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12"]
 DEFAULTS = {

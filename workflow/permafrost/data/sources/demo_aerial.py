@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-
-from ..bands import Band, known_band
-from ..recent import Recent
-from ..units import resolve_unit
-from ..world import aerial, cuts
-from ..world import photograph as photographs
-from .demo_chips import DemoChips, chosen
+from permafrost.data.bands import Band, known_band
+from permafrost.data.recent import Recent
+from permafrost.data.sources.demo_chips import DemoChips, chosen
+from permafrost.data.units import resolve_unit
+from permafrost.data.world import aerial, cuts
+from permafrost.data.world import photograph as photographs
 
 DEFAULTS = {
     "chip_size": 128,

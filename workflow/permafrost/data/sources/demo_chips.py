@@ -8,10 +8,9 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
-
-from ..bands import Band, select_bands
-from ..records import Record
-from ..world import cuts
+from permafrost.data.bands import Band, select_bands
+from permafrost.data.records import Record
+from permafrost.data.world import cuts
 
 _DAYS = 180
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..objects import Objects
-from ..records import Decoded, Record
-from ..world import aerial, crowns, cuts
-from .demo_aerial import AerialSource
+from permafrost.data.objects import Objects
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources.demo_aerial import AerialSource
+from permafrost.data.world import aerial, crowns, cuts
 
 
 @dataclass(frozen=True)

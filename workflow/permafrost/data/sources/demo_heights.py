@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..records import Decoded
-from ..world import aerial
-from ..world.canvas import GROUND
-from ..world.scene import CLASSES
-from .demo_aerial import AerialSource
+from permafrost.data.records import Decoded
+from permafrost.data.sources.demo_aerial import AerialSource
+from permafrost.data.world import aerial
+from permafrost.data.world.canvas import GROUND
+from permafrost.data.world.scene import CLASSES
 
 
 class HeightSource(AerialSource):

@@ -8,14 +8,13 @@ segmentation and pixel_regression: files of images and files of masks or rasters
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-
-from ..decode import decode_image
-from ..digest import IMAGE_ENDINGS
-from ..files import open_members
-from ..records import Decoded, Record, Source
-from .common import class_ids, declared_bands, decoding_of
-from .pairs import PairSource, check_pairs
-from .reading import grouped, locate_member, read_member
+from permafrost.data.decode import decode_image
+from permafrost.data.digest import IMAGE_ENDINGS
+from permafrost.data.files import open_members
+from permafrost.data.records import Decoded, Record, Source
+from permafrost.data.sources.common import class_ids, declared_bands, decoding_of
+from permafrost.data.sources.pairs import PairSource, check_pairs
+from permafrost.data.sources.reading import grouped, locate_member, read_member
 
 
 def open_folder(entry: dict, *, where: object) -> Source:

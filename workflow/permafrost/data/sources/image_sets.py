@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
-
-from ..decode import UnreadableImage
-from ..files import Members
-from .pairing import name_pattern, root_of
-from .reading import read_member
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.files import Members
+from permafrost.data.sources.pairing import name_pattern, root_of
+from permafrost.data.sources.reading import read_member
 
 
 class ImageSets:

@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-
-from ..digest import IMAGE_ENDINGS
-from ..files import Members
+from permafrost.data.digest import IMAGE_ENDINGS
+from permafrost.data.files import Members
 
 _PLACEHOLDER = re.compile(r"<([A-Za-z_]\w*)>")
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError
-
-from ..digest import IMAGE_ENDINGS
-from ..files import open_members
-from ..masks import mask_coding
-from ..rasters import ENDINGS, TargetCoding
-from ..records import Decoded, Record
-from ..targets import PIXEL_REGRESSION
-from .common import declared_bands, decoding_of, required_classes
-from .pairing import Companions, pair_files, root_of
-from .reading import grouped, locate_member, read_pair
+from permafrost.data.digest import IMAGE_ENDINGS
+from permafrost.data.files import open_members
+from permafrost.data.masks import mask_coding
+from permafrost.data.rasters import ENDINGS, TargetCoding
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources.common import declared_bands, decoding_of, required_classes
+from permafrost.data.sources.pairing import Companions, pair_files, root_of
+from permafrost.data.sources.reading import grouped, locate_member, read_pair
+from permafrost.data.targets import PIXEL_REGRESSION
 
 MASKS = Companions("masks", "mask", IMAGE_ENDINGS, images="images", folder="masks")
 TARGETS = Companions("targets", "target", ENDINGS, images="images", folder="targets")

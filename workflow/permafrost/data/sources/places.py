@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-
-from ..decode import UnreadableImage
-from ..digest import INSIDE
-from ..files import Members, check_name
-from .annotated import Annotated, Found
-from .reading import read_member
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.digest import INSIDE
+from permafrost.data.files import Members, check_name
+from permafrost.data.sources.annotated import Annotated, Found
+from permafrost.data.sources.reading import read_member
 
 SPLIT = "<split>"
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-
-from ..decode import UnreadableImage
-from ..files import Members, open_members
-from .annotated import Annotated, Found, ObjectSource
-from .corners import EDGES, point_places
-from .pairing import Companions, Pair, pair_files
-from .points_file import parse_points
-from .reading import read_member
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.files import Members, open_members
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.corners import EDGES, point_places
+from permafrost.data.sources.pairing import Companions, Pair, pair_files
+from permafrost.data.sources.points_file import parse_points
+from permafrost.data.sources.reading import read_member
 
 POINTS = Companions("points", "table of points", ("csv",), images="images", folder="points")
 

@@ -9,8 +9,7 @@ import math
 import numpy as np
 
 from permafrost.core.errors import near_names
-
-from ..decode import UnreadableImage
+from permafrost.data.decode import UnreadableImage
 
 
 def parse_points(

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, first_line
-
-from ..decode import (
+from permafrost.data.decode import (
     Decoding,
     UnreadableImage,
     decode_image,
@@ -20,11 +19,11 @@ from ..decode import (
     read_tiff,
     tiff_place,
 )
-from ..files import DirectoryMembers, Members
-from ..masks import MaskCoding
-from ..rasters import TargetCoding
-from ..records import Decoded
-from ..windows import Window
+from permafrost.data.files import DirectoryMembers, Members
+from permafrost.data.masks import MaskCoding
+from permafrost.data.rasters import TargetCoding
+from permafrost.data.records import Decoded
+from permafrost.data.windows import Window
 
 #: of a file that is read as a whole; decoders need several times as much memory
 MOST_BYTES = 2**31

@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from ..decode import decode_image
-from ..files import check_name, open_members
-from ..masks import mask_coding
-from ..rasters import TargetCoding
-from ..records import Decoded, Record
-from ..targets import PIXEL_REGRESSION, REGRESSION
-from .common import class_ids, declared_bands, decoding_of, required_classes
-from .reading import locate_member, read_member, read_pair
+from permafrost.data.decode import decode_image
+from permafrost.data.files import check_name, open_members
+from permafrost.data.masks import mask_coding
+from permafrost.data.rasters import TargetCoding
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources.common import class_ids, declared_bands, decoding_of, required_classes
+from permafrost.data.sources.reading import locate_member, read_member, read_pair
+from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 
 _PLACEHOLDER = re.compile(r"<([^<>]+)>")
 #: task -> the option that names a file of its own for every image

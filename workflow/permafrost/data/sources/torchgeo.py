@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..records import Source
-from .torchgeo_detection import TorchgeoDetection
-from .torchgeo_source import TorchgeoSource
+from permafrost.data.records import Source
+from permafrost.data.sources.torchgeo_detection import TorchgeoDetection
+from permafrost.data.sources.torchgeo_source import TorchgeoSource
 
 
 def open_torchgeo(entry: dict, *, where: object) -> Source:

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import first_line
-
-from ..decode import UnreadableImage
-from ..records import Record
-from .annotated import Annotated, ObjectCheck
-from .common import required_classes
-from .reading import grouped
-from .torchgeo_objects import SampleObjects, check_pairing, without_pixels
-from .torchgeo_samples import sample_name, sample_size
-from .torchgeo_source import TorchgeoSource
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.records import Record
+from permafrost.data.sources.annotated import Annotated, ObjectCheck
+from permafrost.data.sources.common import required_classes
+from permafrost.data.sources.reading import grouped
+from permafrost.data.sources.torchgeo_objects import SampleObjects, check_pairing, without_pixels
+from permafrost.data.sources.torchgeo_samples import sample_name, sample_size
+from permafrost.data.sources.torchgeo_source import TorchgeoSource
 
 
 class TorchgeoDetection(TorchgeoSource):

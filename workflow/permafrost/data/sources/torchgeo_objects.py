@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..decode import UnreadableImage
-from .annotated import Found
-from .corners import EDGES, box_edges, outline_of
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.sources.annotated import Found
+from permafrost.data.sources.corners import EDGES, box_edges, outline_of
 
 #: classes whose boxes do not depend on the pixels, which are then not read to list the boxes
 WITHOUT_PIXELS = frozenset({"DIOR", "DOTA", "FAIR1M", "ForestDamage", "ReforesTree", "SODAA"})

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.core.errors import first_line
-
-from ..decode import UnreadableImage, tiff_place
-from ..georeference import NOWHERE, Georeference
+from permafrost.data.decode import UnreadableImage, tiff_place
+from permafrost.data.georeference import NOWHERE, Georeference
 
 #: classes that list bare names of files, which lie in these folders below the root
 _FOLDERS: dict[str, Callable[[object], list[str]]] = {

@@ -10,17 +10,16 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.splits import SPLITS
-
-from ..bands import normal_name
-from ..decode import UnreadableImage
-from ..georeference import NOWHERE
-from ..masks import mask_coding
-from ..rasters import TargetCoding
-from ..records import Decoded, Record
-from ..targets import NUMBER_TASKS, PIXEL_REGRESSION, REGRESSION
-from .common import declared_bands, required_classes
-from .reading import grouped
-from .torchgeo_samples import sample_name, sample_place
+from permafrost.data.bands import normal_name
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.georeference import NOWHERE
+from permafrost.data.masks import mask_coding
+from permafrost.data.rasters import TargetCoding
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources.common import declared_bands, required_classes
+from permafrost.data.sources.reading import grouped
+from permafrost.data.sources.torchgeo_samples import sample_name, sample_place
+from permafrost.data.targets import NUMBER_TASKS, PIXEL_REGRESSION, REGRESSION
 
 #: classes whose list of classes does not stand in the order of the numbers in their masks
 NOT_IN_ORDER = frozenset({"LoveDA"})

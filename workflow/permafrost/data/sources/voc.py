@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-
-from ..decode import UnreadableImage
-from ..files import Members, open_members
-from .annotated import Annotated, Found, ObjectSource
-from .corners import ONE_BASED, box_edges
-from .image_sets import ImageSets
-from .pairing import Companions, Pair, pair_files
-from .reading import member_size, read_member
-from .voc_file import parse_voc
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.files import Members, open_members
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.corners import ONE_BASED, box_edges
+from permafrost.data.sources.image_sets import ImageSets
+from permafrost.data.sources.pairing import Companions, Pair, pair_files
+from permafrost.data.sources.reading import member_size, read_member
+from permafrost.data.sources.voc_file import parse_voc
 
 ANNOTATIONS = Companions(
     "annotations", "file of annotations", ("xml",), images="JPEGImages", folder="Annotations"

@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from ..decode import UnreadableImage
+from permafrost.data.decode import UnreadableImage
 
 DEEPEST = 32
 SIDES = ("xmin", "ymin", "xmax", "ymax")

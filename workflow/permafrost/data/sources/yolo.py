@@ -8,14 +8,13 @@ import numpy as np
 import yaml
 
 from permafrost.core.errors import PermafrostError
-
-from ..decode import UnreadableImage
-from ..files import Members, open_members
-from .annotated import Annotated, Found, ObjectSource
-from .corners import outline_of
-from .pairing import Companions, Pair, pair_files, root_of
-from .reading import member_size, read_member
-from .yolo_file import YoloFile, parse_yolo
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.files import Members, open_members
+from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.corners import outline_of
+from permafrost.data.sources.pairing import Companions, Pair, pair_files, root_of
+from permafrost.data.sources.reading import member_size, read_member
+from permafrost.data.sources.yolo_file import YoloFile, parse_yolo
 
 LABELS = Companions(
     "labels", "file of labels", ("txt",), images="images/<split>", folder="labels/<split>"

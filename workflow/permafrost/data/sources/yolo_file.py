@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..decode import UnreadableImage
+from permafrost.data.decode import UnreadableImage
 
 #: numbers are written with six decimals, and a box by its centre adds up two of them
 ROUNDING = 1e-5

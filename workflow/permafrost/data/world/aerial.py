@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.identity import derive_seed
-
-from . import covers, fields, plots, scene, spectra, stands
-from .canvas import PIXEL_M, Canvas
-from .things import KINDS, Thing
+from permafrost.data.world import covers, fields, plots, scene, spectra, stands
+from permafrost.data.world.canvas import PIXEL_M, Canvas
+from permafrost.data.world.things import KINDS, Thing
 
 #: side of the scene of the world in which a view lies, in its pixels of 10 m
 WORLD = 128

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .fields import Site, soft_step
+from permafrost.data.world.fields import Site, soft_step
 
 Mixture = dict[str, np.ndarray]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..objects import NO_OBJECTS, Objects
-from .aerial import MARGIN, View
-from .things import CROWNS
+from permafrost.data.objects import NO_OBJECTS, Objects
+from permafrost.data.world.aerial import MARGIN, View
+from permafrost.data.world.things import CROWNS
 
 #: classes of the objects, in the order of their ids
 CLASSES = list(CROWNS)

@@ -8,9 +8,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-
-from . import aerial
-from . import scene as scenes
+from permafrost.data.world import aerial
+from permafrost.data.world import scene as scenes
 
 #: origin of the made-up projection, and its scale in degrees of latitude per metre
 LON0, LAT0, DEGREES = 9.0, 47.0, 1 / 111_195

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import fields, scene, spectra
-from .aerial import MARGIN, View, ViewSpec
-from .canvas import GROUND, PIXEL_M
+from permafrost.data.world import fields, scene, spectra
+from permafrost.data.world.aerial import MARGIN, View, ViewSpec
+from permafrost.data.world.canvas import GROUND, PIXEL_M
 
 #: band of the photograph -> the band of the world's materials that it sees
 BANDS = {"red": "B04", "green": "B03", "blue": "B02", "nir": "B08"}

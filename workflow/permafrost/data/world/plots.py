@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .canvas import PIXEL_M
-from .covers import Mixture, Season
-from .fields import Site, soft_step
+from permafrost.data.world.canvas import PIXEL_M
+from permafrost.data.world.covers import Mixture, Season
+from permafrost.data.world.fields import Site, soft_step
 
 #: darts thrown at each place of a planted row; the first that hits stands there
 _DARTS = 2.2

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from permafrost.core.identity import derive_seed
-
-from . import covers, fields, spectra
+from permafrost.data.world import covers, fields, spectra
 
 CLASSES = list(covers.COVERS)
 #: mask value of cloudy pixels, where a cut asks for clouds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .canvas import PIXEL_M
-from .things import KINDS, Thing
+from permafrost.data.world.canvas import PIXEL_M
+from permafrost.data.world.things import KINDS, Thing
 
 _HECTARE = 10_000.0
 #: diameters lie within so many standard deviations of the median, on the scale of their logarithm

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import shapes, spectra
-from .covers import Season
+from permafrost.data.world import shapes, spectra
+from permafrost.data.world.covers import Season
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from .quantity import Quantity, undefined
+from permafrost.features.profiling.quantity import Quantity, undefined
 
 # they move or make numbers and calculate none
 _NO_ARITHMETIC = frozenset(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from ...backbones.contract import InputPlan
-from ...core.errors import PermafrostError
-from ...data.image_store import ImageStore
-from ..fingerprint import FedImages
-from ..prepare import Preparer
+from permafrost.backbones.contract import InputPlan
+from permafrost.core.errors import PermafrostError
+from permafrost.data.image_store import ImageStore
+from permafrost.features.fingerprint import FedImages
+from permafrost.features.prepare import Preparer
 
 
 def stored_images(plan: InputPlan, card: dict, count: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ import platform
 
 import torch
 
-from ..devices import device_name
+from permafrost.features.devices import device_name
 
 
 def describe_hardware(device: torch.device) -> dict:

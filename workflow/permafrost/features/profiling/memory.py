@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from .quantity import Quantity, undefined
-from .timing import finish
+from permafrost.features.profiling.quantity import Quantity, undefined
+from permafrost.features.profiling.timing import finish
 
 UNIT = "MB"
 _PROCESS = Path("/proc/self")

@@ -10,23 +10,23 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ...backbones.backbone import Backbone, Resources
-from ...backbones.registry import build, plan_input
-from ...core.errors import PermafrostError
-from ...data.card import read_card
-from ..devices import choose_device
-from ..extract import extraction_options
-from ..maps import whole_image
-from ..numerics import exact_numerics
-from ..promised import PromisedBackbone
-from ..running import Run, set_up
-from .counting import Size, count_flops, size_of
-from .energy import NoMeter, find_meter
-from .feeding import TrainImages, several_sizes, stored_images
-from .hardware import describe_hardware, load
-from .memory import peak_memory
-from .quantity import Quantity, repeated, undefined
-from .timing import LEAST, finish, time_repeats
+from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.registry import build, plan_input
+from permafrost.core.errors import PermafrostError
+from permafrost.data.card import read_card
+from permafrost.features.devices import choose_device
+from permafrost.features.extract import extraction_options
+from permafrost.features.maps import whole_image
+from permafrost.features.numerics import exact_numerics
+from permafrost.features.profiling.counting import Size, count_flops, size_of
+from permafrost.features.profiling.energy import NoMeter, find_meter
+from permafrost.features.profiling.feeding import TrainImages, several_sizes, stored_images
+from permafrost.features.profiling.hardware import describe_hardware, load
+from permafrost.features.profiling.memory import peak_memory
+from permafrost.features.profiling.quantity import Quantity, repeated, undefined
+from permafrost.features.profiling.timing import LEAST, finish, time_repeats
+from permafrost.features.promised import PromisedBackbone
+from permafrost.features.running import Run, set_up
 
 #: options of a profile and their least values
 OPTIONS = {"batch_size": 1, "repeats": LEAST, "latency_repeats": LEAST, "warm_up": 1, "threads": 1}

@@ -1,8 +1,22 @@
 """How far probabilities can be believed; numpy only."""
 
-from .confidence import Confidence, confidence
-from .errors import NAMES, evaluate, evaluate_sums, reliability, reliability_of_sums, unit_sums
-from .temperature import CrossFit, Temperature, cross_fit, fit_temperature, item_slopes, scale
+from permafrost.metrics.calibration.confidence import Confidence, confidence
+from permafrost.metrics.calibration.errors import (
+    NAMES,
+    evaluate,
+    evaluate_sums,
+    reliability,
+    reliability_of_sums,
+    unit_sums,
+)
+from permafrost.metrics.calibration.temperature import (
+    CrossFit,
+    Temperature,
+    cross_fit,
+    fit_temperature,
+    item_slopes,
+    scale,
+)
 
 __all__ = [
     "NAMES",

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.metrics.calibration.confidence import BINS, Confidence, confidence
 from permafrost.metrics.ratios import divide
 from permafrost.metrics.tasks import BRIER, CALIBRATION_ERRORS
-
-from .confidence import BINS, Confidence, confidence
 
 NAMES = (*CALIBRATION_ERRORS, BRIER)
 

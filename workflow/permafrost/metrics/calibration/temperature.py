@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from .confidence import check, check_shapes
+from permafrost.metrics.calibration.confidence import check, check_shapes
 
 BOUNDS = (0.01, 100.0)
 KINDS = ("probabilities", "logits")

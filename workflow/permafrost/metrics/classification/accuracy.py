@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.metrics.classification._checks import pair_of_ids
 from permafrost.metrics.ratios import divide, mean_of_defined
-
-from ._checks import pair_of_ids
 
 
 def accuracy(target, prediction) -> float:

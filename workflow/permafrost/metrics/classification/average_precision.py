@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.metrics.classification._checks import label_scores
 from permafrost.metrics.ratios import mean_of_defined
-
-from ._checks import label_scores
 
 
 def average_precision(target, scores) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._checks import pair_of_ids
+from permafrost.metrics.classification._checks import pair_of_ids
 
 
 def confusion_matrix(target, prediction, classes: int) -> np.ndarray:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.metrics.classification.accuracy import accuracy, balanced_accuracy
+from permafrost.metrics.classification.average_precision import (
+    micro_average_precision,
+    per_class_average_precision,
+)
+from permafrost.metrics.classification.confusion import class_counts
+from permafrost.metrics.classification.topk import top_k_accuracy
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.tasks import TOP_K, overall_metrics
-
-from .accuracy import accuracy, balanced_accuracy
-from .average_precision import micro_average_precision, per_class_average_precision
-from .confusion import class_counts
-from .topk import top_k_accuracy
 
 TASKS = ("classification", "multilabel")
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.metrics.classification.confusion import class_counts
 from permafrost.metrics.ratios import divide, macro_means
-
-from .confusion import class_counts
 
 
 def per_class_recall(target, prediction, classes: int) -> np.ndarray:

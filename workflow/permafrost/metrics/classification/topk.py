@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ._checks import class_ids, float_scores, same_length
+from permafrost.metrics.classification._checks import class_ids, float_scores, same_length
 
 
 def top_k_hits(target, scores, k: int) -> np.ndarray:

@@ -4,8 +4,8 @@
 matches; where that drops images in silence, a declared rule decides (`rules`).
 """
 
-from .evaluate import evaluate
-from .result import CrownEvaluation
-from .rules import DEEPFOREST
+from permafrost.metrics.crowns.evaluate import evaluate
+from permafrost.metrics.crowns.result import CrownEvaluation
+from permafrost.metrics.crowns.rules import DEEPFOREST
 
 __all__ = ["DEEPFOREST", "CrownEvaluation", "evaluate"]

@@ -14,8 +14,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.geometries import POINT
-
-from .matching import match_shapes
+from permafrost.metrics.crowns.matching import match_shapes
 
 RECALL_GRID = np.linspace(0.0, 1.0, 101)
 _EPS = np.spacing(1)

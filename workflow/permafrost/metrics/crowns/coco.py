@@ -11,15 +11,14 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.geometries import BOX, POINT
+from permafrost.metrics.crowns.overlaps import areas
+from permafrost.metrics.crowns.result import CrownEvaluation
 from permafrost.metrics.detection.axes import AREA_RANGES, MAX_DETECTIONS, make_axes
 from permafrost.metrics.detection.evaluate import solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.tables import Categories, Detections, Images, Truths
 from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.summarise import Statistic
-
-from .overlaps import areas
-from .result import CrownEvaluation
 
 # detections of an image and class that count, COCO's
 CAP = MAX_DETECTIONS[-1]

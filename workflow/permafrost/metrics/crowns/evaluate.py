@@ -8,10 +8,9 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.reading import AUTO, as_kind, read_annotations
 from permafrost.data.geometries import BOX, POINT
-
-from .matching import check_rule, match_shapes
-from .result import CrownEvaluation
-from .rules import Rules
+from permafrost.metrics.crowns.matching import check_rule, match_shapes
+from permafrost.metrics.crowns.result import CrownEvaluation
+from permafrost.metrics.crowns.rules import Rules
 
 IOU_THRESHOLD = 0.4
 DISTANCE_THRESHOLD = 10.0

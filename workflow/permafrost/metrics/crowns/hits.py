@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from permafrost.data.geometries import BOX, POINT
-
-from .average_precision import near_any
-from .matching import check_rule, match_shapes
-from .overlaps import areas, find_pairs
+from permafrost.metrics.crowns.average_precision import near_any
+from permafrost.metrics.crowns.matching import check_rule, match_shapes
+from permafrost.metrics.crowns.overlaps import areas, find_pairs
 
 # DeepForest's rule for boxes; of points only pairs within the distance decide, not far ones
 _RULES = {BOX: "area", POINT: "within"}

@@ -25,8 +25,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.geometries import POINT
-
-from .overlaps import Pairs, find_pairs
+from permafrost.metrics.crowns.overlaps import Pairs, find_pairs
 
 RULES = {
     "box": ("area", "iou", "score"),

@@ -13,10 +13,9 @@ import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.geometries import POINT
+from permafrost.metrics.crowns.overlaps import areas
+from permafrost.metrics.crowns.rules import Rules
 from permafrost.metrics.ratios import divide
-
-from .overlaps import areas
-from .rules import Rules
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 

@@ -24,9 +24,8 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.geometries import BOX, POINT, POLYGON
 from permafrost.data.windows import clip_boxes
-
-from .overlaps import Pairs, areas, find_pairs
-from .suppression import DISTANCE, IOU_THRESHOLD, suppress
+from permafrost.metrics.crowns.overlaps import Pairs, areas, find_pairs
+from permafrost.metrics.crowns.suppression import DISTANCE, IOU_THRESHOLD, suppress
 
 BORDERS = ("agree", "none")
 # a prediction this near to an edge of its window is taken for a part

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.data.geometries import POINT
-
-from .overlaps import find_pairs
+from permafrost.metrics.crowns.overlaps import find_pairs
 
 IOU_THRESHOLD = 0.15
 DISTANCE = 5.0

@@ -6,8 +6,7 @@ import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.geometries import BOX, POINT
-
-from .result import CrownEvaluation
+from permafrost.metrics.crowns.result import CrownEvaluation
 
 
 def match_table(evaluation: CrownEvaluation):

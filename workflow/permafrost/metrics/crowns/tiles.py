@@ -8,10 +8,9 @@ import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.windows import OVERLAP, SIZE
-
-from .evaluate import evaluate
-from .result import CrownEvaluation
-from .windows import cut_annotations
+from permafrost.metrics.crowns.evaluate import evaluate
+from permafrost.metrics.crowns.result import CrownEvaluation
+from permafrost.metrics.crowns.windows import cut_annotations
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.geometries import BOX, POINT, POLYGON
 from permafrost.data.windows import OVERLAP, SIZE, Window, clip_boxes, cut_windows, tile_name
+from permafrost.metrics.crowns.overlaps import areas
 from permafrost.metrics.ratios import divide
-
-from .overlaps import areas
 
 # a crown belongs to a window that shows more than this share of it
 VISIBLE = 0.5

@@ -3,8 +3,8 @@
 from importlib import import_module
 from pathlib import Path
 
-from .evaluate import evaluate
-from .evaluation import Evaluation
+from permafrost.metrics.detection.evaluate import evaluate
+from permafrost.metrics.detection.evaluation import Evaluation
 
 # what each mode does where the peers are odd
 QUIRKS = Path(__file__).with_name("QUIRKS.md")

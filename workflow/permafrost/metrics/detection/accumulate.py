@@ -15,11 +15,10 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import available_bytes
-
-from .axes import Axes
-from .cells import Cells
-from .matching import Matching
-from .ragged import offsets_of
+from permafrost.metrics.detection.axes import Axes
+from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.matching import Matching
+from permafrost.metrics.detection.ragged import offsets_of
 
 _EPS = np.spacing(1)
 # curves of more bytes than this are refused: some 25,000 categories with COCO's axes; from the second

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
-
-from .inputs.parsing import parse, read_file
-from .inputs.tables import Categories, Detections, Truths, rows_of
+from permafrost.metrics.detection.inputs.parsing import parse, read_file
+from permafrost.metrics.detection.inputs.tables import Categories, Detections, Truths, rows_of
 
 _ID_COLUMNS, _GROUP_COLUMN = ("category", "category_id"), "group"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .inputs.tables import Detections, Truths
+from permafrost.metrics.detection.inputs.tables import Detections, Truths
 
 
 @dataclass(frozen=True)

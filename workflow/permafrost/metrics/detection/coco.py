@@ -10,12 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .inputs.columns import Columns
-from .inputs.parsing import load
-from .inputs.predictions import branch_of
-from .inputs.segmentations import read_masks
-from .masks.codec import encode
+from permafrost.metrics.detection.inputs.columns import Columns
+from permafrost.metrics.detection.inputs.parsing import load
+from permafrost.metrics.detection.inputs.predictions import branch_of
+from permafrost.metrics.detection.inputs.segmentations import read_masks
+from permafrost.metrics.detection.masks.codec import encode
 
 _SECTIONS = {"anns": "annotations", "imgs": "images", "cats": "categories"}
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .accumulate import Curves
-from .evaluation import Evaluation
-from .kernels import make_kernel
+from permafrost.metrics.detection.accumulate import Curves
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.kernels import make_kernel
 
 if TYPE_CHECKING:
-    from .cocoeval import Params
+    from permafrost.metrics.detection.cocoeval import Params
 
 _EPS = np.spacing(1)
 

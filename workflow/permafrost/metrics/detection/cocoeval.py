@@ -25,9 +25,8 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .accumulate import Curves, accumulate
-from .axes import (
+from permafrost.metrics.detection.accumulate import Curves, accumulate
+from permafrost.metrics.detection.axes import (
     AREA_RANGES,
     IOU_THRESHOLDS,
     KEYPOINT_AREA_RANGES,
@@ -36,19 +35,24 @@ from .axes import (
     RECALL_GRID,
     Axes,
 )
-from .categories import restrict_categories
-from .coco import COCO
-from .coco_images import Likeness, count_images, matches_per_image
-from .evaluate import check_settings, solve
-from .evaluation import Evaluation, Settings
-from .inputs.parsing import pause_collector
-from .inputs.predictions import read_predictions
-from .inputs.tables import Detections, Truths, positions_of
-from .inputs.truth import read_truth
-from .kernels import Problem
-from .kernels.keypoints import COCO_SIGMAS
-from .problem import checked_detections, checked_truth, falloffs, reading
-from .summarise import line, statistics, summarise
+from permafrost.metrics.detection.categories import restrict_categories
+from permafrost.metrics.detection.coco import COCO
+from permafrost.metrics.detection.coco_images import Likeness, count_images, matches_per_image
+from permafrost.metrics.detection.evaluate import check_settings, solve
+from permafrost.metrics.detection.evaluation import Evaluation, Settings
+from permafrost.metrics.detection.inputs.parsing import pause_collector
+from permafrost.metrics.detection.inputs.predictions import read_predictions
+from permafrost.metrics.detection.inputs.tables import Detections, Truths, positions_of
+from permafrost.metrics.detection.inputs.truth import read_truth
+from permafrost.metrics.detection.kernels import Problem
+from permafrost.metrics.detection.kernels.keypoints import COCO_SIGMAS
+from permafrost.metrics.detection.problem import (
+    checked_detections,
+    checked_truth,
+    falloffs,
+    reading,
+)
+from permafrost.metrics.detection.summarise import line, statistics, summarise
 
 __all__ = ["COCO", "COCOeval", "Params"]
 

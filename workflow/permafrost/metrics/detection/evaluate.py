@@ -7,21 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from . import federated
-from .accumulate import NO_CURVES, accumulate
-from .axes import Axes, make_axes
-from .cells import make_cells
-from .evaluation import Evaluation, Settings
-from .inputs.parsing import pause_collector
-from .inputs.predictions import DETECTION_AREAS
-from .inputs.tables import check_choice, rows_of
-from .kernels import KERNELS, Problem, make_kernel
-from .masks.runs import Masks
-from .matching import match
-from .pairs import find_pairs
-from .problem import read_problem
-from .summarise import Statistic, statistics
+from permafrost.metrics.detection import federated
+from permafrost.metrics.detection.accumulate import NO_CURVES, accumulate
+from permafrost.metrics.detection.axes import Axes, make_axes
+from permafrost.metrics.detection.cells import make_cells
+from permafrost.metrics.detection.evaluation import Evaluation, Settings
+from permafrost.metrics.detection.inputs.parsing import pause_collector
+from permafrost.metrics.detection.inputs.predictions import DETECTION_AREAS
+from permafrost.metrics.detection.inputs.tables import check_choice, rows_of
+from permafrost.metrics.detection.kernels import KERNELS, Problem, make_kernel
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.matching import match
+from permafrost.metrics.detection.pairs import find_pairs
+from permafrost.metrics.detection.problem import read_problem
+from permafrost.metrics.detection.summarise import Statistic, statistics
 
 MODES = ("strict", "corrected")
 

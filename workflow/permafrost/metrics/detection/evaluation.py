@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .accumulate import Curves
-from .axes import Axes
-from .cells import Cells
-from .inputs.tables import Detections, Truths
-from .kernels import Problem
-from .matching import Matching
-from .pairs import Pairs
-from .summarise import Statistic, line, summarise
+from permafrost.metrics.detection.accumulate import Curves
+from permafrost.metrics.detection.axes import Axes
+from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.inputs.tables import Detections, Truths
+from permafrost.metrics.detection.kernels import Problem
+from permafrost.metrics.detection.matching import Matching
+from permafrost.metrics.detection.pairs import Pairs
+from permafrost.metrics.detection.summarise import Statistic, line, summarise
 
 
 @dataclass(frozen=True)

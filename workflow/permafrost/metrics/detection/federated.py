@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .inputs.tables import Detections, Truths, rows_of
+from permafrost.metrics.detection.inputs.tables import Detections, Truths, rows_of
 
 
 def trim(detections: Detections, cap: int) -> Detections:

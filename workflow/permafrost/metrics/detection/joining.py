@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from .accumulate import accumulate
-from .cells import Cells
-from .evaluation import Evaluation
-from .inputs.compressed import compacted
-from .inputs.tables import Detections, Images, Notes, Truths, rows_of
-from .masks.runs import Masks
-from .matching import Matching
-from .pairs import Pairs
+from permafrost.metrics.detection.accumulate import accumulate
+from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.inputs.compressed import compacted
+from permafrost.metrics.detection.inputs.tables import Detections, Images, Notes, Truths, rows_of
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.matching import Matching
+from permafrost.metrics.detection.pairs import Pairs
 
 
 def join(parts: list[Evaluation]) -> Evaluation:

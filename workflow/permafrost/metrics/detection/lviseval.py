@@ -23,19 +23,18 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .accumulate import Curves, accumulate
-from .axes import AREA_RANGES, IOU_THRESHOLDS, RECALL_GRID, Axes
-from .coco import COCO, dataset_of_results
-from .coco_images import Likeness, matches_per_image
-from .cocoeval import Params as CocoParams
-from .cocoeval import as_asked
-from .evaluate import check_settings, solve
-from .evaluation import Evaluation
-from .inputs.parsing import load, pause_collector
-from .inputs.tables import Categories
-from .problem import read_problem
-from .summarise import statistics, summarise
+from permafrost.metrics.detection.accumulate import Curves, accumulate
+from permafrost.metrics.detection.axes import AREA_RANGES, IOU_THRESHOLDS, RECALL_GRID, Axes
+from permafrost.metrics.detection.coco import COCO, dataset_of_results
+from permafrost.metrics.detection.coco_images import Likeness, matches_per_image
+from permafrost.metrics.detection.cocoeval import Params as CocoParams
+from permafrost.metrics.detection.cocoeval import as_asked
+from permafrost.metrics.detection.evaluate import check_settings, solve
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.inputs.parsing import load, pause_collector
+from permafrost.metrics.detection.inputs.tables import Categories
+from permafrost.metrics.detection.problem import read_problem
+from permafrost.metrics.detection.summarise import statistics, summarise
 
 __all__ = ["LVIS", "LVISEval", "LVISResults", "Params"]
 

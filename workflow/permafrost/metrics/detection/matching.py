@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cells import Cells
-from .pairs import Pairs
-from .ragged import in_blocks
+from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.pairs import Pairs
+from permafrost.metrics.detection.ragged import in_blocks
 
 # pairs times lanes worked on together
 _BLOCK = 1 << 17

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .ragged import in_blocks, spans
+from permafrost.metrics.detection.ragged import in_blocks, spans
 
 # squares of a grid along each side, at the most: their numbers stay exact
 _SQUARES = 1 << 20

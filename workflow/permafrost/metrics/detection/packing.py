@@ -7,18 +7,25 @@ from dataclasses import asdict, fields
 
 import numpy as np
 
-from .accumulate import accumulate
-from .axes import Axes
-from .cells import Cells
-from .evaluation import Evaluation, Settings
-from .inputs.digest import digest, plain
-from .inputs.tables import Categories, Detections, Images, Notes, Truths, Whole
-from .kernels import Problem
-from .masks.runs import Masks
-from .matching import Matching
-from .pairs import Pairs
-from .ragged import offsets_of
-from .summarise import statistics
+from permafrost.metrics.detection.accumulate import accumulate
+from permafrost.metrics.detection.axes import Axes
+from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.evaluation import Evaluation, Settings
+from permafrost.metrics.detection.inputs.digest import digest, plain
+from permafrost.metrics.detection.inputs.tables import (
+    Categories,
+    Detections,
+    Images,
+    Notes,
+    Truths,
+    Whole,
+)
+from permafrost.metrics.detection.kernels import Problem
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.matching import Matching
+from permafrost.metrics.detection.pairs import Pairs
+from permafrost.metrics.detection.ragged import offsets_of
+from permafrost.metrics.detection.summarise import statistics
 
 _TABLES = {
     "images": Images,

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from .cells import Cells
-from .near import near_pairs
-from .ragged import in_blocks, spans
+from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.near import near_pairs
+from permafrost.metrics.detection.ragged import in_blocks, spans
 
 # pairs visited together
 _BLOCK = 1 << 16

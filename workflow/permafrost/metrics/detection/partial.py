@@ -27,10 +27,9 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.inputs import check_regular, read_bytes
 from permafrost.core.outputs import whole_file
-
-from .evaluation import Evaluation
-from .joining import join
-from .packing import arrays_of, describe, restore
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.joining import join
+from permafrost.metrics.detection.packing import arrays_of, describe, restore
 
 MAGIC = b"PFDETEC\n"
 VERSION = 1

@@ -7,23 +7,43 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from . import federated
-from .axes import Axes
-from .categories import detections_of, find_categories, restrict_categories
-from .evaluate import axes_of, check_settings, solve
-from .evaluation import Evaluation, Settings
-from .inputs.crown_tables import is_crown_table
-from .inputs.digest import digest
-from .inputs.parsing import pause_collector
-from .inputs.plausibility import detection_warnings
-from .inputs.predictions import branch_of, detection_columns, read_predictions
-from .inputs.tables import Categories, Detections, Notes, Truths, Whole, restrict
-from .inputs.truth import read_truth
-from .kernels import MASK_KERNELS, Problem
-from .masks.runs import Masks
-from .problem import checked_detections, checked_truth, falloffs, reading, warn
-from .summarise import Statistic
+from permafrost.metrics.detection import federated
+from permafrost.metrics.detection.axes import Axes
+from permafrost.metrics.detection.categories import (
+    detections_of,
+    find_categories,
+    restrict_categories,
+)
+from permafrost.metrics.detection.evaluate import axes_of, check_settings, solve
+from permafrost.metrics.detection.evaluation import Evaluation, Settings
+from permafrost.metrics.detection.inputs.crown_tables import is_crown_table
+from permafrost.metrics.detection.inputs.digest import digest
+from permafrost.metrics.detection.inputs.parsing import pause_collector
+from permafrost.metrics.detection.inputs.plausibility import detection_warnings
+from permafrost.metrics.detection.inputs.predictions import (
+    branch_of,
+    detection_columns,
+    read_predictions,
+)
+from permafrost.metrics.detection.inputs.tables import (
+    Categories,
+    Detections,
+    Notes,
+    Truths,
+    Whole,
+    restrict,
+)
+from permafrost.metrics.detection.inputs.truth import read_truth
+from permafrost.metrics.detection.kernels import MASK_KERNELS, Problem
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.problem import (
+    checked_detections,
+    checked_truth,
+    falloffs,
+    reading,
+    warn,
+)
+from permafrost.metrics.detection.summarise import Statistic
 
 
 @dataclass(frozen=True)

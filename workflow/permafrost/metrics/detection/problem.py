@@ -7,19 +7,25 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from . import federated
-from .categories import find_categories, restrict_categories
-from .evaluation import Settings
-from .inputs.compressed import taken
-from .inputs.digest import digest
-from .inputs.predictions import read_predictions
-from .inputs.segmentations import ReadMasks, read_masks
-from .inputs.tables import Detections, Notes, Truths, Whole, restrict, rows_of
-from .inputs.truth import read_truth
-from .kernels import MASK_KERNELS, Problem
-from .kernels.keypoints import sigmas_per_category
-from .masks.runs import Masks
+from permafrost.metrics.detection import federated
+from permafrost.metrics.detection.categories import find_categories, restrict_categories
+from permafrost.metrics.detection.evaluation import Settings
+from permafrost.metrics.detection.inputs.compressed import taken
+from permafrost.metrics.detection.inputs.digest import digest
+from permafrost.metrics.detection.inputs.predictions import read_predictions
+from permafrost.metrics.detection.inputs.segmentations import ReadMasks, read_masks
+from permafrost.metrics.detection.inputs.tables import (
+    Detections,
+    Notes,
+    Truths,
+    Whole,
+    restrict,
+    rows_of,
+)
+from permafrost.metrics.detection.inputs.truth import read_truth
+from permafrost.metrics.detection.kernels import MASK_KERNELS, Problem
+from permafrost.metrics.detection.kernels.keypoints import sigmas_per_category
+from permafrost.metrics.detection.masks.runs import Masks
 
 
 def read_problem(

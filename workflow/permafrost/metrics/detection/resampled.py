@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.progress import terminal_progress
-
-from .accumulate import Ranked
-from .evaluation import Evaluation
-from .summarise import Statistic, pick
+from permafrost.metrics.detection.accumulate import Ranked
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.summarise import Statistic, pick
 
 # curves of a block of resamples are held together, at about this many bytes, and no more than these
 # resamples, so that progress can be seen
@@ -122,7 +121,7 @@ class _Source:
 
         `weights` are (B, I); NaN where nothing is to be found.
         """
-        from .resampled_curves import reached_before, resampled_curves
+        from permafrost.metrics.detection.resampled_curves import reached_before, resampled_curves
 
         grid = self.axes.recall_grid
         grids = grid, reached_before(grid)

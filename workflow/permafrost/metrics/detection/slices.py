@@ -17,10 +17,9 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.inputs import read_text
-
-from .evaluation import Evaluation
-from .inputs.parsing import parse
-from .subset import subset
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.inputs.parsing import parse
+from permafrost.metrics.detection.subset import subset
 
 UNASSIGNED = "__unassigned__"
 _KEYS = ("key", "image_id")

@@ -14,10 +14,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .evaluation import Evaluation
-from .joining import join
-from .prepared import PreparedTruth
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.joining import join
+from permafrost.metrics.detection.prepared import PreparedTruth
 
 # batches that wait for the worker before `update` waits too
 WAITING = 8

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from .accumulate import accumulate
-from .cells import Cells
-from .evaluation import Evaluation
-from .inputs.tables import restrict
-from .matching import Matching
-from .pairs import Pairs
+from permafrost.metrics.detection.accumulate import accumulate
+from permafrost.metrics.detection.cells import Cells
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.inputs.tables import restrict
+from permafrost.metrics.detection.matching import Matching
+from permafrost.metrics.detection.pairs import Pairs
 
 
 def subset(evaluation: Evaluation, chosen: np.ndarray) -> Evaluation:

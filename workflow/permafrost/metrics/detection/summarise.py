@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .accumulate import Curves
-from .axes import Axes
-from .inputs.tables import Categories
+from permafrost.metrics.detection.accumulate import Curves
+from permafrost.metrics.detection.axes import Axes
+from permafrost.metrics.detection.inputs.tables import Categories
 
 # what pycocotools reads, whatever was evaluated
 _STRICT_AREAS = ("small", "medium", "large")

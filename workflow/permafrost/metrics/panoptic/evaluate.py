@@ -7,11 +7,10 @@ import hashlib
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from .entries import read_predictions, read_truth
-from .maps import check_sizes, read_map
-from .matching import ImageCounts, match_image
-from .result import PanopticEvaluation
+from permafrost.metrics.panoptic.entries import read_predictions, read_truth
+from permafrost.metrics.panoptic.maps import check_sizes, read_map
+from permafrost.metrics.panoptic.matching import ImageCounts, match_image
+from permafrost.metrics.panoptic.result import PanopticEvaluation
 
 MODES = ("corrected", "strict")
 # bytes of the counts of every category in every image

@@ -9,8 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.inputs import check_regular
-
-from .entries import ID_LIMIT, VOID, Entry
+from permafrost.metrics.panoptic.entries import ID_LIMIT, VOID, Entry
 
 
 def read_map(masks, entry: Entry) -> tuple[np.ndarray, str]:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.panoptic.entries import ID_LIMIT, Segments
 from permafrost.metrics.ratios import divide
 from permafrost.metrics.segmentation.boundary import band_width, interior
-
-from .entries import ID_LIMIT, Segments
 
 NOTHING = -1  # place of void
 

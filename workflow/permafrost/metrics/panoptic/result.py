@@ -10,9 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from permafrost.metrics.panoptic.entries import Categories
 from permafrost.metrics.ratios import divide, mean_of_defined
-
-from .entries import Categories
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 MEASURES = ("pq", "sq", "rq")

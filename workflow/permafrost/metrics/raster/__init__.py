@@ -4,8 +4,8 @@
 metrics as torchmetrics classes are in a module of their own, since torchmetrics is slow to import.
 """
 
-from .area import AreaEstimates, area_estimates
-from .evaluate import evaluate, evaluate_blocks
-from .result import RasterEvaluation
+from permafrost.metrics.raster.area import AreaEstimates, area_estimates
+from permafrost.metrics.raster.evaluate import evaluate, evaluate_blocks
+from permafrost.metrics.raster.result import RasterEvaluation
 
 __all__ = ["AreaEstimates", "RasterEvaluation", "area_estimates", "evaluate", "evaluate_blocks"]

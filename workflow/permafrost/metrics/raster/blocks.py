@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
-
-from .files import check_same_grid, opened
-from .pixel_areas import PixelAreas
+from permafrost.metrics.raster.files import check_same_grid, opened
+from permafrost.metrics.raster.pixel_areas import PixelAreas
 
 BLOCK = 512
 

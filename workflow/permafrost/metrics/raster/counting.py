@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .blocks import Block
-from .classes import as_codes, logits_to_classes
+from permafrost.metrics.raster.blocks import Block
+from permafrost.metrics.raster.classes import as_codes, logits_to_classes
 
 # codes below this are counted in a table of all pairs, which is faster than sorting
 _SMALL = 256

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from .assessment import BINARY_WEIGHTS, SMOOTH, check_smooth, check_weights
-from .blocks import BLOCK, Block, raster_blocks
-from .counting import MISSING, MOST_CLASSES, PairCounts
-from .files import opened
-from .pixel_areas import PixelAreas, pixel_areas
-from .result import RasterEvaluation
+from permafrost.metrics.raster.assessment import BINARY_WEIGHTS, SMOOTH, check_smooth, check_weights
+from permafrost.metrics.raster.blocks import BLOCK, Block, raster_blocks
+from permafrost.metrics.raster.counting import MISSING, MOST_CLASSES, PairCounts
+from permafrost.metrics.raster.files import opened
+from permafrost.metrics.raster.pixel_areas import PixelAreas, pixel_areas
+from permafrost.metrics.raster.result import RasterEvaluation
 
 MODES = ("multiclass", "binary")
 # bytes of the counts of all pairs of classes in all blocks

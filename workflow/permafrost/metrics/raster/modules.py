@@ -12,8 +12,7 @@ import torch
 from torchmetrics import Metric
 
 from permafrost.core.errors import PermafrostError
-
-from . import assessment
+from permafrost.metrics.raster import assessment
 
 
 class RasterMetric(Metric):

@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from . import assessment
-from .area import AreaEstimates, area_estimates
-from .pixel_areas import PixelAreas
+from permafrost.metrics.raster import assessment
+from permafrost.metrics.raster.area import AreaEstimates, area_estimates
+from permafrost.metrics.raster.pixel_areas import PixelAreas
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from permafrost.metrics.raster.result import RasterEvaluation
 from permafrost.metrics.ratios import divide
-
-from .result import RasterEvaluation
 
 
 def confusion_table(evaluation: RasterEvaluation):

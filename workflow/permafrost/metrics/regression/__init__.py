@@ -1,5 +1,5 @@
 """Metrics of predicted numbers: R², RMSE, MAE."""
 
-from .evaluate import evaluate, from_sums
+from permafrost.metrics.regression.evaluate import evaluate, from_sums
 
 __all__ = ["evaluate", "from_sums"]

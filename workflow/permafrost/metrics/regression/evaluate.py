@@ -15,8 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..ratios import divide
+from permafrost.metrics.ratios import divide
 
 # a variance below this share of the mean square is rounding
 ROUNDING = 1e-12

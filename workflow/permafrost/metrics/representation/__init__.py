@@ -4,15 +4,22 @@ The measures without labels say how features are spread, not how good they are: 
 beside accuracy and never ranked on.
 """
 
-from .augmented import VIEW_MEASURES, measures_of_views
-from .cka import cka_matrix, debiased_cka, side
-from .directions import alignment, uniformity, view_alignment
-from .intrinsic_dimension import mle, two_nn
-from .lidar import lidar
-from .measure import Measure
-from .registry import LABEL_FREE, LABELLED, MEASURES, measures
-from .silhouette import silhouette
-from .spectrum import alpha_req, lpca, nesum, participation_ratio, rankme, stable_rank
+from permafrost.metrics.representation.augmented import VIEW_MEASURES, measures_of_views
+from permafrost.metrics.representation.cka import cka_matrix, debiased_cka, side
+from permafrost.metrics.representation.directions import alignment, uniformity, view_alignment
+from permafrost.metrics.representation.intrinsic_dimension import mle, two_nn
+from permafrost.metrics.representation.lidar import lidar
+from permafrost.metrics.representation.measure import Measure
+from permafrost.metrics.representation.registry import LABEL_FREE, LABELLED, MEASURES, measures
+from permafrost.metrics.representation.silhouette import silhouette
+from permafrost.metrics.representation.spectrum import (
+    alpha_req,
+    lpca,
+    nesum,
+    participation_ratio,
+    rankme,
+    stable_rank,
+)
 
 __all__ = [
     "LABELLED",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .directions import view_alignment
-from .lidar import lidar
-from .measure import Measure
+from permafrost.metrics.representation.directions import view_alignment
+from permafrost.metrics.representation.lidar import lidar
+from permafrost.metrics.representation.measure import Measure
 
 VIEW_MEASURES = ("alignment_augmentations", "lidar")
 

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .measure import Measure, terms_by_unit, undefined
-from .points import Points, as_points
+from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
+from permafrost.metrics.representation.points import Points, as_points
 
 FEWEST_ROWS = 5
 # bytes of prepared backbones that a matrix keeps; beyond, they are loaded again

@@ -10,10 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .measure import Measure, terms_by_unit, undefined
-from .pairs import Block, visit_pairs
-from .points import Points, as_points, check_features, check_labels, check_units
+from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
+from permafrost.metrics.representation.pairs import Block, visit_pairs
+from permafrost.metrics.representation.points import (
+    Points,
+    as_points,
+    check_features,
+    check_labels,
+    check_units,
+)
 
 TEMPERATURE = 2.0
 #: what is doubtful of measures of views that augmentations did not change

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .measure import Measure, undefined
-from .neighbours import Neighbours, NeighbourSearch
-from .pairs import visit_pairs
-from .points import Points, as_points
+from permafrost.metrics.representation.measure import Measure, undefined
+from permafrost.metrics.representation.neighbours import Neighbours, NeighbourSearch
+from permafrost.metrics.representation.pairs import visit_pairs
+from permafrost.metrics.representation.points import Points, as_points
 
 # neighbours of the maximum-likelihood estimate
 NEIGHBOURS = 20

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .directions import STILL
-from .measure import Measure, terms_by_unit, undefined
-from .points import check_features, check_units
+from permafrost.metrics.representation.directions import STILL
+from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
+from permafrost.metrics.representation.points import check_features, check_units
 
 DELTA = 1e-4
 EPSILON = 1e-7

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .pairs import Block
-from .points import Points
+from permafrost.metrics.representation.pairs import Block
+from permafrost.metrics.representation.points import Points
 
 # below this share of the rows' squared lengths, a squared distance has lost digits in the product
 _CANCELLED = 1e-6

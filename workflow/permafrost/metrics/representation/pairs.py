@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .points import Points
+from permafrost.metrics.representation.points import Points
 
 # bytes of one block of pairs; a visitor makes a few arrays of this size
 BLOCK_BYTES = 8 << 20

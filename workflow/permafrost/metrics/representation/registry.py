@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-
-from .directions import Uniformity, alignment
-from .intrinsic_dimension import KEPT, mle_of, two_nn_of
-from .measure import Measure, undefined
-from .neighbours import NeighbourSearch
-from .pairs import visit_pairs
-from .points import as_points, check_features, check_labels, check_units, draw_rows
-from .silhouette import Silhouette
-from .spectrum import (
+from permafrost.metrics.representation.directions import Uniformity, alignment
+from permafrost.metrics.representation.intrinsic_dimension import KEPT, mle_of, two_nn_of
+from permafrost.metrics.representation.measure import Measure, undefined
+from permafrost.metrics.representation.neighbours import NeighbourSearch
+from permafrost.metrics.representation.pairs import visit_pairs
+from permafrost.metrics.representation.points import (
+    as_points,
+    check_features,
+    check_labels,
+    check_units,
+    draw_rows,
+)
+from permafrost.metrics.representation.silhouette import Silhouette
+from permafrost.metrics.representation.spectrum import (
     alpha_req_of,
     gram_of,
     lpca_of,

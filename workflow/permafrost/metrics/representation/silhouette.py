@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from .measure import Measure, terms_by_unit, undefined
-from .pairs import Block, visit_pairs
-from .points import Points, as_points, check_features, check_labels, check_units
+from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
+from permafrost.metrics.representation.pairs import Block, visit_pairs
+from permafrost.metrics.representation.points import (
+    Points,
+    as_points,
+    check_features,
+    check_labels,
+    check_units,
+)
 
 
 def silhouette(features, labels, *, normalise: bool = False, units=None) -> Measure:

@@ -20,8 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .measure import Measure, terms_by_unit, undefined
-from .points import Points, as_points
+from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
+from permafrost.metrics.representation.points import Points, as_points
 
 RANKME_EPSILON = 1e-7
 # ranks of eigenvalues, from 1, that the power law is fitted on, both included

@@ -1,8 +1,8 @@
 """Metrics of semantic segmentation, from confusion matrices of pixels; numpy only."""
 
-from .boundary import boundary_counts, interior
-from .confusion import class_counts, confusion_matrix
-from .evaluate import (
+from permafrost.metrics.segmentation.boundary import boundary_counts, interior
+from permafrost.metrics.segmentation.confusion import class_counts, confusion_matrix
+from permafrost.metrics.segmentation.evaluate import (
     evaluate,
     evaluate_counts,
     frequency_weighted_iou,

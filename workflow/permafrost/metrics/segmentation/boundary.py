@@ -24,8 +24,7 @@ import math
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .confusion import checked_masks
+from permafrost.metrics.segmentation.confusion import checked_masks
 
 
 def boundary_counts(

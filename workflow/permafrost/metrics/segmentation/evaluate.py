@@ -18,9 +18,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
+from permafrost.metrics.segmentation.confusion import class_counts
 from permafrost.metrics.tasks import class_metrics
-
-from .confusion import class_counts
 
 
 def evaluate(confusion, *, dead_classes: Iterable[int] = (), boundary=None) -> dict:

@@ -12,8 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
-
-from .interpolate import bilinear_matrix
+from permafrost.probes.dense.interpolate import bilinear_matrix
 
 # pixels whose statistics are taken together
 BLOCK = 4096

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from permafrost.core.progress import progress
-
-from ..knn import NeighbourSearch
-from .splits import Layer, MapSplit
+from permafrost.probes.dense.splits import Layer, MapSplit
+from permafrost.probes.knn import NeighbourSearch
 
 STRIDE = 16
 # test patches that are searched together

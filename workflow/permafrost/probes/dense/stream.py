@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .memory import fits
-from .order import Windows, batch_sizes
-from .splits import Layer, MapSplit
+from permafrost.probes.dense.memory import fits
+from permafrost.probes.dense.order import Windows, batch_sizes
+from permafrost.probes.dense.splits import Layer, MapSplit
 
 
 @dataclass(frozen=True)

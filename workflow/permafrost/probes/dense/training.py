@@ -13,10 +13,9 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-
-from .adamw import AdamW, scheduled_rate
-from .choice import Chosen, rates_of
-from .stream import Batch, MapStream
+from permafrost.probes.dense.adamw import AdamW, scheduled_rate
+from permafrost.probes.dense.choice import Chosen, rates_of
+from permafrost.probes.dense.stream import Batch, MapStream
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -12,8 +12,7 @@ import numpy as np
 from permafrost.core.identity import file_digest
 from permafrost.core.outputs import whole_directory
 from permafrost.metrics.detected import Detected
-
-from .splits import Image
+from permafrost.probes.detection.splits import Image
 
 TRUTH, DETECTIONS = "truth.json", "detections.json"
 

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 
 from permafrost.metrics.detected import Detected
-
-from .model import Output
-from .pyramid import Pyramid
-from .suppression import suppress
+from permafrost.probes.detection.model import Output
+from permafrost.probes.detection.pyramid import Pyramid
+from permafrost.probes.detection.suppression import suppress
 
 # what scores less is no detection; of the rest so many go into suppression, as in FCOS, or as many as
 # may be kept where those are more

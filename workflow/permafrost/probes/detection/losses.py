@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from .model import Output
-from .targets import Chosen
+from permafrost.probes.detection.model import Output
+from permafrost.probes.detection.targets import Chosen
 
 ALPHA, GAMMA = 0.25, 2
 

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..dense.layers import NormalisedProjection, resize
-from .pyramid import Pyramid
+from permafrost.probes.dense.layers import NormalisedProjection, resize
+from permafrost.probes.detection.pyramid import Pyramid
 
 # probability of every class at the start, so that the many cells without an object do not
 # overwhelm the first steps (Lin et al. 2017, focal loss)

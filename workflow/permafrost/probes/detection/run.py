@@ -13,22 +13,21 @@ from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
 from permafrost.features.numerics import exact_numerics
 from permafrost.metrics.detected import Detected
-
-from ..dense.shown import Ranked
-from ..dense.splits import Layer
-from ..dense.stream import MapStream
-from ..dense.training import Fitted, all_finite, autocast
-from .coco_json import coco_folder
-from .decode import Decoder
-from .model import DetectionHead
-from .pyramid import Pyramid, plan_pyramid
-from .splits import ObjectSplit, object_gates, open_splits
-from .stitching import Stitcher
-from .table import HEAD, detection_table, write_detections
-from .targets import Targets, assign
-from .threshold import check_choosable, choose_threshold
-from .training import Trainer
-from .windows import shown_objects
+from permafrost.probes.dense.shown import Ranked
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.stream import MapStream
+from permafrost.probes.dense.training import Fitted, all_finite, autocast
+from permafrost.probes.detection.coco_json import coco_folder
+from permafrost.probes.detection.decode import Decoder
+from permafrost.probes.detection.model import DetectionHead
+from permafrost.probes.detection.pyramid import Pyramid, plan_pyramid
+from permafrost.probes.detection.splits import ObjectSplit, object_gates, open_splits
+from permafrost.probes.detection.stitching import Stitcher
+from permafrost.probes.detection.table import HEAD, detection_table, write_detections
+from permafrost.probes.detection.targets import Targets, assign
+from permafrost.probes.detection.threshold import check_choosable, choose_threshold
+from permafrost.probes.detection.training import Trainer
+from permafrost.probes.detection.windows import shown_objects
 
 # share of train objects without a cell from which on the head is said to be too coarse
 MANY = 0.1

@@ -11,9 +11,8 @@ from permafrost.metrics.crowns.average_precision import point_average_precision
 from permafrost.metrics.crowns.evaluate import IOU_THRESHOLD
 from permafrost.metrics.crowns.hits import Hits, count_hits
 from permafrost.metrics.detected import Detected
-
-from .coco_json import detections_json, truth_json
-from .splits import Image, ObjectSplit
+from permafrost.probes.detection.coco_json import detections_json, truth_json
+from permafrost.probes.detection.splits import Image, ObjectSplit
 
 
 def average_precision(split: ObjectSplit, found: list[Detected]) -> float | None:

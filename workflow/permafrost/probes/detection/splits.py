@@ -11,9 +11,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.data.geometries import POINT
 from permafrost.data.objects import WINDOW, Objects, objects_of
-
-from ..dense import splits as dense_splits
-from ..dense.splits import MapSplit
+from permafrost.probes.dense import splits as dense_splits
+from permafrost.probes.dense.splits import MapSplit
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from permafrost.data.geometries import BOX
 from permafrost.metrics.crowns.overlaps import Pairs
 from permafrost.metrics.crowns.stitching import agreements
 from permafrost.metrics.detected import Detected, join
-
-from .splits import Image, ObjectSplit
-from .suppression import suppress
+from permafrost.probes.detection.splits import Image, ObjectSplit
+from permafrost.probes.detection.suppression import suppress
 
 # share of a score that another needs for both to be of one object
 ALIKE = 0.5

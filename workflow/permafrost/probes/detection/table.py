@@ -10,12 +10,11 @@ import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.data.objects import objects_column
 from permafrost.metrics.detected import Detected, join
-
-from ..dense.shown import Ranked
-from ..dense.splits import Layer
-from ..metadata import prediction_metadata
-from .scoring import hits
-from .splits import ObjectSplit
+from permafrost.probes.dense.shown import Ranked
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.detection.scoring import hits
+from permafrost.probes.detection.splits import ObjectSplit
+from permafrost.probes.metadata import prediction_metadata
 
 HEAD = "fcos"
 DETECTION = pa.struct(

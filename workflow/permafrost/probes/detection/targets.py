@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .pyramid import Level, Pyramid
-from .windows import Shown
+from permafrost.probes.detection.pyramid import Level, Pyramid
+from permafrost.probes.detection.windows import Shown
 
 RADIUS, POINT_RADIUS = 1.5, 1.0
 # objects that are looked at together

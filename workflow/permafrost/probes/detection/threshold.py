@@ -6,9 +6,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detected import Detected
-
-from .scoring import hits
-from .splits import ObjectSplit
+from permafrost.probes.detection.scoring import hits
+from permafrost.probes.detection.splits import ObjectSplit
 
 THRESHOLDS = np.arange(1, 20) / 20
 

@@ -7,15 +7,14 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detected import Detected
-
-from ..dense.stream import Batch
-from ..dense.training import DenseTrainer, autocast
-from .decode import Decoder
-from .losses import detection_loss
-from .model import Output
-from .scoring import average_precision
-from .stitching import Stitcher
-from .targets import Targets
+from permafrost.probes.dense.stream import Batch
+from permafrost.probes.dense.training import DenseTrainer, autocast
+from permafrost.probes.detection.decode import Decoder
+from permafrost.probes.detection.losses import detection_loss
+from permafrost.probes.detection.model import Output
+from permafrost.probes.detection.scoring import average_precision
+from permafrost.probes.detection.stitching import Stitcher
+from permafrost.probes.detection.targets import Targets
 
 
 class _AveragePrecision:

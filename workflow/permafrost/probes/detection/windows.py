@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.data.windows import clip_boxes
-
-from .splits import ObjectSplit
+from permafrost.probes.detection.splits import ObjectSplit
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ..dense.splits import Layer
-from ..segmentation.heads import build_head
-from ..segmentation.losses import Loss
-from ..segmentation.run import score_batches
-from ..segmentation.shown import Shown
-from ..segmentation.splits import mask_gates
-from ..segmentation.table import Outcome, TestRows, write_segmentation
-from ..segmentation.training import Task
-from .answers import Answer
-from .models import MapHead, OnFrozen
-from .splits import ImageSplit
-from .tasks import Masks
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.fine_tune.answers import Answer
+from permafrost.probes.fine_tune.models import MapHead, OnFrozen
+from permafrost.probes.fine_tune.splits import ImageSplit
+from permafrost.probes.fine_tune.tasks import Masks
+from permafrost.probes.segmentation.heads import build_head
+from permafrost.probes.segmentation.losses import Loss
+from permafrost.probes.segmentation.run import score_batches
+from permafrost.probes.segmentation.shown import Shown
+from permafrost.probes.segmentation.splits import mask_gates
+from permafrost.probes.segmentation.table import Outcome, TestRows, write_segmentation
+from permafrost.probes.segmentation.training import Task
 
 COLUMN = "setting_confusions"
 

@@ -9,9 +9,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from permafrost.features.running import Run
-
-from ..dense.training import autocast
-from .depth import Layers
+from permafrost.probes.dense.training import autocast
+from permafrost.probes.fine_tune.depth import Layers
 
 
 class VectorHead(nn.Module):

@@ -12,17 +12,16 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.extract import Opened, open_backbone
 from permafrost.features.numerics import exact_numerics
-
-from ..dense.choice import check_warmup
-from .answers import FINE_TUNED, FROZEN, Answer
-from .augmentation import Augmentation
-from .depth import Layers, layers_of
-from .masks import MaskProblem
-from .models import OnFrozen, Tuned, batch_norms
-from .splits import ImageSplit, open_images
-from .streams import FrozenStream, ImageStream, share_windows
-from .training import Found, Schedule, Trainer
-from .vectors import VectorProblem
+from permafrost.probes.dense.choice import check_warmup
+from permafrost.probes.fine_tune.answers import FINE_TUNED, FROZEN, Answer
+from permafrost.probes.fine_tune.augmentation import Augmentation
+from permafrost.probes.fine_tune.depth import Layers, layers_of
+from permafrost.probes.fine_tune.masks import MaskProblem
+from permafrost.probes.fine_tune.models import OnFrozen, Tuned, batch_norms
+from permafrost.probes.fine_tune.splits import ImageSplit, open_images
+from permafrost.probes.fine_tune.streams import FrozenStream, ImageStream, share_windows
+from permafrost.probes.fine_tune.training import Found, Schedule, Trainer
+from permafrost.probes.fine_tune.vectors import VectorProblem
 
 NOTHING = "nothing_to_fine_tune"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..segmentation.splits import MaskSplit
+from permafrost.probes.segmentation.splits import MaskSplit
 
 
 class ImageSplit(MaskSplit):

@@ -15,12 +15,11 @@ from permafrost.features import reading
 from permafrost.features.fetching import total
 from permafrost.features.health import check_finite
 from permafrost.features.running import Run, batch_outputs, fed_images
-
-from ..dense.order import Windows
-from ..dense.splits import Layer
-from ..dense.stream import MapStream, torch_type
-from .augmentation import Augmentation
-from .splits import ImageSplit
+from permafrost.probes.dense.order import Windows
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.stream import MapStream, torch_type
+from permafrost.probes.fine_tune.augmentation import Augmentation
+from permafrost.probes.fine_tune.splits import ImageSplit
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ import torch
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
-
-from ..choosing import score_on_validation, validation_metric
-from ..predictions import Prediction
-from ..probabilities import probabilities
-from ..segmentation.losses import Loss
-from ..segmentation.training import MeanIou
-from ..segmentation.training import Task as MaskTask
+from permafrost.probes.choosing import score_on_validation, validation_metric
+from permafrost.probes.predictions import Prediction
+from permafrost.probes.probabilities import probabilities
+from permafrost.probes.segmentation.losses import Loss
+from permafrost.probes.segmentation.training import MeanIou
+from permafrost.probes.segmentation.training import Task as MaskTask
 
 
 class Labels:

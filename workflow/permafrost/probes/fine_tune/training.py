@@ -10,11 +10,10 @@ import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-
-from ..dense.adamw import AdamW
-from ..dense.choice import Chosen
-from ..dense.order import batch_sizes
-from ..dense.training import all_finite
+from permafrost.probes.dense.adamw import AdamW
+from permafrost.probes.dense.choice import Chosen
+from permafrost.probes.dense.order import batch_sizes
+from permafrost.probes.dense.training import all_finite
 
 
 class Diverged(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .minimise import Solution, penalty_product
+from permafrost.probes.linear.minimise import Solution, penalty_product
 
 BATCH = 1024
 RATE = 1e-2

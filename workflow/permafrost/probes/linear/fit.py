@@ -9,18 +9,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..choosing import score_on_validation
-from ..probabilities import probabilities
-from ..scaling import centre_and_scale
-from .adam import solve_adam
-from .backend import make_backend
-from .checks import SOLVERS, TASKS, check_choice, check_features, check_grid, check_labels
-from .minimise import Solution
-from .path import TOLERANCE, Solver, solve_path
-from .rotation import Basis, identity_basis, rotate
-from .targets import Targets
-from .ties import TIES, first_or_surest
+from permafrost.probes.choosing import score_on_validation
+from permafrost.probes.linear.adam import solve_adam
+from permafrost.probes.linear.backend import make_backend
+from permafrost.probes.linear.checks import (
+    SOLVERS,
+    TASKS,
+    check_choice,
+    check_features,
+    check_grid,
+    check_labels,
+)
+from permafrost.probes.linear.minimise import Solution
+from permafrost.probes.linear.path import TOLERANCE, Solver, solve_path
+from permafrost.probes.linear.rotation import Basis, identity_basis, rotate
+from permafrost.probes.linear.targets import Targets
+from permafrost.probes.linear.ties import TIES, first_or_surest
+from permafrost.probes.probabilities import probabilities
+from permafrost.probes.scaling import centre_and_scale
 
 SCORING_ROWS = 8192
 

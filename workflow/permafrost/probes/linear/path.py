@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .memory import Memory
-from .metric import Metric
-from .minimise import Solution, minimise, penalty_product
+from permafrost.probes.linear.memory import Memory
+from permafrost.probes.linear.metric import Metric
+from permafrost.probes.linear.minimise import Solution, minimise, penalty_product
 
 MEMORY_SIZE = 20
 TOLERANCE = 1e-8  # estimated gap, as a share of the objective

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .objective import SigmoidObjective, SoftmaxObjective
+from permafrost.probes.linear.objective import SigmoidObjective, SoftmaxObjective
 
 
 @dataclass

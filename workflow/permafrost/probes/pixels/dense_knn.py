@@ -9,14 +9,13 @@ import numpy as np
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-
-from ..dense.patches import choose_layer, drawn, features_of, nearest
-from ..dense.splits import Layer
-from ..segmentation.masks import masks_writer
-from .patches import patch_means
-from .shown import ShownRasters
-from .splits import TargetSplit, open_splits
-from .table import TestRows, write_pixels
+from permafrost.probes.dense.patches import choose_layer, drawn, features_of, nearest
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.pixels.patches import patch_means
+from permafrost.probes.pixels.shown import ShownRasters
+from permafrost.probes.pixels.splits import TargetSplit, open_splits
+from permafrost.probes.pixels.table import TestRows, write_pixels
+from permafrost.probes.segmentation.masks import masks_writer
 
 
 def run_dense_numbers(

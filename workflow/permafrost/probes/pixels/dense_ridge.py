@@ -8,13 +8,12 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-
-from ..segmentation.masks import masks_writer
-from .ridge import Moments, PatchRidge
-from .rows import Patches
-from .shown import ShownRasters
-from .splits import TargetSplit, open_splits
-from .table import TestRows, write_pixels
+from permafrost.probes.pixels.ridge import Moments, PatchRidge
+from permafrost.probes.pixels.rows import Patches
+from permafrost.probes.pixels.shown import ShownRasters
+from permafrost.probes.pixels.splits import TargetSplit, open_splits
+from permafrost.probes.pixels.table import TestRows, write_pixels
+from permafrost.probes.segmentation.masks import masks_writer
 
 
 def run_dense_ridge(

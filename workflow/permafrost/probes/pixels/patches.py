@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..segmentation.patches import cells_of
+from permafrost.probes.segmentation.patches import cells_of
 
 
 def patch_means(target: np.ndarray, grid: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:

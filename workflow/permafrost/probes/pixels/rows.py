@@ -9,12 +9,11 @@ from functools import lru_cache
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..dense.interpolate import bilinear_matrix
-from ..dense.patches import nearest_stride
-from ..dense.splits import Layer, MapSplit
-from .patches import patch_means
-from .splits import TargetSplit
+from permafrost.probes.dense.interpolate import bilinear_matrix
+from permafrost.probes.dense.patches import nearest_stride
+from permafrost.probes.dense.splits import Layer, MapSplit
+from permafrost.probes.pixels.patches import patch_means
+from permafrost.probes.pixels.splits import TargetSplit
 
 # features that are held at a time
 VALUES = 1 << 25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dense.interpolate import bilinear_matrix
+from permafrost.probes.dense.interpolate import bilinear_matrix
 
 BINS = 48
 

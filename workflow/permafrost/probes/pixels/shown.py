@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..dense.shown import Ranked
+from permafrost.probes.dense.shown import Ranked
 
 LONGEST = 512
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..dense import splits as dense_splits
-from ..dense.interpolate import resize_mask
-from ..dense.splits import MapSplit
+from permafrost.probes.dense import splits as dense_splits
+from permafrost.probes.dense.interpolate import resize_mask
+from permafrost.probes.dense.splits import MapSplit
 
 TASK = "pixel_regression"
 TARGETS = "targets"

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.tables import write_table
-
-from ..dense.splits import Layer
-from ..metadata import prediction_metadata
-from .scoring import BINS, enlarged, image_sums, joint_histogram
-from .shown import ShownRasters
-from .splits import TargetSplit
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.metadata import prediction_metadata
+from permafrost.probes.pixels.scoring import BINS, enlarged, image_sums, joint_histogram
+from permafrost.probes.pixels.shown import ShownRasters
+from permafrost.probes.pixels.splits import TargetSplit
 
 COLUMNS = {
     "pixels": pa.int64(),

@@ -14,16 +14,15 @@ from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.metrics.segmentation.confusion import confusion_matrix
-
-from ..dense.interpolate import resize_bilinear
-from ..dense.patches import choose_layer, drawn, features_of, nearest
-from ..dense.splits import Layer
-from ..knn import vote
-from .masks import masks_writer
-from .patches import NO_LABEL, patch_labels
-from .shown import Shown
-from .splits import MaskSplit, mask_gates, open_splits
-from .table import Outcome, TestRows, write_segmentation
+from permafrost.probes.dense.interpolate import resize_bilinear
+from permafrost.probes.dense.patches import choose_layer, drawn, features_of, nearest
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.knn import vote
+from permafrost.probes.segmentation.masks import masks_writer
+from permafrost.probes.segmentation.patches import NO_LABEL, patch_labels
+from permafrost.probes.segmentation.shown import Shown
+from permafrost.probes.segmentation.splits import MaskSplit, mask_gates, open_splits
+from permafrost.probes.segmentation.table import Outcome, TestRows, write_segmentation
 
 
 def run_dense_knn(

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.stores import SAMPLES, write_store
-
-from ..dense.splits import MapSplit
+from permafrost.probes.dense.splits import MapSplit
 
 FORMATS = ("none", "zarr", "geotiff")
 ROWS_PER_CHUNK = 16

@@ -13,18 +13,17 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
 from permafrost.features.numerics import exact_numerics
-
-from ..dense.splits import Layer
-from ..dense.stream import Batch, MapStream
-from ..dense.training import Fitted, autocast
-from .heads import build_head
-from .losses import Loss
-from .masks import masks_writer
-from .scoring import confusion_per_image
-from .shown import Shown
-from .splits import MaskSplit, mask_gates, open_splits
-from .table import Outcome, TestRows, write_segmentation
-from .training import Task, Trainer
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.stream import Batch, MapStream
+from permafrost.probes.dense.training import Fitted, autocast
+from permafrost.probes.segmentation.heads import build_head
+from permafrost.probes.segmentation.losses import Loss
+from permafrost.probes.segmentation.masks import masks_writer
+from permafrost.probes.segmentation.scoring import confusion_per_image
+from permafrost.probes.segmentation.shown import Shown
+from permafrost.probes.segmentation.splits import MaskSplit, mask_gates, open_splits
+from permafrost.probes.segmentation.table import Outcome, TestRows, write_segmentation
+from permafrost.probes.segmentation.training import Task, Trainer
 
 # logits that are held at a time when the test split is scored
 SCORED_BYTES = 128 * 2**20

@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from ..dense.shown import Ranked
+from permafrost.probes.dense.shown import Ranked
 
 
 class Shown:

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..dense import splits as dense_splits
-from ..dense.interpolate import resize_mask
-from ..dense.splits import MapSplit
+from permafrost.probes.dense import splits as dense_splits
+from permafrost.probes.dense.interpolate import resize_mask
+from permafrost.probes.dense.splits import MapSplit
 
 MASKS = "masks"
 ROWS_AT_A_TIME = 64

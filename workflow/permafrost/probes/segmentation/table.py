@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from permafrost.core.tables import write_table
 from permafrost.metrics.segmentation.boundary import boundary_counts
-
-from ..dense.interpolate import resize_mask
-from ..dense.splits import Layer
-from ..metadata import prediction_metadata
-from .shown import Shown
-from .splits import MaskSplit
+from permafrost.probes.dense.interpolate import resize_mask
+from permafrost.probes.dense.splits import Layer
+from permafrost.probes.metadata import prediction_metadata
+from permafrost.probes.segmentation.shown import Shown
+from permafrost.probes.segmentation.splits import MaskSplit
 
 
 @dataclass(frozen=True)

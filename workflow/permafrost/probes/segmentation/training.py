@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 from permafrost.core.errors import PermafrostError
-
-from ..dense.stream import Batch
-from ..dense.training import DenseTrainer, autocast
-from .losses import Loss
-from .scoring import confusion_per_image
+from permafrost.probes.dense.stream import Batch
+from permafrost.probes.dense.training import DenseTrainer, autocast
+from permafrost.probes.segmentation.losses import Loss
+from permafrost.probes.segmentation.scoring import confusion_per_image
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..features import Features, check_splits
-from ..labels import class_gates
-from ..predictions import Prediction
-from ..probabilities import probabilities
-from ..scaling import centre_and_scale, scaled
-from .training import Schedule, shuffled, train
+from permafrost.probes.features import Features, check_splits
+from permafrost.probes.labels import class_gates
+from permafrost.probes.predictions import Prediction
+from permafrost.probes.probabilities import probabilities
+from permafrost.probes.scaling import centre_and_scale, scaled
+from permafrost.probes.sgd.training import Schedule, shuffled, train
 
 
 class Fitted:

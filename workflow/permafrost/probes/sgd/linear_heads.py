@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .losses import RESIDUALS
+from permafrost.probes.sgd.losses import RESIDUALS
 
 
 class LinearHeads:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .linear_heads import uniform_start
-from .losses import RESIDUALS
+from permafrost.probes.sgd.linear_heads import uniform_start
+from permafrost.probes.sgd.losses import RESIDUALS
 
 
 class Perceptron:

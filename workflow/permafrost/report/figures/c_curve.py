@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import math
 
-from ..notation import number
-from .style import COLOURS, INK, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
+from permafrost.report.notation import number
 
 _TOGETHER = len(COLOURS)  # more backbones than colours are drawn as lines of a heat map
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .style import COLOURS, FAINT, PAGE_WIDTH, drawing, put_note, put_title
+from permafrost.report.figures.style import COLOURS, FAINT, PAGE_WIDTH, drawing, put_note, put_title
 
 
 def draw_calibration(found, *, title: str):

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..rows import brief_count
-from .style import FAINT, INK, PAGE_WIDTH, drawing, plain, put_title, shorten
+from permafrost.report.figures.style import (
+    FAINT,
+    INK,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_title,
+    shorten,
+)
+from permafrost.report.rows import brief_count
 
 _COUNTS_UP_TO = 25  # more classes than this leave no room for numbers in the cells
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from permafrost.statistics.pareto import pareto_front
-
-from ..costs import WORDS, brief_cost
-from ..rows import distinct, finite, metric_name
-from .style import (
+from permafrost.report.costs import WORDS, brief_cost
+from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
     INK,
@@ -21,6 +18,8 @@ from .style import (
     put_title,
     shorten,
 )
+from permafrost.report.rows import distinct, finite, metric_name
+from permafrost.statistics.pareto import pareto_front
 
 _FRONT, _BEATEN = COLOURS[0], "#a9b7c0"
 _LABELS_UP_TO = 12  # of more backbones, only those on the front are named

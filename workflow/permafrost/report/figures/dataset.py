@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from permafrost.core.splits import SPLITS
 from permafrost.data.objects import OBJECT_TASKS
-
-from .style import COLOURS, INK, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
 
 
 def draw_balance(card: dict):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .objects import (
+from permafrost.report.figures.objects import (
     ALARM,
     CONFUSED,
     FOUND,
@@ -17,8 +17,8 @@ from .objects import (
     legend_line,
     on_dark_paper,
 )
-from .sheet import Sheet, cell_of, height_of, most_pixels
-from .style import drawing, shorten
+from permafrost.report.figures.sheet import Sheet, cell_of, height_of, most_pixels
+from permafrost.report.figures.style import drawing, shorten
 
 ACROSS = 4  # panels in a line of examples: truth and detections of two images
 COMPARED = 5  # panels in a line of a comparison: truth and four backbones

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..rows import better_first, distinct, finite, interval_words, mean_value, metric_name, overall
-from .style import (
+from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
     MARKERS,
@@ -15,6 +14,15 @@ from .style import (
     put_title,
     shorten,
     stripe_rows,
+)
+from permafrost.report.rows import (
+    better_first,
+    distinct,
+    finite,
+    interval_words,
+    mean_value,
+    metric_name,
+    overall,
 )
 
 _PROBES_TOGETHER = 3  # more probes, or more backbones than the next line, get a panel per probe

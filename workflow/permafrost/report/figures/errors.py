@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..rows import brief_count
-from .style import (
+from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
     INK,
@@ -15,6 +14,7 @@ from .style import (
     put_title,
     shorten,
 )
+from permafrost.report.rows import brief_count
 
 MOST = len(COLOURS)  # backbones in one figure
 # kinds of `metrics.detection.analysis.tide` in words, in the order of drawing

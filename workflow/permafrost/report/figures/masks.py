@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..rows import finite
-from .class_colours import CORRECT, IGNORED, paint_errors, paint_mask
-from .sheet import Sheet
-from .style import drawing, plain, shorten
+from permafrost.report.figures.class_colours import CORRECT, IGNORED, paint_errors, paint_mask
+from permafrost.report.figures.sheet import Sheet
+from permafrost.report.figures.style import drawing, plain, shorten
+from permafrost.report.rows import finite
 
 ACROSS = 8  # panels in a line
 _MOST_IN_LEGEND = 24

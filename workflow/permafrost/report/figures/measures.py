@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..measured import LABELLED, OF_VIEWS, is_flagged, words_of
-from ..rows import finite, metric_name
-from .style import (
+from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
     PAGE_WIDTH,
@@ -17,6 +15,8 @@ from .style import (
     shorten,
     stripe_rows,
 )
+from permafrost.report.measured import LABELLED, OF_VIEWS, is_flagged, words_of
+from permafrost.report.rows import finite, metric_name
 
 _ACROSS = 5
 _SCORE, _FREE, _OF_LABELS, _OF_VIEWS = COLOURS[0], COLOURS[2], COLOURS[1], COLOURS[3]

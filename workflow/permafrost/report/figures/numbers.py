@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.splits import SPLITS
-
-from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title
+from permafrost.report.figures.style import (
+    COLOURS,
+    FAINT,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+)
 
 # with more dots than these, an SVG of them would be larger than their picture
 _DOTS = 1000

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .style import COLOURS, FAINT, PAGE_WIDTH, drawing, plain, put_note, put_title
+from permafrost.report.figures.style import (
+    COLOURS,
+    FAINT,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+)
 
 _BINS = 24
 # sides of squares of COCO's areas 32² and 96², between small, medium and large

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..rows import finite, metric_name
-from .style import (
+from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
     MARKERS,
@@ -16,6 +15,7 @@ from .style import (
     shorten,
     stripe_rows,
 )
+from permafrost.report.rows import finite, metric_name
 
 MOST = len(COLOURS)  # backbones in one figure
 

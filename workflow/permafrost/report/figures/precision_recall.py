@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .style import (
+from permafrost.report.figures.style import (
     COLOURS,
     MARKERS,
     PAGE_WIDTH,

@@ -6,10 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..rows import finite
-from .class_colours import hatching
-from .sheet import Sheet
-from .style import FAINT, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.class_colours import hatching
+from permafrost.report.figures.sheet import Sheet
+from permafrost.report.figures.style import (
+    FAINT,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
+from permafrost.report.rows import finite
 
 ACROSS = 8  # panels in a line
 # one hue after the other for numbers, two that part at white for errors

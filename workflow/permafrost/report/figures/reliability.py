@@ -6,7 +6,17 @@ import math
 
 import numpy as np
 
-from .style import COLOURS, FAINT, INK, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    COLOURS,
+    FAINT,
+    INK,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
 
 MOST = 12  # panels in one figure
 _ACROSS = 4

@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .style import COLOURS, FAINT, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    COLOURS,
+    FAINT,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
 
 _COLUMNS = 2  # panels side by side
 _APART = 0.035  # between the markers of neighbouring backbones, as a share of the axis

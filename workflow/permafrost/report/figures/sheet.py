@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .style import DPI, FAINT, INK, plain, shorten
+from permafrost.report.figures.style import DPI, FAINT, INK, plain, shorten
 
 WIDTH = 10.4  # pictures need more room than charts
 _GAP, _PART, _MARGIN = 0.06, 0.14, 0.05  # between panels, between two halves, around

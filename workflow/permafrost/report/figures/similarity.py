@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..notation import number
-from .style import FAINT, INK, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    FAINT,
+    INK,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
+from permafrost.report.notation import number
 
 _VALUES_UP_TO = 25  # more backbones than this leave no room for numbers in the cells
 

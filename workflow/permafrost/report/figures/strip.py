@@ -9,8 +9,16 @@ from collections.abc import Callable
 import numpy as np
 
 from permafrost.core.identity import derive_seed
-
-from .style import PAGE_WIDTH, RIGHT, WRONG, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    PAGE_WIDTH,
+    RIGHT,
+    WRONG,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
 
 _COLUMNS = 8  # pictures in a line
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ..rows import finite
-from .style import COLOURS, MARKERS, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    COLOURS,
+    MARKERS,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
+from permafrost.report.rows import finite
 
 MOST = len(COLOURS)  # backbones in colour; others are grey
 _OTHER = "#d0d0d0"

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from ..notation import interval_of, signed
-from ..rows import finite, metric_name
-from .style import COLOURS, FAINT, PAGE_WIDTH, drawing, plain, put_note, put_title, shorten
+from permafrost.report.figures.style import (
+    COLOURS,
+    FAINT,
+    PAGE_WIDTH,
+    drawing,
+    plain,
+    put_note,
+    put_title,
+    shorten,
+)
+from permafrost.report.notation import interval_of, signed
+from permafrost.report.rows import finite, metric_name
 
 _APART = 0.13  # of the two dots of a backbone from the middle of its row
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..costs import (
+from permafrost.report.costs import (
     DRAWN,
     WORDS,
     brief_cost,
@@ -14,10 +14,10 @@ from ..costs import (
     remarks,
     uncounted,
 )
-from ..figures.costs import draw_costs
-from ..material import Drawn, Material, save
-from ..notation import interval_of, number
-from ..rows import finite, metric_name
+from permafrost.report.figures.costs import draw_costs
+from permafrost.report.material import Drawn, Material, save
+from permafrost.report.notation import interval_of, number
+from permafrost.report.rows import finite, metric_name
 
 
 def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:

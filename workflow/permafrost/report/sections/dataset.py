@@ -8,19 +8,18 @@ from pathlib import Path
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.data.objects import OBJECT_TASKS
-
-from ..dataset_figures import draw_dataset
-from ..figures.dataset import counted_of
-from ..figures.numbers import target_words
-from ..gates import explain, explain_at_length
-from ..material import Drawn, Material
-from ..notation import true_minus
-from ..rows import better_first, brief_count, overall
-from ..score_text import p_value_text
-from ..seeds import merge_seeds
-from .calibration import calibration_section
-from .costs import costs_section
-from .measures import measures_section
+from permafrost.report.dataset_figures import draw_dataset
+from permafrost.report.figures.dataset import counted_of
+from permafrost.report.figures.numbers import target_words
+from permafrost.report.gates import explain, explain_at_length
+from permafrost.report.material import Drawn, Material
+from permafrost.report.notation import true_minus
+from permafrost.report.rows import better_first, brief_count, overall
+from permafrost.report.score_text import p_value_text
+from permafrost.report.sections.calibration import calibration_section
+from permafrost.report.sections.costs import costs_section
+from permafrost.report.sections.measures import measures_section
+from permafrost.report.seeds import merge_seeds
 
 _PIXELS_PER_INCH = 110  # on the page: text in figures is then about as large as text around them
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..incomplete import headline
+from permafrost.report.incomplete import headline
 
 
 def incomplete_section(about: Mapping | None) -> dict | None:

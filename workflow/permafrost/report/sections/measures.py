@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.tables import read_table
-
-from ..figures.measures import draw_measures
-from ..figures.similarity import draw_similarity
-from ..material import Drawn, Material, save
-from ..measured import (
+from permafrost.report.figures.measures import draw_measures
+from permafrost.report.figures.similarity import draw_similarity
+from permafrost.report.material import Drawn, Material, save
+from permafrost.report.measured import (
     LABELLED,
     OF_VIEWS,
     brief,
@@ -26,8 +25,8 @@ from ..measured import (
     view_words,
     words_of,
 )
-from ..notation import interval_of, number
-from ..rows import finite, interval_words, metric_name
+from permafrost.report.notation import interval_of, number
+from permafrost.report.rows import finite, interval_words, metric_name
 
 
 def measures_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:

@@ -6,12 +6,11 @@ import math
 
 import pyarrow as pa
 
+from permafrost.report.gates import explain, explain_at_length
+from permafrost.report.notation import places
+from permafrost.report.rows import better_first, distinct, finite, gates_of, metric_name, overall
+from permafrost.report.seeds import merge_seeds
 from permafrost.statistics.ranks import mean_tied_ranks, missing_results
-
-from ..gates import explain, explain_at_length
-from ..notation import places
-from ..rows import better_first, distinct, finite, gates_of, metric_name, overall
-from ..seeds import merge_seeds
 
 _SPATIAL = "spatially_random"
 

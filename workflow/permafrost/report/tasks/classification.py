@@ -9,16 +9,15 @@ import numpy as np
 
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_metadata, read_table
+from permafrost.report import pictures
+from permafrost.report.figures import c_curve, confusion, per_class, strip
+from permafrost.report.material import Drawn, Evaluation, Material, name_of, of_evaluation, save
+from permafrost.report.rows import metric_name
+from permafrost.report.tasks.setting_curves import draw_settings
+from permafrost.report.tasks.training_curves import draw_training_curves
+from permafrost.report.tasks.tuned import draw_gains
 from permafrost.statistics.columns import array_of
 from permafrost.statistics.gates import chance_level
-
-from .. import pictures
-from ..figures import c_curve, confusion, per_class, strip
-from ..material import Drawn, Evaluation, Material, name_of, of_evaluation, save
-from ..rows import metric_name
-from .setting_curves import draw_settings
-from .training_curves import draw_training_curves
-from .tuned import draw_gains
 
 
 def chance(material: Material, best: Evaluation) -> float:

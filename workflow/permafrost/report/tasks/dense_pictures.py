@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..dense import SHOWN
-from ..material import Evaluation, Material, best_of_each
+from permafrost.report.dense import SHOWN
+from permafrost.report.material import Evaluation, Material, best_of_each
 
 _HEADINGS = {
     "drawn": "drawn at random",

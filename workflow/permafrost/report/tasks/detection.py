@@ -10,15 +10,12 @@ import numpy as np
 from permafrost.metrics.detection.analysis import ErrorKinds, calibrate, error_kinds
 from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.tasks import LOWER_IS_BETTER
-from permafrost.statistics.gates import chance_level
-from permafrost.statistics.precision_recall import precision_recall
-
-from ..detected import ObjectPredictions, read_detected
-from ..figures import errors, per_class
-from ..figures.calibration import draw_calibration
-from ..figures.detections import Answer
-from ..figures.precision_recall import draw_precision_recall
-from ..material import (
+from permafrost.report.detected import ObjectPredictions, read_detected
+from permafrost.report.figures import errors, per_class
+from permafrost.report.figures.calibration import draw_calibration
+from permafrost.report.figures.detections import Answer
+from permafrost.report.figures.precision_recall import draw_precision_recall
+from permafrost.report.material import (
     Drawn,
     Evaluation,
     Material,
@@ -28,11 +25,13 @@ from ..material import (
     of_evaluation,
     save,
 )
-from ..notation import interval_of, number
-from ..rows import brief_count, finite, metric_name, of_metrics
-from .object_pictures import MOST as MOST_PICTURES
-from .object_pictures import draw_objects
-from .training_curves import draw_training_curves
+from permafrost.report.notation import interval_of, number
+from permafrost.report.rows import brief_count, finite, metric_name, of_metrics
+from permafrost.report.tasks.object_pictures import MOST as MOST_PICTURES
+from permafrost.report.tasks.object_pictures import draw_objects
+from permafrost.report.tasks.training_curves import draw_training_curves
+from permafrost.statistics.gates import chance_level
+from permafrost.statistics.precision_recall import precision_recall
 
 MOST = errors.MOST  # backbones in one chart
 

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from permafrost.core.stores import Store
 from permafrost.probes.dense.interpolate import resize_mask
-
-from .. import pictures
-from ..dense import DensePredictions, read_dense
-from ..figures import masks
-from ..figures.class_colours import class_colours, shared_colours
-from ..material import Drawn, Evaluation, Material, name_of, names_of, save
-from .dense_pictures import by_backbone, drawn_of, grouped, sheets
+from permafrost.report import pictures
+from permafrost.report.dense import DensePredictions, read_dense
+from permafrost.report.figures import masks
+from permafrost.report.figures.class_colours import class_colours, shared_colours
+from permafrost.report.material import Drawn, Evaluation, Material, name_of, names_of, save
+from permafrost.report.tasks.dense_pictures import by_backbone, drawn_of, grouped, sheets
 
 _COLUMNS = masks.ACROSS - 2  # backbones in one comparison
 _COMPARED = 2 * _COLUMNS  # backbones compared in pictures

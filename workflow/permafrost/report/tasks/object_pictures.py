@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from permafrost.core.stores import Store
-
-from .. import pictures
-from ..detected import SHOWN, ObjectPredictions
-from ..figures import detections
-from ..figures.detections import Answer, Example
-from ..material import Drawn, Evaluation, Material, best_of_each, name_of, names_of, save
+from permafrost.report import pictures
+from permafrost.report.detected import SHOWN, ObjectPredictions
+from permafrost.report.figures import detections
+from permafrost.report.figures.detections import Answer, Example
+from permafrost.report.material import (
+    Drawn,
+    Evaluation,
+    Material,
+    best_of_each,
+    name_of,
+    names_of,
+    save,
+)
 
 _HEADINGS = {
     "drawn": "drawn at random",

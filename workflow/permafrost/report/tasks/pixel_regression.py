@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from permafrost.report.figures.numbers import target_words
+from permafrost.report.figures.rasters import draw_histogram
+from permafrost.report.material import Drawn, Evaluation, Material, name_of, save
+from permafrost.report.rasters import RasterPredictions, read_rasters
+from permafrost.report.tasks.raster_pictures import draw_rasters
+from permafrost.report.tasks.regression import draw_curves
 from permafrost.statistics.gates import chance_level
-
-from ..figures.numbers import target_words
-from ..figures.rasters import draw_histogram
-from ..material import Drawn, Evaluation, Material, name_of, save
-from ..rasters import RasterPredictions, read_rasters
-from .raster_pictures import draw_rasters
-from .regression import draw_curves
 
 
 def chance(material: Material, best: Evaluation) -> float:

@@ -7,8 +7,13 @@ A module offers ``chance(material, best)``, the level that the dot plot marks (o
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-
-from . import classification, detection, pixel_regression, regression, segmentation
+from permafrost.report.tasks import (
+    classification,
+    detection,
+    pixel_regression,
+    regression,
+    segmentation,
+)
 
 TASKS = {
     "classification": classification,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.tables import read_metadata, read_table
+from permafrost.report.figures import c_curve, numbers
+from permafrost.report.material import Drawn, Evaluation, Material, name_of, save
+from permafrost.report.tasks.training_curves import draw_training_curves
+from permafrost.report.tasks.tuned import draw_gains
 from permafrost.statistics.columns import array_of
 from permafrost.statistics.gates import chance_level
-
-from ..figures import c_curve, numbers
-from ..material import Drawn, Evaluation, Material, name_of, save
-from .training_curves import draw_training_curves
-from .tuned import draw_gains
 
 
 def chance(material: Material, best: Evaluation) -> float:

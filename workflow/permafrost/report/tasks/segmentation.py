@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.statistics.gates import chance_level
-
-from ..dense import DensePredictions, read_dense
-from ..figures import confusion, per_class
-from ..material import (
+from permafrost.report.dense import DensePredictions, read_dense
+from permafrost.report.figures import confusion, per_class
+from permafrost.report.material import (
     Drawn,
     Evaluation,
     Material,
@@ -18,10 +16,11 @@ from ..material import (
     of_evaluation,
     save,
 )
-from ..rows import metric_name
-from .mask_pictures import draw_masks
-from .training_curves import draw_training_curves
-from .tuned import draw_gains
+from permafrost.report.rows import metric_name
+from permafrost.report.tasks.mask_pictures import draw_masks
+from permafrost.report.tasks.training_curves import draw_training_curves
+from permafrost.report.tasks.tuned import draw_gains
+from permafrost.statistics.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.metrics.tasks import PRIMARY
-
-from ..figures.setting_curves import Point, draw_setting_curves
-from ..material import Drawn, Material, save
-from ..rows import distinct, finite, metric_name
+from permafrost.report.figures.setting_curves import Point, draw_setting_curves
+from permafrost.report.material import Drawn, Material, save
+from permafrost.report.rows import distinct, finite, metric_name
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.tables import read_metadata
-
-from ..figures import training
-from ..material import Drawn, Material, best_of_each, save
+from permafrost.report.figures import training
+from permafrost.report.material import Drawn, Material, best_of_each, save
 
 
 def draw_training_curves(material: Material, folder: Path, score: str) -> list[Drawn]:

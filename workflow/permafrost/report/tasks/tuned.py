@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.metrics.tasks import PRIMARY
-
-from ..figures.tuned import draw_tuned
-from ..material import Drawn, Material, save
-from ..rows import better_first, distinct, metric_name
-from ..seeds import merge_seeds
+from permafrost.report.figures.tuned import draw_tuned
+from permafrost.report.material import Drawn, Material, save
+from permafrost.report.rows import better_first, distinct, metric_name
+from permafrost.report.seeds import merge_seeds
 
 KIND = "fine_tune"
 # as the probe calls its settings

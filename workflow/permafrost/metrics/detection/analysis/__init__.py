@@ -4,12 +4,18 @@ All start from a finished `Evaluation` and from the detections that its caps lef
 of the same detections as the scores do.
 """
 
-from .calibration import Calibration, calibrate
-from .confusion import confused_pairs, confusion_matrix
-from .olrp import OptimalLRP, optimal_lrp
-from .overview import Analysis, analyse
-from .tables import category_table, curve_table, detection_table, image_table, pair_table
-from .tide import ErrorKinds, error_kinds
+from permafrost.metrics.detection.analysis.calibration import Calibration, calibrate
+from permafrost.metrics.detection.analysis.confusion import confused_pairs, confusion_matrix
+from permafrost.metrics.detection.analysis.olrp import OptimalLRP, optimal_lrp
+from permafrost.metrics.detection.analysis.overview import Analysis, analyse
+from permafrost.metrics.detection.analysis.tables import (
+    category_table,
+    curve_table,
+    detection_table,
+    image_table,
+    pair_table,
+)
+from permafrost.metrics.detection.analysis.tide import ErrorKinds, error_kinds
 
 __all__ = [
     "Analysis",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.detection.evaluation import Evaluation
 from permafrost.metrics.ratios import divide, mean_of_defined
-
-from ..evaluation import Evaluation
 
 BINS, LOWEST_SCORE = 15, 0.05
 # 95 percent of a normal distribution lie within this many standard deviations

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..evaluation import Evaluation
-from .pooled import capped_problem, check_categories, pooled
+from permafrost.metrics.detection.analysis.pooled import capped_problem, check_categories, pooled
+from permafrost.metrics.detection.evaluation import Evaluation
 
 # matrices of more bytes than this are refused: some 16,000 categories
 _MOST_BYTES = 2 * 10**9

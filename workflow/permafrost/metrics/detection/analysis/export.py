@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..evaluation import Evaluation
-from .calibration import Calibration
-from .confusion import confused_pairs
-from .olrp import OptimalLRP
-from .overview import Analysis, analyse
-from .tables import category_table, curve_table, detection_table, image_table, pair_table
-from .tide import ErrorKinds
+from permafrost.metrics.detection.analysis.calibration import Calibration
+from permafrost.metrics.detection.analysis.confusion import confused_pairs
+from permafrost.metrics.detection.analysis.olrp import OptimalLRP
+from permafrost.metrics.detection.analysis.overview import Analysis, analyse
+from permafrost.metrics.detection.analysis.tables import (
+    category_table,
+    curve_table,
+    detection_table,
+    image_table,
+    pair_table,
+)
+from permafrost.metrics.detection.analysis.tide import ErrorKinds
+from permafrost.metrics.detection.evaluation import Evaluation
 
 # stands for no category: the true one of a false alarm, the predicted one of a miss
 NONE = "__none__"

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.metrics.detection.evaluation import Evaluation
 from permafrost.metrics.ratios import divide
-
-from ..evaluation import Evaluation
 
 SCORES = np.linspace(0.0, 1.0, 101)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-
-from ..evaluation import Evaluation
-from .calibration import Calibration, calibrate
-from .olrp import OptimalLRP, optimal_lrp
-from .tide import ErrorKinds, error_kinds
+from permafrost.metrics.detection.analysis.calibration import Calibration, calibrate
+from permafrost.metrics.detection.analysis.olrp import OptimalLRP, optimal_lrp
+from permafrost.metrics.detection.analysis.tide import ErrorKinds, error_kinds
+from permafrost.metrics.detection.evaluation import Evaluation
 
 
 @dataclass(frozen=True)

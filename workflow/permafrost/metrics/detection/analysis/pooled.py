@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..axes import make_axes
-from ..evaluate import rows_of_problem, solve
-from ..evaluation import Evaluation
-from ..kernels import Problem
-from ..problem import with_all_masks
+from permafrost.metrics.detection.axes import make_axes
+from permafrost.metrics.detection.evaluate import rows_of_problem, solve
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.kernels import Problem
+from permafrost.metrics.detection.problem import with_all_masks
 
 
 def capped_problem(evaluation: Evaluation) -> Problem:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.kernels import make_kernel
+from permafrost.metrics.detection.pairs import find_pairs
 from permafrost.metrics.ratios import divide
-
-from ..evaluation import Evaluation
-from ..kernels import make_kernel
-from ..pairs import find_pairs
 
 # rows of a table of pairs that still make sense to read
 MOST_PAIRS = 10_000_000

@@ -24,16 +24,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..axes import Axes
-from ..evaluate import solve
-from ..evaluation import Evaluation
-from ..inputs.tables import rows_of
-from ..kernels import Problem, make_kernel
-from ..masks.runs import Masks
-from ..pairs import Similarity
-from ..summarise import Statistic
-from .pooled import capped_problem, check_categories, pooled
+from permafrost.metrics.detection.analysis.pooled import capped_problem, check_categories, pooled
+from permafrost.metrics.detection.axes import Axes
+from permafrost.metrics.detection.evaluate import solve
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.inputs.tables import rows_of
+from permafrost.metrics.detection.kernels import Problem, make_kernel
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.pairs import Similarity
+from permafrost.metrics.detection.summarise import Statistic
 
 KINDS = ("category", "localisation", "both", "duplicate", "background", "missed")
 MATCH, NEAR, NEAR_BOUNDARY = 0.5, 0.1, 0.05

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .columns import Columns
+from permafrost.metrics.detection.inputs.columns import Columns
 
 # columns in which NaN stands for "not given", as frames write it; elsewhere NaN is a wrong value
 _OPTIONAL = frozenset(

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from ..masks.text import Text
+from permafrost.metrics.detection.masks.text import Text
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.reading import read_annotations
 from permafrost.data.geometries import BOX
-
-from .parsing import is_path
+from permafrost.metrics.detection.inputs.parsing import is_path
 
 COLUMN = "image_path"
 

@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 
-from .compressed import Compressed
-from .tables import Truths
+from permafrost.metrics.detection.inputs.compressed import Compressed
+from permafrost.metrics.detection.inputs.tables import Truths
 
 
 def digest(truths: Truths) -> str:

@@ -7,9 +7,9 @@ from itertools import chain
 
 import numpy as np
 
-from ..masks.codec import NEGATIVE, TOTAL
-from ..masks.polygons import COORDINATE_LIMIT
-from .compressed import are_pairs
+from permafrost.metrics.detection.inputs.compressed import are_pairs
+from permafrost.metrics.detection.masks.codec import NEGATIVE, TOTAL
+from permafrost.metrics.detection.masks.polygons import COORDINATE_LIMIT
 
 
 def plain_sizes(sizes: list) -> bool:

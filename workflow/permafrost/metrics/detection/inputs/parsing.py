@@ -14,8 +14,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.identity import unique_keys
 from permafrost.core.inputs import read_bytes
-
-from .arrays import as_table, detection_table
+from permafrost.metrics.detection.inputs.arrays import as_table, detection_table
 
 # pairs of surrogates, halves of them (the group), and all others
 _ESCAPES = re.compile(

@@ -18,12 +18,11 @@ from typing import BinaryIO
 import numpy as np
 
 from permafrost.core.identity import unique_keys
-
-from ..masks.text import Text
-from ..ragged import offsets_of
-from .columns import Columns
-from .compressed import Compressed, compacted
-from .parsing import parse, read_file
+from permafrost.metrics.detection.inputs.columns import Columns
+from permafrost.metrics.detection.inputs.compressed import Compressed, compacted
+from permafrost.metrics.detection.inputs.parsing import parse, read_file
+from permafrost.metrics.detection.masks.text import Text
+from permafrost.metrics.detection.ragged import offsets_of
 
 # bytes parsed at a time: few enough that the memory of their objects is used again at once
 _PIECE = 1 << 17

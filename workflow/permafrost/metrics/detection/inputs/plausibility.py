@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .tables import Detections, Images
+from permafrost.metrics.detection.inputs.tables import Detections, Images
 
 # more copies than this share of the detections are no coincidence
 _MOST_DUPLICATES = 0.01

@@ -7,15 +7,21 @@ from typing import NoReturn
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .arrays import columns_of
-from .columns import Columns
-from .compressed import compacted
-from .crown_tables import is_crown_table, prediction_entries
-from .parsing import is_path, load
-from .plain import plain_columns
-from .plausibility import detection_warnings
-from .tables import Detections, Notes, Truths, positions_of, rows_of, unknown_problem
+from permafrost.metrics.detection.inputs.arrays import columns_of
+from permafrost.metrics.detection.inputs.columns import Columns
+from permafrost.metrics.detection.inputs.compressed import compacted
+from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, prediction_entries
+from permafrost.metrics.detection.inputs.parsing import is_path, load
+from permafrost.metrics.detection.inputs.plain import plain_columns
+from permafrost.metrics.detection.inputs.plausibility import detection_warnings
+from permafrost.metrics.detection.inputs.tables import (
+    Detections,
+    Notes,
+    Truths,
+    positions_of,
+    rows_of,
+    unknown_problem,
+)
 
 DETECTION_AREAS = ("auto", "bbox", "mask")
 # detections whose keypoints are looked at together

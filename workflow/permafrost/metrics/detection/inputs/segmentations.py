@@ -10,13 +10,8 @@ from itertools import chain
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from ..masks.codec import decode
-from ..masks.polygons import COORDINATE_LIMIT, rasterise
-from ..masks.runs import Masks, masks_of_runs
-from ..ragged import offsets_of
-from .compressed import Compressed
-from .forms import (
+from permafrost.metrics.detection.inputs.compressed import Compressed
+from permafrost.metrics.detection.inputs.forms import (
     as_drawn,
     coordinates,
     is_size,
@@ -25,6 +20,10 @@ from .forms import (
     polygon_problem,
     run_problem,
 )
+from permafrost.metrics.detection.masks.codec import decode
+from permafrost.metrics.detection.masks.polygons import COORDINATE_LIMIT, rasterise
+from permafrost.metrics.detection.masks.runs import Masks, masks_of_runs
+from permafrost.metrics.detection.ragged import offsets_of
 
 
 @dataclass(frozen=True)

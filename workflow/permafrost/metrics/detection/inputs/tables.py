@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .compressed import Compressed, taken
+from permafrost.metrics.detection.inputs.compressed import Compressed, taken
 
 
 @dataclass(frozen=True)

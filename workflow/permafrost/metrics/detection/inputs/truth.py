@@ -7,14 +7,21 @@ from typing import NoReturn
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-
-from .arrays import ArrayColumns, Table, columns_of
-from .columns import Columns
-from .compressed import compacted
-from .crown_tables import is_crown_table, truth_entries
-from .parsing import load
-from .plausibility import corners_warning
-from .tables import Categories, Images, Notes, Truths, positions_of, rows_of, unknown_problem
+from permafrost.metrics.detection.inputs.arrays import ArrayColumns, Table, columns_of
+from permafrost.metrics.detection.inputs.columns import Columns
+from permafrost.metrics.detection.inputs.compressed import compacted
+from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, truth_entries
+from permafrost.metrics.detection.inputs.parsing import load
+from permafrost.metrics.detection.inputs.plausibility import corners_warning
+from permafrost.metrics.detection.inputs.tables import (
+    Categories,
+    Images,
+    Notes,
+    Truths,
+    positions_of,
+    rows_of,
+    unknown_problem,
+)
 
 
 def read_truth(

@@ -7,14 +7,14 @@ from importlib import import_module
 
 import numpy as np
 
-from ..inputs.tables import Detections, Truths, Whole
-from ..masks.runs import Masks
+from permafrost.metrics.detection.inputs.tables import Detections, Truths, Whole
+from permafrost.metrics.detection.masks.runs import Masks
 
 KERNELS = {
-    "bbox": ".bbox:BoxOverlap",
-    "segm": ".segm:MaskOverlap",
-    "boundary": ".boundary:BoundaryOverlap",
-    "keypoints": ".keypoints:KeypointSimilarity",
+    "bbox": "permafrost.metrics.detection.kernels.bbox:BoxOverlap",
+    "segm": "permafrost.metrics.detection.kernels.segm:MaskOverlap",
+    "boundary": "permafrost.metrics.detection.kernels.boundary:BoundaryOverlap",
+    "keypoints": "permafrost.metrics.detection.kernels.keypoints:KeypointSimilarity",
 }
 # kernels that compare masks
 MASK_KERNELS = ("segm", "boundary")
@@ -45,4 +45,4 @@ class Problem:
 def make_kernel(name: str, problem: Problem):
     """The kernel `name`, made ready for a problem."""
     module, kind = KERNELS[name].split(":")
-    return getattr(import_module(module, __package__), kind).of(problem)
+    return getattr(import_module(module), kind).of(problem)

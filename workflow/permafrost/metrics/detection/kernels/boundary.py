@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..masks.packed import bands, overlaps
-from ..masks.runs import Masks
-from .segm import MaskOverlap, packed_blocks
+from permafrost.metrics.detection.kernels.segm import MaskOverlap, packed_blocks
+from permafrost.metrics.detection.masks.packed import bands, overlaps
+from permafrost.metrics.detection.masks.runs import Masks
 
 
 class BoundaryOverlap:

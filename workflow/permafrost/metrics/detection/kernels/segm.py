@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..masks.packed import overlaps, pack, packed_sizes
-from ..masks.pieces import Pieces, shared_by_pieces
-from ..masks.runs import Masks
-from ..ragged import in_blocks
+from permafrost.metrics.detection.masks.packed import overlaps, pack, packed_sizes
+from permafrost.metrics.detection.masks.pieces import Pieces, shared_by_pieces
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.ragged import in_blocks
 
 # words of packed masks held at once
 _BLOCK = 1 << 16

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ragged import in_blocks, offsets_of, owners_of, places_within, sum_each
-from .runs import Masks, masks_of_pairs
-from .text import Text
+from permafrost.metrics.detection.masks.runs import Masks, masks_of_pairs
+from permafrost.metrics.detection.masks.text import Text
+from permafrost.metrics.detection.ragged import (
+    in_blocks,
+    offsets_of,
+    owners_of,
+    places_within,
+    sum_each,
+)
 
 # characters decoded together: small enough for the cache, and for memory to be used again at once
 _BLOCK = 1 << 18

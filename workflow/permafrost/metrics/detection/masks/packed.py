@@ -10,9 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ragged import in_blocks, offsets_of, places_within, spans, sum_each
-from .pieces import column_pieces
-from .runs import Masks
+from permafrost.metrics.detection.masks.pieces import column_pieces
+from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.ragged import (
+    in_blocks,
+    offsets_of,
+    places_within,
+    spans,
+    sum_each,
+)
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 # words compared together

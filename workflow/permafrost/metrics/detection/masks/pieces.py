@@ -10,8 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ragged import in_blocks, max_each, min_each, offsets_of, places_within, spans, sum_each
-from .runs import Masks, heights_of, least_integer, split_pixels
+from permafrost.metrics.detection.masks.runs import Masks, heights_of, least_integer, split_pixels
+from permafrost.metrics.detection.ragged import (
+    in_blocks,
+    max_each,
+    min_each,
+    offsets_of,
+    places_within,
+    spans,
+    sum_each,
+)
 
 # pieces made, or compared, together
 _BLOCK = 1 << 16

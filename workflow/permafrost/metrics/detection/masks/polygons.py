@@ -12,8 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ragged import in_blocks, max_each, min_each, offsets_of, spans, sum_each
-from .runs import Masks, in_fewest
+from permafrost.metrics.detection.masks.runs import Masks, in_fewest
+from permafrost.metrics.detection.ragged import (
+    in_blocks,
+    max_each,
+    min_each,
+    offsets_of,
+    spans,
+    sum_each,
+)
 
 _SCALE = 5
 # crossings drawn together: small enough for the cache

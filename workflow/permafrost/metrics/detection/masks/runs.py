@@ -10,7 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ragged import in_blocks, max_each, min_each, offsets_of, spans, sum_each
+from permafrost.metrics.detection.ragged import (
+    in_blocks,
+    max_each,
+    min_each,
+    offsets_of,
+    spans,
+    sum_each,
+)
 
 # stretches measured together: small enough for the cache
 _BLOCK = 1 << 16

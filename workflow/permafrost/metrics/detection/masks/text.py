@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..ragged import offsets_of, owners_of
+from permafrost.metrics.detection.ragged import offsets_of, owners_of
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from permafrost.core.errors import PermafrostError, near_names
 
 # name -> module of this package and class, imported when used
 HEADS = {
-    "linear": ".linear:LinearHead",
-    "conv_block": ".conv_block:ConvBlockHead",
-    "fpn": ".fpn:FPNHead",
-    "dpt": ".dpt:DPTHead",
+    "linear": "permafrost.probes.segmentation.heads.linear:LinearHead",
+    "conv_block": "permafrost.probes.segmentation.heads.conv_block:ConvBlockHead",
+    "fpn": "permafrost.probes.segmentation.heads.fpn:FPNHead",
+    "dpt": "permafrost.probes.segmentation.heads.dpt:DPTHead",
 }
 
 
@@ -38,7 +38,7 @@ def build_head(
     if name not in HEADS:
         raise PermafrostError(f"unknown head {name!r}", where=where, remedy=near_names(name, HEADS))
     module, _, kind = HEADS[name].partition(":")
-    head = getattr(import_module(module, __name__), kind)
+    head = getattr(import_module(module), kind)
     try:
         return head(list(channels), classes, hidden=hidden, sizes=[tuple(size) for size in sizes])
     except PermafrostError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...dense.layers import MixedLevels, resize_logits
-from .normalised import NormalisedActivation
+from permafrost.probes.dense.layers import MixedLevels, resize_logits
+from permafrost.probes.segmentation.heads.normalised import NormalisedActivation
 
 # maps are brought together on a grid of at least so many pixels each way
 SMALLEST = 16

@@ -14,10 +14,14 @@ from torch import nn
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
-
-from ...dense.layers import check_coarse_to_fine, check_spatial, resize, resize_logits
-from .enlarged import convolve_enlarged
-from .normalised import NormalisedActivation
+from permafrost.probes.dense.layers import (
+    check_coarse_to_fine,
+    check_spatial,
+    resize,
+    resize_logits,
+)
+from permafrost.probes.segmentation.heads.enlarged import convolve_enlarged
+from permafrost.probes.segmentation.heads.normalised import NormalisedActivation
 
 LAYERS = 4
 # channels of the reassembled maps as a share of the backbone's, coarse to fine (as for ViT-B)

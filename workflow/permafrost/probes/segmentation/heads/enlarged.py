@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...dense.interpolate import bilinear_matrix
-from ...dense.layers import resize
+from permafrost.probes.dense.interpolate import bilinear_matrix
+from permafrost.probes.dense.layers import resize
 
 # output rows, or columns, of a block
 BLOCK = 32

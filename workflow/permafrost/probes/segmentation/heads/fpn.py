@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ...dense.layers import (
+from permafrost.probes.dense.layers import (
     MixedLevels,
     NormalisedProjection,
     check_coarse_to_fine,
@@ -14,8 +14,8 @@ from ...dense.layers import (
     resize,
     resize_logits,
 )
-from .enlarged import convolve_enlarged, pays
-from .normalised import NormalisedActivation
+from permafrost.probes.segmentation.heads.enlarged import convolve_enlarged, pays
+from permafrost.probes.segmentation.heads.normalised import NormalisedActivation
 
 # share of `hidden` that a layer's channels may have for a level to be convolved in two parts
 NARROW = 0.75

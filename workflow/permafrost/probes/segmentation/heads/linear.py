@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...dense.layers import NormalisedProjection, sum_resized
+from permafrost.probes.dense.layers import NormalisedProjection, sum_resized
 
 
 class LinearHead(nn.Module):

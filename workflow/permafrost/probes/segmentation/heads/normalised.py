@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ...dense.layers import check_batch, mean_and_variance, track
+from permafrost.probes.dense.layers import check_batch, mean_and_variance, track
 
 # pixels of a block
 BLOCK = 1024
