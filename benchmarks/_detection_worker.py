@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def permafrost(iou_type: str, truth: str, found: str):
-    from permafrost.metrics.detection import evaluate
+    from permafrost.evaluators.detection import evaluate
 
     return evaluate(truth, found, iou_type=iou_type, mode="strict").stats
 

@@ -179,8 +179,8 @@ class Project:
     def score(self, head: str, seed: int) -> dict:
         """Value and 95 % interval of the mean IoU of our predictions."""
         from permafrost.core.tables import read_table
-        from permafrost.statistics.bootstrap import bootstrap_scores
-        from permafrost.statistics.predictions import predictions_from_table
+        from permafrost.statistics.predictions.reading import predictions_from_table
+        from permafrost.statistics.scores.bootstrap import bootstrap_scores
 
         found = predictions_from_table(*read_table(self.predictions(head, seed)))
         rows = bootstrap_scores(found, resamples=2000, seed=0)

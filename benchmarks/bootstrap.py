@@ -178,10 +178,10 @@ def measure_peer(case: dict) -> dict:
 
 def measure_ours(case: dict) -> dict:
     import numpy as np
-    from permafrost.statistics.bootstrap import binomial_accuracy_interval
-    from permafrost.statistics.families import make_family
-    from permafrost.statistics.intervals import percentile_interval
-    from permafrost.statistics.resamples import draw_resamples
+    from permafrost.statistics.replicates.families import make_family
+    from permafrost.statistics.resampling.intervals import percentile_interval
+    from permafrost.statistics.resampling.resamples import draw_resamples
+    from permafrost.statistics.scores.bootstrap import binomial_accuracy_interval
 
     target, prediction, scores = arrays_of(case)
     task = "classification" if case["metric"] == "accuracy" else "multilabel"

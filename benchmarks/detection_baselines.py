@@ -23,8 +23,8 @@ import numpy as np
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
 from permafrost.data.objects import objects_of
-from permafrost.metrics.detected import Detected
-from permafrost.statistics.objects import DetectedObjects
+from permafrost.metrics.objects.detected import Detected
+from permafrost.statistics.predictions.objects import DetectedObjects
 
 SHOWN = {
     "detection": ("AP", "AP50", "box_recall", "box_precision", "box_f1"),

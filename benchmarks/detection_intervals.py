@@ -51,8 +51,12 @@ def main() -> None:
 
 def timed(folder: Path, resamples: int) -> tuple[float, float]:
     """CPU seconds of one evaluation and of all rows with intervals; the compiler's first run apart."""
-    from permafrost.metrics.detection import evaluate
-    from permafrost.statistics.detection import DetectionScores, detection_rows, image_units
+    from permafrost.evaluators.detection import evaluate
+    from permafrost.evaluators.intervals.detection import (
+        DetectionScores,
+        detection_rows,
+        image_units,
+    )
 
     started = time.process_time()
     evaluation = evaluate(folder / "truth.json", folder / "bbox.json", iou_type="bbox")

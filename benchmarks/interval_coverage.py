@@ -22,15 +22,15 @@ os.environ["OMP_NUM_THREADS"] = "1"  # many small products: threads cost more th
 
 import numpy as np
 from permafrost.data.objects import Objects
-from permafrost.metrics.detected import Detected
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.compare import compare
-from permafrost.statistics.confusions import Confusions
-from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.numbers import PredictedNumbers
-from permafrost.statistics.objects import DetectedObjects
-from permafrost.statistics.resamples import draw_resamples
-from permafrost.statistics.units import find_units
+from permafrost.metrics.objects.detected import Detected
+from permafrost.statistics.predictions.confusions import Confusions
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.predictions.numbers import PredictedNumbers
+from permafrost.statistics.predictions.objects import DetectedObjects
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare
 
 RESAMPLES = 400
 FEW_GROUPS = (3, 5, 8, 12, 15, 30, 40, 100)

@@ -24,8 +24,8 @@ from permafrost.core.identity import derive_seed
 from permafrost.core.splits import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.plan import Plan
-from permafrost.probes.draws import nested_draws, sizes_of
-from permafrost.probes.features import read_features
+from permafrost.probes.embeddings.features import read_features
+from permafrost.probes.few_shot.draws import nested_draws, sizes_of
 
 # what the peers evaluate, by the probe (or measures) in which it is here; the rest they have not
 PEERS = {

@@ -122,10 +122,10 @@ def confusions(truth, guess, classes: int):
 def by_counts(method: str, matrices, resamples: int):
     import numpy as np
     from permafrost.metrics.segmentation import mean_iou
-    from permafrost.statistics.bootstrap import bootstrap_scores
-    from permafrost.statistics.confusions import Confusions
-    from permafrost.statistics.intervals import percentile_interval
-    from permafrost.statistics.resamples import draw_resamples
+    from permafrost.statistics.predictions.confusions import Confusions
+    from permafrost.statistics.resampling.intervals import percentile_interval
+    from permafrost.statistics.resampling.resamples import draw_resamples
+    from permafrost.statistics.scores.bootstrap import bootstrap_scores
 
     images, classes = matrices.shape[:2]
     names = [f"{i:05}" for i in range(images)]

@@ -26,22 +26,22 @@ os.environ["OMP_NUM_THREADS"] = "1"  # many small products: threads cost more th
 import numpy as np
 from interval_coverage import RARE, Groups, detections, names_of, sigmoid
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.metrics.crowns.evaluate import evaluate as evaluate_crowns
-from permafrost.metrics.detection.resampled import replicates
-from permafrost.metrics.detection.summarise import statistics
-from permafrost.metrics.panoptic.entries import Categories
-from permafrost.metrics.panoptic.result import PanopticEvaluation
-from permafrost.metrics.raster.result import RasterEvaluation
-from permafrost.statistics.detection import (
+from permafrost.evaluators.crowns.evaluate import evaluate as evaluate_crowns
+from permafrost.evaluators.intervals.detection import (
     DetectionScores,
     comparison_rows,
     detection_rows,
     image_units,
 )
-from permafrost.statistics.intervals import percentile_interval
-from permafrost.statistics.resamples import draw_resamples
-from permafrost.statistics.standalone import score_rows
-from permafrost.statistics.units import find_units
+from permafrost.evaluators.intervals.standalone import score_rows
+from permafrost.evaluators.panoptic.entries import Categories
+from permafrost.evaluators.panoptic.result import PanopticEvaluation
+from permafrost.evaluators.raster.result import RasterEvaluation
+from permafrost.metrics.detection.resampled import replicates
+from permafrost.metrics.detection.summarise import statistics
+from permafrost.statistics.resampling.intervals import percentile_interval
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 
 RESAMPLES = 400
 FIGURES = ("AP", "AP50", "APs", "APl", "AR@100", "ARl")

@@ -19,7 +19,7 @@ from detection_cases import coco_case, compress
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.columns import csv_columns
 from permafrost.data.deepforest.reading import read_annotations
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.inputs import plain
 from permafrost.metrics.detection.masks.codec import decode, encode
 from permafrost.metrics.detection.masks.polygons import rasterise

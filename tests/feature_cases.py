@@ -9,8 +9,8 @@ import pyarrow as pa
 from permafrost.core.identity import fingerprint
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import read_table
-from permafrost.probes.features import Features
-from permafrost.statistics.score_table import score_predictions
+from permafrost.probes.embeddings.features import Features
+from permafrost.statistics.scores.score_table import score_predictions
 
 SCORING = {"resamples": 50, "confidence": 0.95, "method": "percentile", "seed": 0}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.data.objects import Objects, objects_column
-from permafrost.metrics.detected import Detected
-from permafrost.statistics.objects import DetectedObjects
+from permafrost.metrics.objects.detected import Detected
+from permafrost.statistics.predictions.objects import DetectedObjects
 
 SIDE = 200.0
 

@@ -86,7 +86,7 @@ def profile(folder: Path, entry: dict, *, card=None, images=no_images, device="c
 
 def profile_rows(folder: Path, found, entry: dict | None = None, **spec) -> list[dict]:
     """The rows of the table of a profile."""
-    from permafrost.statistics.profile_table import write_profile
+    from permafrost.statistics.scores.profile_table import write_profile
 
     path = folder / "profile.parquet"
     write_profile(found, path, spec=spec_of(entry or {}, **spec), made=MADE)

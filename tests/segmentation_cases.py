@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.metrics.segmentation import boundary_counts, confusion_matrix, evaluate
-from permafrost.statistics.confusions import Confusions
+from permafrost.statistics.predictions.confusions import Confusions
 
 IGNORE = 255
 

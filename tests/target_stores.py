@@ -9,7 +9,7 @@ import pyarrow as pa
 from map_stores import FINGERPRINT, write_array_of_maps
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
-from permafrost.probes.dense_knn_probe import run_dense_knn
+from permafrost.probes.dense_knn.probe import run_dense_knn
 from permafrost.probes.pixels.dense_ridge import run_dense_ridge
 
 RIDGE = {

@@ -10,7 +10,7 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.stores import Store, write_store
 from permafrost.core.tables import read_table
 from permafrost.features.views import extract_views
-from permafrost.statistics.feature_measures import measure_features
+from permafrost.statistics.measures.feature_measures import measure_features
 
 OPTIONS = {
     "views": 4,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.metrics.classification.evaluate import evaluate
-from permafrost.statistics import rankings, totals
-from permafrost.statistics.bootstrap import bootstrap_scores, gather
-from permafrost.statistics.families import make_family
-from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.resamples import Resamples, draw_resamples, iter_resamples
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.replicates import rankings, totals
+from permafrost.statistics.replicates.families import make_family
+from permafrost.statistics.resampling.resamples import Resamples, draw_resamples, iter_resamples
+from permafrost.statistics.scores.bootstrap import bootstrap_scores, gather
 from prediction_cases import multi_label, naive_replicates, single_label
 
 UNEQUAL_GROUPS = {"groups": 9}

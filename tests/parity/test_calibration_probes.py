@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.probes.features import Features
-from permafrost.probes.knn_probe import run_knn
-from permafrost.probes.linear_probe import run_linear
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.labelled import LabelledSamples
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.knn.probe import run_knn
+from permafrost.probes.linear.probe import run_linear
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
 
 torch = pytest.importorskip("torch")
 functional = pytest.importorskip("torchmetrics.functional.classification")

@@ -14,8 +14,8 @@ import shapely
 from crown_cases import CORNERS, random_crowns
 from permafrost.data.deepforest.reading import read_annotations
 from permafrost.data.windows import cut_windows
-from permafrost.metrics.crowns import DEEPFOREST, evaluate
-from permafrost.metrics.crowns.windows import cut_annotations
+from permafrost.evaluators.crowns import DEEPFOREST, evaluate
+from permafrost.evaluators.crowns.windows import cut_annotations
 from scipy.optimize import linear_sum_assignment
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from crown_cases import CORNERS, box, random_crowns
-from permafrost.metrics.crowns import evaluate
-from permafrost.metrics.crowns.overlaps import find_pairs
-from permafrost.metrics.crowns.suppression import suppress
+from permafrost.evaluators.crowns import evaluate
+from permafrost.metrics.objects.overlaps import find_pairs
+from permafrost.metrics.objects.suppression import suppress
 from torchvision.ops import box_iou, nms
 
 
@@ -31,7 +31,7 @@ def test_suppression_keeps_what_torchvision_keeps_in_its_order(threshold):
 @pytest.mark.parametrize("counts", [(1, 1), (30, 70), (900, 500)])
 def test_pairs_are_all_that_overlap_with_their_iou(counts, monkeypatch):
     # several blocks of comparisons even for few boxes
-    monkeypatch.setattr("permafrost.metrics.crowns.overlaps._AT_ONCE", 5000)
+    monkeypatch.setattr("permafrost.metrics.objects.overlaps._AT_ONCE", 5000)
     rng = np.random.default_rng(1)
     first, second = (boxes(rng, count) for count in counts)
     expected = box_iou(torch.from_numpy(first), torch.from_numpy(second)).numpy()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from map_stores import DENSE_KNN, spec, write_maps
 from permafrost.core.tables import read_table
-from permafrost.probes.segmentation.dense_knn import run_dense_knn
+from permafrost.probes.dense_knn.classes import run_dense_knn
 from permafrost.probes.segmentation.splits import MaskSplit
 from sklearn.neighbors import KNeighborsClassifier
 

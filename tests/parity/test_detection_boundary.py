@@ -9,7 +9,7 @@ import io
 import numpy as np
 import pytest
 from detection_cases import coco_case
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.kernels.boundary import band_widths
 from permafrost.metrics.detection.masks.packed import bands, pack
 from permafrost.metrics.detection.masks.runs import Masks

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from detection_cases import coco_case
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import cocoeval
+from permafrost.evaluators.detection import cocoeval
 
 theirs = pytest.importorskip("pycocotools.cocoeval")
 coco = pytest.importorskip("pycocotools.coco")

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from detection_cases import coco_case, federate
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 
 CASES = {
     "ties": {},

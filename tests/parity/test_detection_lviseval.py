@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import LVIS, LVISEval, LVISResults, evaluate
+from permafrost.evaluators.detection import LVIS, LVISEval, LVISResults, evaluate
 
 
 def case(seed, iou_type="bbox", **options):

@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 from detection_cases import coco_case
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 
 pytest.importorskip("pycocotools")
 

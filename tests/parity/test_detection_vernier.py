@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from detection_cases import coco_case
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.analysis import confusion_matrix, error_kinds, optimal_lrp
 
 instance = pytest.importorskip("vernier.instance")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.splits import Layer
 from permafrost.probes.detection.losses import centreness, focal_loss, giou_loss, iou_loss
 from permafrost.probes.detection.pyramid import plan_pyramid
@@ -67,7 +67,7 @@ def test_suppression_needs_neither_torchvision_nor_torchs_compiler_in_either_ord
     code = (
         "import sys, numpy as np;"
         "from permafrost.probes.detection.suppression import suppress;"
-        "from permafrost.metrics.detected import Detected;"
+        "from permafrost.metrics.objects.detected import Detected;"
         "found = Detected(np.array([[0, 0, 4, 4], [0, 0, 4, 5.]]), np.zeros(2, int), np.ones(2));"
         "assert len(suppress(found, 0.5, points=False)) == 1;"
         "print([m for m in ('torchvision', 'torch._dynamo', 'sympy') if m in sys.modules]);"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from feature_cases import make_splits
-from permafrost.probes.draws import nested_draws, sizes_of
-from permafrost.probes.few_shot import run_few_shot
+from permafrost.probes.few_shot.draws import nested_draws, sizes_of
+from permafrost.probes.few_shot.probe import run_few_shot
 
 GRID = np.logspace(-2, 2, 5)
 OPTIONS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.probes.knn import knn_predict, neighbours
+from permafrost.probes.knn.search import knn_predict, neighbours
 
 
 def oracle(train, test, k, metric):

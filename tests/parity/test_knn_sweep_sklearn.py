@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.probes.knn import neighbours, vote
-from permafrost.probes.knn_weights import similarities, weighted_vote
+from permafrost.probes.knn.search import neighbours, vote
+from permafrost.probes.knn.weights import similarities, weighted_vote
 
 CLASSES = 5
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from object_cases import all_crowd, coco, predictions, repeated, without
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.metrics import crowns, detection
+from permafrost.evaluators import crowns
+from permafrost.metrics import detection
 from permafrost.metrics.tasks import class_metrics, overall_metrics
-from permafrost.statistics.resamples import draw_resamples
+from permafrost.statistics.resampling.resamples import draw_resamples
 
 BOXES, POINTS = "detection", "point_detection"
 CASES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from panoptic_cases import CATEGORIES, documents, listed, panoptic_case
-from permafrost.metrics.panoptic import evaluate
+from permafrost.evaluators.panoptic import evaluate
 
 IDS = [entry["id"] for entry in CATEGORIES]
 

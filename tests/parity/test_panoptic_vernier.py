@@ -11,7 +11,7 @@ import json
 import numpy as np
 import pytest
 from panoptic_cases import CATEGORIES, panoptic_case
-from permafrost.metrics.panoptic import evaluate
+from permafrost.evaluators.panoptic import evaluate
 
 panoptic = pytest.importorskip("vernier.panoptic")
 

@@ -8,7 +8,7 @@ import io
 import numpy as np
 import pytest
 from object_cases import coco, predictions, without
-from permafrost.metrics.crowns.average_precision import point_average_precision
+from permafrost.metrics.objects.point_precision import point_average_precision
 
 pytest.importorskip("pycocotools")
 from pycocotools.coco import COCO

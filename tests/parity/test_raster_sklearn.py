@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sklearn.metrics
 import torch
-from permafrost.metrics.raster import evaluate_blocks
-from permafrost.metrics.raster.blocks import Block
-from permafrost.metrics.raster.modules import MeanIoU
+from permafrost.evaluators.raster import evaluate_blocks
+from permafrost.evaluators.raster.blocks import Block
+from permafrost.evaluators.raster.modules import MeanIoU
 
 
 def pixels(seed: int, classes: int):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from permafrost.metrics.regression import evaluate
-from permafrost.probes.features import Features
-from permafrost.probes.knn_probe import run_knn
-from permafrost.probes.ridge import Ridge
-from permafrost.probes.ridge_probe import run_ridge
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.knn.probe import run_knn
+from permafrost.probes.ridge.probe import run_ridge
+from permafrost.probes.ridge.solver import Ridge
 from sklearn import linear_model, metrics, neighbors, preprocessing
 
 ALPHAS = np.logspace(-3, 5, 9)

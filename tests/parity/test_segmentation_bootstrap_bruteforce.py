@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from permafrost.statistics import pixels
-from permafrost.statistics.bootstrap import bootstrap_scores, gather
-from permafrost.statistics.compare import compare
-from permafrost.statistics.intervals import bca_interval
-from permafrost.statistics.resamples import Resamples, draw_resamples, iter_resamples
-from permafrost.statistics.units import find_units
+from permafrost.statistics.replicates import pixels
+from permafrost.statistics.resampling.intervals import bca_interval
+from permafrost.statistics.resampling.resamples import Resamples, draw_resamples, iter_resamples
+from permafrost.statistics.resampling.units import find_units
+from permafrost.statistics.scores.bootstrap import bootstrap_scores, gather
+from permafrost.statistics.scores.compare import compare
 from prediction_cases import naive_t_test
 from segmentation_cases import masks, naive_replicates, predictions
 

@@ -10,8 +10,8 @@ from detection_targets import TARGETS, case, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate
-from permafrost.metrics.detection.slices import read_manifest
+from permafrost.evaluators.detection import evaluate
+from permafrost.evaluators.detection.slices import read_manifest
 
 FAST = ("codec", "polygons", "crowns")
 

@@ -10,7 +10,7 @@ from detection_cases import coco_case, compress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.masks.codec import decode, encode
 from permafrost.metrics.detection.masks.polygons import rasterise
 from permafrost.metrics.detection.masks.runs import Masks, masks_of_runs

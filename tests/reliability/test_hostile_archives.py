@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.report.archive import write_archive
-from permafrost.report.manifest import CHECKSUMS, MANIFEST, checksum_lines
-from permafrost.report.records import record_path
-from permafrost.report.restore import restore_archive
+from permafrost.report.archive.manifest import CHECKSUMS, MANIFEST, checksum_lines
+from permafrost.report.archive.records import record_path
+from permafrost.report.archive.restoring import restore_archive
+from permafrost.report.archive.writing import write_archive
 from permafrost.stages.cli import main
 
 SCORES = "results/scores/demo/rcf/seed0/knn.parquet"
@@ -414,6 +414,6 @@ def test_the_command_names_what_it_refuses(honest, clone, capsys, monkeypatch):
 
 def test_zlib_is_what_the_bombs_are_packed_with():
     """The bound on what a member may declare: DEFLATE does not pack zeros by more."""
-    from permafrost.report.restore import _MOST_PACKED
+    from permafrost.report.archive.restoring import _MOST_PACKED
 
     assert (1 << 24) / len(zlib.compress(bytes(1 << 24), 9)) < _MOST_PACKED

@@ -13,12 +13,12 @@ from detection_cases import coco_case
 from permafrost.core import inputs
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.reading import read_annotations
-from permafrost.metrics.detection import evaluate
-from permafrost.metrics.detection.partial import merge
-from permafrost.metrics.detection.slices import read_manifest
-from permafrost.metrics.panoptic.entries import Entry, Segments, read_truth
-from permafrost.metrics.panoptic.maps import read_map
-from permafrost.metrics.raster.files import opened
+from permafrost.evaluators.detection import evaluate
+from permafrost.evaluators.detection.partial import merge
+from permafrost.evaluators.detection.slices import read_manifest
+from permafrost.evaluators.panoptic.entries import Entry, Segments, read_truth
+from permafrost.evaluators.panoptic.maps import read_map
+from permafrost.evaluators.raster.files import opened
 
 TRUTH, RESULTS = coco_case(2, images=4)
 

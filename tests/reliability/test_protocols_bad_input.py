@@ -14,15 +14,15 @@ import pytest
 from feature_cases import make_splits
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.validation import validate
-from permafrost.probes.features import Features
-from permafrost.probes.few_shot import run_few_shot
-from permafrost.probes.knn_probe import run_knn
-from permafrost.probes.knn_sweep import run_knn_sweep
-from permafrost.probes.linear_probe import run_linear
-from permafrost.probes.mlp_probe import run_mlp
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.few_shot.probe import run_few_shot
+from permafrost.probes.knn.probe import run_knn
+from permafrost.probes.knn.sweep import run_knn_sweep
+from permafrost.probes.linear.probe import run_linear
 from permafrost.probes.retrieval import run_retrieval
-from permafrost.probes.ridge_probe import run_ridge
-from permafrost.probes.sgd_linear_probe import run_sgd_linear
+from permafrost.probes.ridge.probe import run_ridge
+from permafrost.probes.sgd.linear_probe import run_sgd_linear
+from permafrost.probes.sgd.mlp_probe import run_mlp
 
 PROBES = {
     "knn": run_knn,

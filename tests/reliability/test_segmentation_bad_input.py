@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from map_stores import DENSE_KNN, SEGMENTATION, separable, spec, toy_stores, write_maps
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.segmentation.dense_knn import run_dense_knn
+from permafrost.probes.dense_knn.classes import run_dense_knn
 from permafrost.probes.segmentation.run import run_segmentation
 
 

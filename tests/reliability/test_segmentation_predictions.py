@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics.confusions import Confusions
-from permafrost.statistics.predictions import predictions_from_table
+from permafrost.statistics.predictions.confusions import Confusions
+from permafrost.statistics.predictions.reading import predictions_from_table
 from segmentation_cases import fixed_lists, metadata, prediction_table, predictions
 
 

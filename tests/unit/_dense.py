@@ -12,7 +12,7 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.segmentation import boundary_counts, confusion_matrix
-from permafrost.statistics.score_table import score_predictions
+from permafrost.statistics.scores.score_table import score_predictions
 from PIL import Image
 
 CLASSES = ["building", "road", "water"]

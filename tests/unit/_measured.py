@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.identity import fingerprint
 from permafrost.core.stores import write_store
-from permafrost.statistics.feature_measures import measure_features
-from permafrost.statistics.similarities import compare_features
+from permafrost.statistics.measures.feature_measures import measure_features
+from permafrost.statistics.measures.similarities import compare_features
 
 OPTIONS = {
     "split": "train",

@@ -12,7 +12,7 @@ from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table, write_table
 from permafrost.data.objects import Objects, objects_column
 from permafrost.data.windows import cut_windows
-from permafrost.statistics.score_table import score_predictions
+from permafrost.statistics.scores.score_table import score_predictions
 
 CLASSES = ["broadleaf", "conifer"]
 OPTIONS = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}

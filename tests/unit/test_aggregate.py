@@ -6,8 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics.aggregate import aggregate_scores, interquartile_mean, normalise
-from permafrost.statistics.ranks import (
+from permafrost.statistics.across_datasets.aggregate import (
+    aggregate_scores,
+    interquartile_mean,
+    normalise,
+)
+from permafrost.statistics.across_datasets.ranks import (
     add_mean_ranks,
     add_ranks,
     mean_rank_rows,

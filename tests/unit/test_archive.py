@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.report.archive import write_archive
-from permafrost.report.manifest import CHECKSUMS, CRATE, MANIFEST, checksum_lines
-from permafrost.report.records import record_path
-from permafrost.report.restore import restore_archive
+from permafrost.report.archive.manifest import CHECKSUMS, CRATE, MANIFEST, checksum_lines
+from permafrost.report.archive.records import record_path
+from permafrost.report.archive.restoring import restore_archive
+from permafrost.report.archive.writing import write_archive
 
 PLAN = {
     "plan": "0123456789abcdef",

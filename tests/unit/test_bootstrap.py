@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics import gates
-from permafrost.statistics.bootstrap import binomial_accuracy_interval, bootstrap_scores
-from permafrost.statistics.intervals import bca_interval, percentile_interval
-from permafrost.statistics.labelled import LabelledSamples
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.resampling.intervals import bca_interval, percentile_interval
+from permafrost.statistics.scores import gates
+from permafrost.statistics.scores.bootstrap import binomial_accuracy_interval, bootstrap_scores
 from prediction_cases import multi_label, single_label
 
 NAMES = list("abcdef")
@@ -232,8 +232,8 @@ def test_no_gate_for_constant_predictions_of_a_constant_target():
 
 def test_statistics_import_nothing_heavy():
     code = (
-        "import sys, permafrost.statistics.compare, permafrost.statistics.aggregate,"
-        " permafrost.statistics.gates, permafrost.statistics.bootstrap;"
+        "import sys, permafrost.statistics.scores.compare, permafrost.statistics.across_datasets.aggregate,"
+        " permafrost.statistics.scores.gates, permafrost.statistics.scores.bootstrap;"
         "print([m for m in ('torch', 'sklearn', 'scipy', 'pandas') if m in sys.modules])"
     )
     result = subprocess.run(

@@ -16,8 +16,8 @@ from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.page import build_report
 from permafrost.report.rows import METRIC_NAMES
 from permafrost.report.terminal import format_leaderboard
-from permafrost.statistics.comparison_table import compare_predictions
-from permafrost.statistics.score_table import score_predictions
+from permafrost.statistics.scores.comparison_table import compare_predictions
+from permafrost.statistics.scores.score_table import score_predictions
 
 BACKBONES = ("rcf", "resnet")
 SCORING = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}

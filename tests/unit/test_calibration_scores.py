@@ -8,19 +8,19 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics import calibration
 from permafrost.metrics.tasks import CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.calibration import AT_BOUND, FLAT, UNDEFINED, Calibration
-from permafrost.statistics.compare import compare
-from permafrost.statistics.intervals import (
+from permafrost.statistics.across_datasets.ranks import add_ranks
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.replicates.calibration import AT_BOUND, FLAT, UNDEFINED, Calibration
+from permafrost.statistics.resampling.intervals import (
     basic_square_interval,
     expanded,
     percentile_interval,
     reflected_square,
 )
-from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.p_values import bootstrap_p_value
-from permafrost.statistics.ranks import add_ranks
-from permafrost.statistics.resamples import draw_resamples
+from permafrost.statistics.resampling.p_values import bootstrap_p_value
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare
 from segmentation_cases import predictions as masks
 
 OPTIONS = {"bins": 15, "folds": 5, "floor": None, "seed": 3}

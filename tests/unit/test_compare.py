@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.compare import compare
-from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.p_values import bootstrap_p_value, mcnemar_p_value
-from permafrost.statistics.predictions import predictions_from_table
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.predictions.reading import predictions_from_table
+from permafrost.statistics.resampling.p_values import bootstrap_p_value, mcnemar_p_value
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare
 from prediction_cases import multi_label, naive_replicates, naive_t_test, single_label
 
 NAMES = list("abcdef")

@@ -7,9 +7,9 @@ import pytest
 import shapely
 from crown_cases import CORNERS, box, point, polygon, random_crowns
 from permafrost.core.errors import PermafrostError
+from permafrost.evaluators.crowns import evaluate
+from permafrost.evaluators.crowns.coco import evaluate_precision
 from permafrost.metrics import detection
-from permafrost.metrics.crowns import evaluate
-from permafrost.metrics.crowns.coco import evaluate_precision
 
 
 def as_coco(truth, predictions, images=None):

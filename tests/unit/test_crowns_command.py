@@ -14,7 +14,7 @@ import shapely
 from crown_cases import box, random_crowns
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
-from permafrost.metrics.crowns import DEEPFOREST, evaluate
+from permafrost.evaluators.crowns import DEEPFOREST, evaluate
 from permafrost.stages import evaluate_boxes
 from PIL import Image
 
@@ -114,7 +114,7 @@ def near(tables):
 
 
 def test_average_precision_is_that_of_the_engine_of_detections(near, tmp_path, capsys):
-    from permafrost.metrics.crowns.coco import evaluate_precision
+    from permafrost.evaluators.crowns.coco import evaluate_precision
 
     command(near[:2], "--output", tmp_path / "s.json")
     written = json.loads((tmp_path / "s.json").read_text())["scores"]
@@ -236,7 +236,7 @@ def test_options_that_need_others(tables, options, words):
 def test_the_command_loads_nothing_heavy():
     code = (
         "import permafrost.stages.evaluate_boxes, permafrost.stages.evaluate_raster,"
-        " permafrost.metrics.crowns, permafrost.metrics.raster, sys;"
+        " permafrost.evaluators.crowns, permafrost.evaluators.raster, sys;"
         "print(*({'torch', 'scipy', 'shapely', 'rasterio', 'pandas', 'pyarrow', 'torchmetrics',"
         " 'matplotlib'} & set(sys.modules)))"
     )

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from crown_cases import box, point, random_crowns
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.crowns import DEEPFOREST, evaluate, matching
+from permafrost.evaluators.crowns import DEEPFOREST, evaluate
+from permafrost.metrics.objects import matching
 
 TRUTH = [box("a", (0, 0, 10, 10))]
 GOOD = box("a", (0, 0, 9, 9), score=0.9)  # IoU 0.81
@@ -201,7 +202,7 @@ def test_too_many_points_for_all_distances_are_refused_with_the_way_out(monkeypa
 
 
 def test_the_tables_hold_every_crown_once_by_outcome():
-    from permafrost.metrics.crowns.tables import image_table, match_table
+    from permafrost.evaluators.crowns.tables import image_table, match_table
 
     truth, rows = random_crowns(np.random.default_rng(6), "box", 5)
     truth.append(box("i9", (0, 0, 0, 0)))
@@ -224,7 +225,7 @@ def test_the_tables_hold_every_crown_once_by_outcome():
 
 @pytest.mark.parametrize("kind", ["point", "polygon"])
 def test_tables_of_points_and_polygons(kind):
-    from permafrost.metrics.crowns.tables import match_table
+    from permafrost.evaluators.crowns.tables import match_table
 
     truth, rows = random_crowns(np.random.default_rng(7), kind, 2)
     table = match_table(evaluate(truth, rows))
@@ -233,7 +234,7 @@ def test_tables_of_points_and_polygons(kind):
 
 
 def test_without_any_prediction_the_table_has_nulls():
-    from permafrost.metrics.crowns.tables import match_table
+    from permafrost.evaluators.crowns.tables import match_table
 
     row = match_table(evaluate(TRUTH, {name: [] for name in GOOD})).to_pylist()[0]
     assert row["outcome"] == "miss" and row["prediction_row"] is None and row["iou"] is None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from crown_cases import box, random_crowns
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.crowns import evaluate
-from permafrost.report.overlay import COLOURS, write_overlays
+from permafrost.evaluators.crowns import evaluate
+from permafrost.evaluators.crowns.overlay import COLOURS, write_overlays
 from PIL import Image
 
 

@@ -10,7 +10,7 @@ import shapely
 from crown_cases import box, point
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.reading import read_annotations, read_groups
-from permafrost.metrics.crowns import evaluate
+from permafrost.evaluators.crowns import evaluate
 
 ROWS = [box("a.png", (1, 2, 3, 4.5)), box("b.png", (0, 0, 0, 0)), box("a.png", (5, 6, 9, 9), "Fir")]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from crown_cases import box, point, random_crowns
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.crowns import evaluate
-from permafrost.statistics.crowns import CrownScores, crown_differences, crown_rows
-from permafrost.statistics.units import find_units
+from permafrost.evaluators.crowns import evaluate
+from permafrost.evaluators.intervals.crowns import CrownScores, crown_differences, crown_rows
+from permafrost.statistics.resampling.units import find_units
 
 DRAWN = {"resamples": 60, "confidence": 0.95, "seed": 0}
 

@@ -14,13 +14,13 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import concatenate
 from permafrost.data.deepforest.reading import as_kind, read_annotations
 from permafrost.data.windows import Window, cut_windows
-from permafrost.metrics.crowns import evaluate
-from permafrost.metrics.crowns.rasters import image_sizes
-from permafrost.metrics.crowns.stitching import stitch
-from permafrost.metrics.crowns.suppression import suppress
-from permafrost.metrics.crowns.tile_predictions import read_tile_predictions
-from permafrost.metrics.crowns.tiles import compare_tiles
-from permafrost.metrics.crowns.windows import clip_to_window, cut_annotations
+from permafrost.evaluators.crowns import evaluate
+from permafrost.evaluators.crowns.rasters import image_sizes
+from permafrost.evaluators.crowns.tile_predictions import read_tile_predictions
+from permafrost.evaluators.crowns.tiles import compare_tiles
+from permafrost.evaluators.crowns.windows import clip_to_window, cut_annotations
+from permafrost.metrics.objects.stitching import stitch
+from permafrost.metrics.objects.suppression import suppress
 from PIL import Image
 
 WINDOW = Window(100, 50, 200, 100)
@@ -264,7 +264,7 @@ def test_tile_predictions_are_read_and_checked():
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_rasters_are_read_window_by_window(tmp_path):
     import rasterio
-    from permafrost.metrics.crowns.rasters import image_size, read_small, read_windows
+    from permafrost.evaluators.crowns.rasters import image_size, read_small, read_windows
 
     pixels = np.arange(3 * 70 * 90, dtype=np.uint16).reshape(3, 70, 90)
     path = tmp_path / "image.tif"

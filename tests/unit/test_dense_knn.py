@@ -16,7 +16,7 @@ from permafrost.probes.dense.interpolate import (
     resize_bilinear,
     resize_mask,
 )
-from permafrost.probes.segmentation.dense_knn import choose_layer, run_dense_knn, train_patches
+from permafrost.probes.dense_knn.classes import choose_layer, run_dense_knn, train_patches
 from permafrost.probes.segmentation.patches import NO_LABEL, patch_labels
 from permafrost.probes.segmentation.splits import MaskSplit
 
@@ -167,7 +167,7 @@ def test_masks_are_written_too(toy, tmp_path):
 def test_dense_knn_imports_no_torch(toy, tmp_path):
     code = (
         "import sys; sys.path.insert(0, 'tests'); from map_stores import *;"
-        "from permafrost.probes.segmentation.dense_knn import run_dense_knn;"
+        "from permafrost.probes.dense_knn.classes import run_dense_knn;"
         f"stores = { ({k: str(v) for k, v in toy.items()})!r};"
         f"run_dense_knn(stores, {str(tmp_path / 'x.parquet')!r}, spec=spec(DENSE_KNN),"
         " fingerprint='0' * 32, device='cpu');"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.analysis import (
     calibrate,
     category_table,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from detection_cases import coco_case
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import DetectionStream, evaluate, from_torchmetrics, prepare
+from permafrost.evaluators.detection import DetectionStream, evaluate, from_torchmetrics, prepare
 
 NAN = float("nan")
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate
-from permafrost.metrics.detection.categories import find_categories, find_groups, read_groups
-from permafrost.statistics.detection import (
+from permafrost.evaluators.detection import evaluate
+from permafrost.evaluators.intervals.detection import (
     DetectionScores,
     comparison_rows,
     detection_rows,
     image_units,
 )
+from permafrost.metrics.detection.categories import find_categories, find_groups, read_groups
 
 
 def without_others(truth, results, ids):

@@ -13,7 +13,7 @@ import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.analysis import calibrate, error_kinds, optimal_lrp
 from permafrost.stages import evaluate_detections
 from permafrost.stages.lists import area_ranges, lines_of, thresholds, values_of
@@ -315,7 +315,7 @@ def test_a_list_of_images_that_cannot_be_read(tmp_path):
 
 def test_the_command_loads_nothing_heavy():
     code = (
-        "import permafrost.stages.evaluate_detections, permafrost.statistics.detection, sys;"
+        "import permafrost.stages.evaluate_detections, permafrost.evaluators.intervals.detection, sys;"
         "print(*({'torch', 'scipy', 'shapely', 'rasterio', 'pandas', 'pyarrow', 'pycocotools',"
         " 'matplotlib'} & set(sys.modules)))"
     )

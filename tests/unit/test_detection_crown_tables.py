@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from crown_cases import box
 from permafrost.core.errors import PermafrostError
+from permafrost.evaluators.crowns import evaluate as evaluate_crowns
+from permafrost.evaluators.crowns.coco import evaluate_precision
 from permafrost.metrics import detection
-from permafrost.metrics.crowns import evaluate as evaluate_crowns
-from permafrost.metrics.crowns.coco import evaluate_precision
 from permafrost.stages import evaluate_detections
 from test_crowns_coco import as_coco, near_crowns
 

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 from detection_cases import coco_case, federate
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection import matching as matching_module
 from permafrost.metrics.detection import pairs as pairs_module
 

@@ -25,7 +25,7 @@ from permafrost.report.figures.style import save_figure
 from permafrost.report.material import Material
 from permafrost.report.rows import metric_name, of_metrics
 from permafrost.report.truth import read_truth
-from permafrost.statistics.precision_recall import precision_recall
+from permafrost.statistics.replicates.precision_recall import precision_recall
 from PIL import Image
 
 NONE = np.empty((0, 4))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from detection_cases import coco_case
-from permafrost.metrics.detection import evaluate, pairs
-from permafrost.metrics.detection.near import near_pairs
+from permafrost.evaluators.detection import evaluate
+from permafrost.metrics.detection import pairs
+from permafrost.metrics.detection.candidates import near_pairs
 
 
 def meeting(detected, true):

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate, partial
+from permafrost.evaluators.detection import evaluate, partial
+from permafrost.evaluators.detection.partial import merge, save_partial
 from permafrost.metrics.detection.analysis import (
     category_table,
     confusion_matrix,
@@ -21,7 +22,6 @@ from permafrost.metrics.detection.analysis import (
     image_table,
     pair_table,
 )
-from permafrost.metrics.detection.partial import merge, save_partial
 
 # LVIS has no keypoints
 KERNELS = [

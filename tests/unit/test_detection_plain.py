@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from detection_cases import coco_case
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.inputs import plain
 from permafrost.metrics.detection.inputs.plain import plain_columns
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from permafrost.metrics.detection import QUIRKS
+from permafrost.evaluators.detection import QUIRKS
 
 TESTS = Path(__file__).resolve().parents[1]
 # words that stand for a file, as the head of the document says

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from detection_cases import coco_case, federate
-from permafrost.metrics.detection import evaluate, resampled
+from permafrost.evaluators.detection import evaluate
+from permafrost.metrics.detection import resampled
 from permafrost.metrics.detection.accumulate import Ranked
 from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.detection.resampled import points_reached, replicates

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from detection_cases import coco_case
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate, robustness
-from permafrost.metrics.detection.slices import read_manifest, slices
-from permafrost.statistics.detection import image_units
-from permafrost.statistics.robustness import robustness_rows
+from permafrost.evaluators.detection import evaluate, robustness
+from permafrost.evaluators.detection.slices import read_manifest, slices
+from permafrost.evaluators.intervals.detection import image_units
+from permafrost.evaluators.intervals.robustness import robustness_rows
 
 # hits among the truths of each sky: AP50 is about this share, AR100 exactly
 HITS = {"clear": (4, 5), "fog": (2, 4), "rain": (1, 4), "snow": (0, 0)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.accumulate import hits_needed
 from permafrost.metrics.detection.ragged import in_blocks, max_each, places_within, spans, sum_each
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
+from permafrost.evaluators.detection.slices import UNASSIGNED, crossed, read_manifest, slices
+from permafrost.evaluators.detection.subset import subset
 from permafrost.metrics.detection.analysis import (
     category_table,
     confusion_matrix,
@@ -16,8 +18,6 @@ from permafrost.metrics.detection.analysis import (
     image_table,
     pair_table,
 )
-from permafrost.metrics.detection.slices import UNASSIGNED, crossed, read_manifest, slices
-from permafrost.metrics.detection.subset import subset
 
 # LVIS has no keypoints
 KERNELS = [

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from detection_cases import coco_case
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import evaluate
-from permafrost.metrics.detection.subset import subset
-from permafrost.statistics.detection import (
+from permafrost.evaluators.detection import evaluate
+from permafrost.evaluators.detection.subset import subset
+from permafrost.evaluators.intervals.detection import (
     DetectionScores,
     class_names,
     comparison_rows,
@@ -76,7 +76,7 @@ def test_the_difference_is_resampled_in_pairs():
     first, second = DetectionScores(one), DetectionScores(two)
     units = image_units(one)
     rows = comparison_rows(first, second, units, **DRAWN, method="basic")
-    from permafrost.statistics.resamples import draw_resamples
+    from permafrost.statistics.resampling.resamples import draw_resamples
 
     counts = draw_resamples(12, 100, 3).counts[units.index]
     moved = first.replicates(counts)["AP", None] - second.replicates(counts)["AP", None]

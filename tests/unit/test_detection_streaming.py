@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from detection_cases import coco_case, federate
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection import DetectionStream, PreparedTruth, evaluate, prepare
+from permafrost.evaluators.detection import DetectionStream, PreparedTruth, evaluate, prepare
+from permafrost.evaluators.detection.partial import merge, save_partial
+from permafrost.evaluators.detection.streaming import WAITING
 from permafrost.metrics.detection.analysis import (
     category_table,
     confusion_matrix,
@@ -16,8 +18,6 @@ from permafrost.metrics.detection.analysis import (
     error_kinds,
     image_table,
 )
-from permafrost.metrics.detection.partial import merge, save_partial
-from permafrost.metrics.detection.streaming import WAITING
 
 CASES = [
     ("bbox", {}),

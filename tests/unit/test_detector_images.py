@@ -15,7 +15,7 @@ from object_stores import (
     write_objects,
 )
 from permafrost.data.objects import Objects, objects_of
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from object_stores import LEARNS, boxes_of, detections, run, toy_stores
 from permafrost.data.objects import Objects, objects_of
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.probes.detection.scoring import hits
 from permafrost.probes.detection.splits import ObjectSplit
 
@@ -43,7 +43,7 @@ def test_the_table_has_whole_images_their_objects_and_what_it_was_made_from(toy,
 def test_the_worst_and_best_shown_are_so_by_f1_among_images_with_objects(toy, tmp_path):
     table, metadata = run(toy, tmp_path, **LEARNS)
     test, least = ObjectSplit(toy["test"]), metadata["settings"]["score_threshold"]
-    from permafrost.metrics.detected import Detected
+    from permafrost.metrics.objects.detected import Detected
 
     rated = {}
     for i, (image, row) in enumerate(zip(test.images, detections(table), strict=True)):
@@ -80,10 +80,10 @@ def test_the_folder_is_in_cocos_form_and_names_its_plan(toy, tmp_path):
 
 def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_path):
     """The order of images decides between them; it must not be that of the table for one of both."""
-    from permafrost.metrics.detected import Detected
+    from permafrost.metrics.objects.detected import Detected
     from permafrost.probes.detection.coco_json import coco_folder
     from permafrost.probes.detection.splits import Image
-    from permafrost.statistics.objects import DetectedObjects
+    from permafrost.statistics.predictions.objects import DetectedObjects
 
     true, wrong = [10, 10, 30, 30], [40, 40, 60, 60]
     images = [Image(n, n, np.array([0]), (64, 64), Objects.of([true], [0])) for n in ("b", "a")]

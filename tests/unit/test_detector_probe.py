@@ -20,7 +20,7 @@ from object_stores import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.objects import Objects, objects_of
-from permafrost.metrics.detection import evaluate
+from permafrost.evaluators.detection import evaluate
 from permafrost.probes.dense import order
 from permafrost.probes.detection.splits import ObjectSplit
 from permafrost.probes.detection.training import Trainer

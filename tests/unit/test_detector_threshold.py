@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from permafrost.data.objects import Objects
-from permafrost.metrics.crowns.average_precision import point_average_precision
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.point_precision import point_average_precision
 from permafrost.probes.detection.scoring import average_precision, hits
 from permafrost.probes.detection.splits import Image
 from permafrost.probes.detection.threshold import THRESHOLDS, choose_threshold

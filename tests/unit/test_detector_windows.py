@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from permafrost.data.objects import NO_OBJECTS
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.splits import Image
 from permafrost.probes.detection.stitching import Stitcher
 from permafrost.probes.detection.suppression import suppress

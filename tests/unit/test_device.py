@@ -15,7 +15,7 @@ import yaml
 from permafrost.core import device
 from permafrost.core.device import gpu_is_visible, resolve_device, takes_gpu, torch_is_built_for_gpu
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.features import Features
+from permafrost.probes.embeddings.features import Features
 from project import REPOSITORY
 
 
@@ -128,7 +128,7 @@ def test_neighbours_are_searched_on_the_cpu_where_faiss_has_no_part_for_gpus(
 
 
 def test_linear_probes_are_fitted_on_the_cpu_where_torch_is_no_cuda_build(driver, monkeypatch):
-    from permafrost.probes.linear_probe import run_linear
+    from permafrost.probes.linear.probe import run_linear
 
     torch_that(monkeypatch, built=False, sees=False)
     options = {"c_min": 0.01, "c_max": 10.0, "c_count": 3, "merge_val": True, "standardize": True,

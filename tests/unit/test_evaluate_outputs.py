@@ -92,7 +92,7 @@ def test_a_reader_that_leaves_loses_no_file(detections, tmp_path):
 
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_outputs_appear_all_or_none(kind, request, tmp_path, monkeypatch):
-    from permafrost.report import score_files
+    from permafrost.evaluators.output import score_files
 
     def full(*_, **__):
         raise PermafrostError("the disk is full")

@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from permafrost.report.score_text import p_value_text
+from permafrost.report.notation import p_value_text
 from permafrost.report.sections.dataset import comparison_remarks
-from permafrost.statistics.compare import ADJUSTMENT, compare
-from permafrost.statistics.gates import comparison_gates
-from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.p_values import step_down_max_t
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.resampling.p_values import step_down_max_t
+from permafrost.statistics.scores.compare import ADJUSTMENT, compare
+from permafrost.statistics.scores.gates import comparison_gates
 
 GATE = "significance_out_of_reach"
 

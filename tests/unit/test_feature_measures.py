@@ -11,7 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table
 from permafrost.metrics.representation import LABELLED, MEASURES, measures
-from permafrost.statistics.resamples import draw_resamples
+from permafrost.statistics.resampling.resamples import draw_resamples
 
 GROUPS = [f"scene {i // 5}" for i in range(90)]
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from feature_cases import make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.draws import Size, nested_draws, sizes_of
-from permafrost.probes.few_shot import run_few_shot
-from permafrost.probes.knn import knn_predict, neighbours
-from permafrost.probes.linear_probe import run_linear
-from permafrost.probes.subset_neighbours import SubsetNeighbours
+from permafrost.probes.few_shot.draws import Size, nested_draws, sizes_of
+from permafrost.probes.few_shot.probe import run_few_shot
+from permafrost.probes.knn.search import knn_predict, neighbours
+from permafrost.probes.knn.subsets import SubsetNeighbours
+from permafrost.probes.linear.probe import run_linear
 
 OPTIONS = {
     "shares": [0.05, 0.2, 1.0],

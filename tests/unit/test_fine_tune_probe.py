@@ -8,7 +8,7 @@ import torch
 from fine_tune_cases import Scenes, accuracy
 from permafrost.core.identity import fingerprint
 from permafrost.core.tables import read_table
-from permafrost.statistics.score_table import score_predictions
+from permafrost.statistics.scores.score_table import score_predictions
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 # mirror images turn the third kind of stripes into another

@@ -10,9 +10,9 @@ from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.regression.evaluate import evaluate as numbers
 from permafrost.metrics.segmentation import mean_iou
-from permafrost.statistics.resamples import draw_resamples
-from permafrost.statistics.score_table import score_predictions
-from permafrost.statistics.settings import settings_from_table
+from permafrost.statistics.predictions.settings import settings_from_table
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.scores.score_table import score_predictions
 
 N, K = 24, 3
 SCORING = {"resamples": 40, "confidence": 0.95, "method": "percentile", "seed": 0}

@@ -7,21 +7,26 @@ import math
 import numpy as np
 import pytest
 from permafrost.metrics.tasks import POSITIVE
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.families import harmonic_support, make_family
-from permafrost.statistics.gates import ENOUGH_UNITS, few_units
-from permafrost.statistics.intervals import (
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.predictions.numbers import PredictedNumbers
+from permafrost.statistics.replicates.families import harmonic_support, make_family
+from permafrost.statistics.resampling.intervals import (
     constant_difference_interval,
     expanded,
     log_interval,
     wilson_interval,
 )
-from permafrost.statistics.jackknife import PARTS, contributions, part_sizes, spread_of
-from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.numbers import PredictedNumbers
-from permafrost.statistics.resamples import iter_jackknife
-from permafrost.statistics.student_t import normal_quantile, normal_score, t_quantile, two_sided_p
-from permafrost.statistics.units import find_units
+from permafrost.statistics.resampling.jackknife import PARTS, contributions, part_sizes, spread_of
+from permafrost.statistics.resampling.resamples import iter_jackknife
+from permafrost.statistics.resampling.student_t import (
+    normal_quantile,
+    normal_score,
+    t_quantile,
+    two_sided_p,
+)
+from permafrost.statistics.resampling.units import find_units
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.gates import ENOUGH_UNITS, few_units
 from prediction_cases import multi_label, naive_replicates, single_label
 
 stats = pytest.importorskip("scipy.stats")

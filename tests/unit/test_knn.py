@@ -9,8 +9,8 @@ import tracemalloc
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.probes import knn
-from permafrost.probes.knn import first_copies, knn_predict, neighbours, vote
+from permafrost.probes.knn import search as knn
+from permafrost.probes.knn.search import first_copies, knn_predict, neighbours, vote
 
 SINGLE = {"metric": "l2", "task": "classification"}
 
@@ -223,7 +223,7 @@ def test_a_gpu_that_is_not_there_is_an_error():
 
 def test_knn_imports_no_torch_and_no_scikit_learn():
     code = (
-        "import sys, numpy as np; from permafrost.probes.knn import neighbours;"
+        "import sys, numpy as np; from permafrost.probes.knn.search import neighbours;"
         "neighbours(np.zeros((3, 2)), np.zeros((1, 2)), 1);"
         "print([m for m in ('torch', 'sklearn', 'scipy') if m in sys.modules])"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.probes import knn_distances
-from permafrost.probes.knn_distances import by_differences, distances, unit
+from permafrost.probes.knn import distances as knn_distances
+from permafrost.probes.knn.distances import by_differences, distances, unit
 
 RNG = np.random.default_rng(0)
 

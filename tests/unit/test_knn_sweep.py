@@ -9,9 +9,9 @@ import pytest
 from feature_cases import make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.classification import accuracy, micro_average_precision
-from permafrost.probes.knn import knn_predict, neighbours
-from permafrost.probes.knn_sweep import name_of, run_knn_sweep
-from permafrost.probes.knn_weights import similarities, weighted_vote
+from permafrost.probes.knn.search import knn_predict, neighbours
+from permafrost.probes.knn.sweep import name_of, run_knn_sweep
+from permafrost.probes.knn.weights import similarities, weighted_vote
 
 OPTIONS = {"k": [1, 5, 20], "metrics": ["l2", "cosine"], "weights": ["uniform", "temperature"],
            "temperature": 0.07}  # fmt: skip
@@ -129,7 +129,7 @@ def test_similarities_do_not_depend_on_the_blocks(monkeypatch):
     train, test = splits["train"].embeddings, splits["test"].embeddings
     found = neighbours(train, test, 5)
     whole = similarities(train, test, found)
-    monkeypatch.setattr("permafrost.probes.knn_distances.RANKED_VALUES", 1)
+    monkeypatch.setattr("permafrost.probes.knn.distances.RANKED_VALUES", 1)
     np.testing.assert_allclose(similarities(train, test, found), whole, rtol=0, atol=1e-14)
 
 

@@ -21,14 +21,14 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.tasks import OF_CURVES, OVERALL, PER_CLASS
 from permafrost.report.leaderboard import build_leaderboard
-from permafrost.statistics import gates
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.compare import compare
-from permafrost.statistics.comparison_table import compare_predictions
-from permafrost.statistics.intervals import basic_interval
-from permafrost.statistics.predictions import predictions_from_table
-from permafrost.statistics.resamples import draw_resamples
-from permafrost.statistics.score_table import score_predictions
+from permafrost.statistics.predictions.reading import predictions_from_table
+from permafrost.statistics.resampling.intervals import basic_interval
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.scores import gates
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare
+from permafrost.statistics.scores.comparison_table import compare_predictions
+from permafrost.statistics.scores.score_table import score_predictions
 from test_schemas_tables import check, schema
 
 BOXES, POINTS = "detection", "point_detection"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from panoptic_cases import documents, listed, panoptic_case
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.panoptic import evaluate
+from permafrost.evaluators.panoptic import evaluate
 from permafrost.stages import evaluate_panoptic
 from PIL import Image
 
@@ -235,7 +235,7 @@ def test_groups_are_resampled_together(files, tmp_path, capsys):
 
 def test_the_command_loads_nothing_heavy():
     code = (
-        "import permafrost.stages.evaluate_panoptic, permafrost.metrics.panoptic, sys;"
+        "import permafrost.stages.evaluate_panoptic, permafrost.evaluators.panoptic, sys;"
         "print(*({'torch', 'scipy', 'PIL', 'pandas', 'pyarrow'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -244,7 +244,7 @@ def test_the_command_loads_nothing_heavy():
 
 def test_counts_that_would_fill_the_memory_are_refused(monkeypatch):
     truth, predictions = panoptic_case(4)
-    module = importlib.import_module("permafrost.metrics.panoptic.evaluate")
+    module = importlib.import_module("permafrost.evaluators.panoptic.evaluate")
     monkeypatch.setattr(module, "_MOST_BYTES", 100)
     with pytest.raises(PermafrostError, match="categories in 4 images would take .* GB"):
         evaluate(truth, predictions)

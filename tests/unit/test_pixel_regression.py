@@ -12,11 +12,11 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
 from permafrost.probes.pixels.scoring import BINS, enlarged, joint_histogram
 from permafrost.probes.pixels.shown import LONGEST, thinned
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.compare import compare
-from permafrost.statistics.gates import score_gates
-from permafrost.statistics.pixel_numbers import PredictedPixels
-from permafrost.statistics.predictions import predictions_from_table
+from permafrost.statistics.predictions.pixel_numbers import PredictedPixels
+from permafrost.statistics.predictions.reading import predictions_from_table
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare
+from permafrost.statistics.scores.gates import score_gates
 from target_stores import linear, run, toy_stores, write_targets
 
 PROBES = ["dense_ridge", "dense_knn"]
@@ -105,7 +105,7 @@ def test_images_of_several_sizes_and_without_data_are_scored_as_they_are(tmp_pat
     assert predictions_from_table(table, metadata).evaluate()["r2"] > 0.3
     # a resample that draws nothing but the image without data has no score
     units = np.array([0, 1, 0, 0, 0, 0])
-    from permafrost.statistics.resamples import Resamples
+    from permafrost.statistics.resampling.resamples import Resamples
 
     family = predictions_from_table(table, metadata).family(units)
     only = family.replicates(Resamples.of(np.array([[0], [2]], np.uint8)))

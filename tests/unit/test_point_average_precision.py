@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from object_cases import predictions
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.crowns.average_precision import point_average_precision
+from permafrost.metrics.objects.point_precision import point_average_precision
 
 ONE = np.array([[5.0, 5.0]])
 

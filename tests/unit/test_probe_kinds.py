@@ -37,7 +37,7 @@ def test_the_readme_names_the_tasks_of_every_kind():
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_entry_names_what_exists(kind):
     known = KINDS[kind]
-    module = f"permafrost.probes{known.run.partition(':')[0]}"
+    module = known.run.partition(":")[0]
     assert module_path(module), module
     assert known.tasks <= set(OVERALL)
     assert kind not in COMMANDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.raster import area_estimates, assessment
+from permafrost.evaluators.raster import area_estimates, assessment
 
 # geodl's vignette on model assessment prints these, rows the prediction and columns the reference
 SIX = np.array(

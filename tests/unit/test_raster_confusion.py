@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from permafrost.core.tables import read_table
-from permafrost.metrics.raster import evaluate_blocks
-from permafrost.metrics.raster.tables import confusion_table
-from permafrost.report.confusion_text import confusion_lines
+from permafrost.evaluators.output.confusion_text import confusion_lines
+from permafrost.evaluators.raster import evaluate_blocks
+from permafrost.evaluators.raster.tables import confusion_table
 from test_raster_evaluate import block, command, crossed, two, write
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import rasterio
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.raster import evaluate, evaluate_blocks
-from permafrost.metrics.raster.blocks import Block, raster_blocks
+from permafrost.evaluators.raster import evaluate, evaluate_blocks
+from permafrost.evaluators.raster.blocks import Block, raster_blocks
 from permafrost.stages import evaluate_raster
 from rasterio.transform import from_origin
 
@@ -340,7 +340,7 @@ def test_lists_that_are_none_are_refused(tmp_path):
 
 
 def test_rasters_of_measurements_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
-    module = importlib.import_module("permafrost.metrics.raster.evaluate")
+    module = importlib.import_module("permafrost.evaluators.raster.evaluate")
     many = np.arange(70 * 90).reshape(70, 90).astype(np.int32)
     paths = write(tmp_path / "r.tif", many), write(tmp_path / "p.tif", two()[0])
     for pair, name in ((paths, "r.tif"), (paths[::-1], "r.tif")):
@@ -354,7 +354,7 @@ def test_rasters_of_measurements_are_refused_before_they_fill_the_memory(tmp_pat
 
 
 def test_resamples_are_measured_in_parts_that_fit_into_memory(monkeypatch):
-    from permafrost.metrics.raster import result
+    from permafrost.evaluators.raster import result
 
     blocks = [block(*two(seed)) for seed in range(5)]
     whole = evaluate_blocks(blocks)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.raster import assessment, modules
+from permafrost.evaluators.raster import assessment, modules
 from torchmetrics import MetricCollection
 
 CLASSES = {
@@ -139,6 +139,6 @@ def test_options_that_do_not_fit_are_refused(options):
 
 
 def test_the_package_does_not_load_torch():
-    code = "import permafrost.metrics.raster, sys; print('torch' in sys.modules)"
+    code = "import permafrost.evaluators.raster, sys; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import rasterio
 from affine import Affine
-from permafrost.metrics.raster import area_estimates, evaluate
-from permafrost.metrics.raster.pixel_areas import pixel_areas
+from permafrost.evaluators.raster import area_estimates, evaluate
+from permafrost.evaluators.raster.pixel_areas import pixel_areas
 from permafrost.stages import evaluate_raster
 from rasterio.transform import from_bounds, from_origin
 from test_raster_evaluate import write

@@ -8,16 +8,16 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.regression import evaluate
-from permafrost.probes.features import Features
-from permafrost.probes.knn_probe import run_knn
-from permafrost.probes.ridge_probe import run_ridge
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.compare import compare
-from permafrost.statistics.gates import score_gates
-from permafrost.statistics.numbers import PredictedNumbers
-from permafrost.statistics.predictions import predictions_from_table
-from permafrost.statistics.resamples import draw_resamples
-from permafrost.statistics.units import find_units
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.knn.probe import run_knn
+from permafrost.probes.ridge.probe import run_ridge
+from permafrost.statistics.predictions.numbers import PredictedNumbers
+from permafrost.statistics.predictions.reading import predictions_from_table
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare
+from permafrost.statistics.scores.gates import score_gates
 
 RIDGE = {"kind": "ridge", "alpha_min": 1e-3, "alpha_max": 1e4, "alpha_count": 15,
          "choose": "validation", "merge_val": True, "standardize": True}  # fmt: skip

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics.resamples import (
+from permafrost.statistics.replicates.totals import Segments
+from permafrost.statistics.resampling.resamples import (
     Resamples,
     _wide_enough,
     draw_resamples,
     iter_jackknife,
     iter_resamples,
 )
-from permafrost.statistics.totals import Segments
-from permafrost.statistics.units import find_units
+from permafrost.statistics.resampling.units import find_units
 
 
 def draw_counts(*arguments):

@@ -13,9 +13,9 @@ from permafrost.core.identity import derive_seed
 from permafrost.metrics.retrieval.rankings import average_precisions, found_within
 from permafrost.probes.retrieval import run_retrieval
 from permafrost.report.leaderboard import build_leaderboard
-from permafrost.statistics.compare import compare
-from permafrost.statistics.predictions import predictions_from_table
-from permafrost.statistics.resamples import draw_resamples
+from permafrost.statistics.predictions.reading import predictions_from_table
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.scores.compare import compare
 
 OPTIONS = {"relevant": "class", "gallery": "train", "k": [1, 5, 10], "metric": "cosine"}
 
@@ -191,7 +191,7 @@ def test_scores_are_means_over_queries_and_resamples_draw_groups(tmp_path):
 def test_a_resample_without_any_defined_query_is_undefined():
     splits = make_splits()
     found = retrieve(splits)
-    from permafrost.statistics.queries import _Means
+    from permafrost.statistics.predictions.queries import _Means
 
     values = np.full(40, np.nan)
     values[3] = 0.5

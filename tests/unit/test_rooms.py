@@ -18,6 +18,7 @@ ROOMS = [
     "probes",
     "statistics",
     "report",
+    "evaluators",
     "plan",
     "stages",
 ]

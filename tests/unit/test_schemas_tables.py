@@ -23,15 +23,15 @@ from feature_cases import make_splits, write_and_score
 from fine_tune_cases import Scenes
 from jsonschema import Draft202012Validator
 from permafrost.core.tables import read_table
-from permafrost.probes.features import Features
-from permafrost.probes.knn_probe import run_knn
-from permafrost.probes.knn_sweep import run_knn_sweep
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.knn.probe import run_knn
+from permafrost.probes.knn.sweep import run_knn_sweep
 from permafrost.probes.retrieval import run_retrieval
-from permafrost.probes.ridge_probe import run_ridge
+from permafrost.probes.ridge.probe import run_ridge
 from permafrost.report.leaderboard import build_leaderboard
 from permafrost.report.summary import build_summary
-from permafrost.statistics.comparison_table import compare_predictions
-from permafrost.statistics.score_table import score_predictions
+from permafrost.statistics.scores.comparison_table import compare_predictions
+from permafrost.statistics.scores.score_table import score_predictions
 from target_stores import linear, run, toy_stores, write_targets
 from view_cases import measure_views, write_both
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import together
-from permafrost.report.score_files import csv_bytes, score_table, write_tables
+from permafrost.evaluators.output.score_files import csv_bytes, score_table, write_tables
 
 
 def rows_of(content: bytes) -> list[list[str]]:

@@ -10,15 +10,15 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table
-from permafrost.statistics import gates
-from permafrost.statistics.bootstrap import bootstrap_scores
-from permafrost.statistics.compare import compare
-from permafrost.statistics.comparison_table import compare_predictions
-from permafrost.statistics.confusions import Confusions
-from permafrost.statistics.labelled import LabelledSamples
-from permafrost.statistics.predictions import predictions_from_table
-from permafrost.statistics.score_columns import COLUMNS
-from permafrost.statistics.score_table import score_predictions
+from permafrost.statistics.predictions.confusions import Confusions
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.predictions.reading import predictions_from_table
+from permafrost.statistics.scores import gates
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.compare import compare
+from permafrost.statistics.scores.comparison_table import compare_predictions
+from permafrost.statistics.scores.score_columns import COLUMNS
+from permafrost.statistics.scores.score_table import score_predictions
 from segmentation_cases import (
     IGNORE,
     confusions,

@@ -11,16 +11,16 @@ from feature_cases import SCORING, make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.metrics.classification import evaluate as evaluation
-from permafrost.probes.knn_sweep import run_knn_sweep
-from permafrost.probes.predictions import Prediction
-from permafrost.probes.settings import Setting, Several
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.embeddings.settings import Setting, Several
+from permafrost.probes.knn.sweep import run_knn_sweep
 from permafrost.report.leaderboard import build_leaderboard
 from permafrost.report.rows import overall
 from permafrost.report.summary import build_summary
-from permafrost.statistics.compare import compare
-from permafrost.statistics.predictions import predictions_from_table
-from permafrost.statistics.resamples import draw_resamples
-from permafrost.statistics.settings import headline_of, settings_from_table
+from permafrost.statistics.predictions.reading import predictions_from_table
+from permafrost.statistics.predictions.settings import headline_of, settings_from_table
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.scores.compare import compare
 
 GROUPS = [f"g{i // 4}" for i in range(40)]
 

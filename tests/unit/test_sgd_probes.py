@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.features import Features
-from permafrost.probes.mlp_probe import run_mlp
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.sgd.linear_probe import run_sgd_linear
+from permafrost.probes.sgd.mlp_probe import run_mlp
 from permafrost.probes.sgd.training import Schedule, shuffled, train
-from permafrost.probes.sgd_linear_probe import run_sgd_linear
 
 SGD = {"kind": "sgd_linear", "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.0,
        "epochs": 30, "batch_size": 32, "standardize": True}  # fmt: skip
@@ -195,7 +195,7 @@ def test_every_epoch_shows_all_rows_once_in_an_order_of_its_own():
 
 def test_neither_probe_imports_torch():
     code = (
-        "import sys; import permafrost.probes.mlp_probe, permafrost.probes.sgd_linear_probe;"
+        "import sys; import permafrost.probes.sgd.mlp_probe, permafrost.probes.sgd.linear_probe;"
         "print([m for m in ('torch', 'sklearn', 'scipy', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

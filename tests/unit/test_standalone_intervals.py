@@ -13,22 +13,22 @@ from detection_cases import coco_case
 from permafrost.core import progress
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
-from permafrost.metrics.detection import evaluate
-from permafrost.metrics.panoptic.entries import Categories
-from permafrost.metrics.panoptic.result import PanopticEvaluation
-from permafrost.report.score_text import gate_remarks, interval_method_words, row_lines
-from permafrost.stages import evaluate_panoptic
-from permafrost.statistics.carriers import Carriers
-from permafrost.statistics.detection import (
+from permafrost.evaluators.detection import evaluate
+from permafrost.evaluators.intervals.carriers import Carriers
+from permafrost.evaluators.intervals.detection import (
     DetectionScores,
     comparison_rows,
     detection_rows,
     image_units,
 )
-from permafrost.statistics.intervals import percentile_interval
-from permafrost.statistics.resamples import draw_resamples
-from permafrost.statistics.standalone import carriers_of, score_rows
-from permafrost.statistics.units import find_units
+from permafrost.evaluators.intervals.standalone import carriers_of, score_rows
+from permafrost.evaluators.output.score_text import gate_remarks, interval_method_words, row_lines
+from permafrost.evaluators.panoptic.entries import Categories
+from permafrost.evaluators.panoptic.result import PanopticEvaluation
+from permafrost.stages import evaluate_panoptic
+from permafrost.statistics.resampling.intervals import percentile_interval
+from permafrost.statistics.resampling.resamples import draw_resamples
+from permafrost.statistics.resampling.units import find_units
 from test_evaluate_outputs import COMMANDS, boxes, detections, rasters, run  # noqa: F401
 from test_panoptic_command import _files  # noqa: F401
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from permafrost.report.archive import write_archive
-from permafrost.report.restore import restore_archive
+from permafrost.report.archive.restoring import restore_archive
+from permafrost.report.archive.writing import write_archive
 
 SNAKEFILE = """
 NAMES = ["a", "b"]

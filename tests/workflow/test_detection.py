@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from permafrost.core.stores import Store
 from permafrost.data.objects import objects_of
-from permafrost.metrics.detection import evaluate
+from permafrost.metrics.detection.evaluate import evaluate
 from project import TINY, Project
 
 CROWNS = {

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .features import Features, on_embeddings
-from .predictions import Prediction
+from permafrost.probes.embeddings.features import Features, on_embeddings
+from permafrost.probes.embeddings.predictions import Prediction
 
 
 def run_centroid(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
@@ -34,7 +34,7 @@ run = on_embeddings(run_centroid)
 '''
 ENTRY = """
     "centroid": ProbeKind(
-        ".centroid:run",
+        "permafrost.probes.centroid:run",
         frozenset({"classification"}),
         "classify test embeddings by the nearest mean of a class",
         "asks which class has the nearest mean.",

@@ -106,7 +106,7 @@ def test_a_probe_option_reruns_that_probe_only(project):
 
 
 def test_editing_a_module_reruns_the_stages_that_use_it(project):
-    with project.path("workflow/permafrost/probes/knn.py").open("a") as stream:
+    with project.path("workflow/permafrost/probes/knn/search.py").open("a") as stream:
         stream.write("\nCHANGED = True\n")
     assert project.pending() == {
         "probe_embeddings": 2,

@@ -99,9 +99,9 @@ LOWER_IS_BETTER: frozenset[str] = frozenset(
 )
 # neither more nor less is better: no backbone is ranked by it
 UNRANKED: frozenset[str] = frozenset({TEMPERATURE})
-# sizes of gaps, which chance makes larger: resamples move them up (see `statistics.intervals`)
+# sizes of gaps, which chance makes larger: resamples move them up (see `statistics.resampling.intervals`)
 OF_GAPS = frozenset(name for name in CALIBRATION if name.startswith(CALIBRATION_ERRORS))
-# read from curves over a ranking: resamples move them to one side (see `statistics.intervals`)
+# read from curves over a ranking: resamples move them to one side (see `statistics.resampling.intervals`)
 OF_CURVES = frozenset(
     {
         *(name for name in OVERALL["detection"] if name.startswith("A")),

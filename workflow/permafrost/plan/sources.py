@@ -35,7 +35,7 @@ NOT_READ = (".py", ".pyc", ".md", ".nbi", ".nbc")
 CHOICES = {
     f"{PACKAGE}.backbones.registry": ("entry", "kind"),
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
-    f"{PACKAGE}.statistics.predictions": ("task",),
+    f"{PACKAGE}.statistics.predictions.reading": ("task",),
 }
 # its entries are the commands of probes; what else stands there changes no result
 _PROBES = f"{PACKAGE}.probes.kinds"

@@ -78,8 +78,8 @@ def write_made_page(
     ----------
     comparisons : specs of the plan's comparisons; options : of the report.
     """
+    from permafrost.report.archive.provenance import describe_machine
     from permafrost.report.page import build_report
-    from permafrost.report.provenance import describe_machine
 
     predictions = {
         (row["dataset"], row["backbone"], row["seed"], row["probe"]): Path(row["path"])
@@ -131,7 +131,7 @@ def _is_made(row: dict) -> bool:
 
 def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> dict:
     """(dataset, probe) -> comparisons: the plan's where made, else of the backbones that are there."""
-    from permafrost.statistics.comparison_table import compare_predictions
+    from permafrost.statistics.scores.comparison_table import compare_predictions
 
     paths = {
         (row["dataset"], row["probe"]): Path(row["path"])

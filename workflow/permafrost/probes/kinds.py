@@ -31,7 +31,7 @@ class ProbeKind:
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
     probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
     trains_backbone : it changes the backbone's weights; all others leave them as they are.
-    answers : what its predictions are read as (`statistics.predictions`), where that is not the dataset's task.
+    answers : what its predictions are read as (`statistics.predictions.reading`), where that is not the dataset's task.
     leaves : the folder of results for what it always leaves beside its table.
     """
 
@@ -58,7 +58,7 @@ _LABELS = frozenset({"classification", "multilabel"})
 
 KINDS = {
     "knn": ProbeKind(
-        "permafrost.probes.knn_probe:run",
+        "permafrost.probes.knn.probe:run",
         frozenset({"classification", "multilabel", "regression"}),
         "classify test embeddings by their nearest neighbours",
         "asks the nearest training images and trains nothing: it shows how the features are arranged.",
@@ -68,7 +68,7 @@ KINDS = {
         probabilities=True,
     ),
     "knn_sweep": ProbeKind(
-        "permafrost.probes.knn_sweep:run",
+        "permafrost.probes.knn.sweep:run",
         _LABELS,
         "classify test embeddings by nearest neighbours under many settings",
         "asks the nearest training images with many numbers of neighbours, metrics and weightings, and is scored with "
@@ -79,7 +79,7 @@ KINDS = {
         probabilities=True,
     ),
     "linear": ProbeKind(
-        "permafrost.probes.linear_probe:run",
+        "permafrost.probes.linear.probe:run",
         _LABELS,
         "fit a sweep of linear probes and predict the test split",
         "fits a linear classifier whose regularisation is chosen on validation: it shows what can be read "
@@ -90,7 +90,7 @@ KINDS = {
         probabilities=True,
     ),
     "sgd_linear": ProbeKind(
-        "permafrost.probes.sgd_linear_probe:run",
+        "permafrost.probes.sgd.linear_probe:run",
         _LABELS,
         "train linear layers by gradient descent and predict the test split",
         "trains a linear classifier by stochastic gradient descent, once per learning rate, and is scored with the "
@@ -102,7 +102,7 @@ KINDS = {
         probabilities=True,
     ),
     "mlp": ProbeKind(
-        "permafrost.probes.mlp_probe:run",
+        "permafrost.probes.sgd.mlp_probe:run",
         _LABELS,
         "train a network of two layers and predict the test split",
         "trains a network with a hidden layer on the features: what it gains over a linear probe is in the features, "
@@ -114,7 +114,7 @@ KINDS = {
         probabilities=True,
     ),
     "few_shot": ProbeKind(
-        "permafrost.probes.few_shot:run",
+        "permafrost.probes.few_shot.probe:run",
         _LABELS,
         "classify test embeddings after small draws of the training set",
         "fits classifiers to small draws of the training images: it shows how many labels a backbone saves. Scores "
@@ -124,7 +124,7 @@ KINDS = {
         minutes=120,
     ),
     "ridge": ProbeKind(
-        "permafrost.probes.ridge_probe:run",
+        "permafrost.probes.ridge.probe:run",
         frozenset({"regression"}),
         "fit ridge regressions and predict the numbers of the test split",
         "fits a linear regression of a number per image, whose penalty is chosen on validation.",
@@ -155,7 +155,7 @@ KINDS = {
         seeded=True,
     ),
     "dense_knn": ProbeKind(
-        "permafrost.probes.dense_knn_probe:run_dense_knn",
+        "permafrost.probes.dense_knn.probe:run_dense_knn",
         frozenset({"segmentation", "pixel_regression"}),
         "label patches of test images by their nearest neighbours",
         "gives each patch the class (or number) of the nearest training patches and trains nothing.",

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.retrieval.rankings import average_precisions, found_within
-from permafrost.probes.features import Features, check_splits, on_embeddings
-from permafrost.probes.predictions import write_rows
+from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
+from permafrost.probes.embeddings.predictions import write_rows
 
 VALUES = 4_000_000  # distances held at a time
 

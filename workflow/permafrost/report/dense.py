@@ -9,7 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tables import read_table
-from permafrost.statistics.columns import array_of
+from permafrost.statistics.predictions.columns import array_of
 
 SHOWN = ("drawn", "best", "worst")
 _COLUMNS = ["sample_id", "confusion", "shown", "mask"]

@@ -8,10 +8,10 @@ import numpy as np
 
 from permafrost.core.tables import read_table
 from permafrost.data.geometries import BOX, POINT
-from permafrost.metrics.crowns.evaluate import IOU_THRESHOLD
-from permafrost.metrics.crowns.hits import match_hits
+from permafrost.metrics.objects.hits import match_hits
+from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.report.figures.detections import Answer
-from permafrost.statistics.objects import DetectedObjects
+from permafrost.statistics.predictions.objects import DetectedObjects
 
 SHOWN = ("drawn", "best", "worst")
 

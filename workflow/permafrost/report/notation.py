@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from permafrost.report.rows import finite
@@ -55,3 +56,18 @@ def places(ranks: Sequence[float | None]) -> list[str]:
         else NONE
         for rank in ranks
     ]
+
+
+def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:
+    """A p-value in words: ``< 0.001`` below what the digits show, and at the smallest one that can be.
+
+    Parameters
+    ----------
+    smallest : 1 / (resamples + 1) for a p-value that counts resamples; it only says that the true one is
+        no larger.
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    step = 10**-digits
+    bound = max(step, math.ceil(smallest / step - 1e-9) * step) if value <= smallest else step
+    return f"< {bound:.{digits}f}" if value < bound else f"{value:.{digits}f}"

@@ -121,7 +121,7 @@ def gates_of(row: dict) -> list[str]:
 
 def interval_words(row: dict) -> str:
     """How a row's interval was made, e.g. ``95 % interval, 200 resamples of 12 groups``, or ``… over 12 groups``."""
-    # leaving out parts in turn draws nothing (`statistics.jackknife`)
+    # leaving out parts in turn draws nothing (`statistics.resampling.jackknife`)
     left_out = row["method"].startswith(("wilson", "jackknife"))
     how = " over" if left_out else f", {row['resamples']} resamples of"
     return f"{100 * row['confidence']:g} % interval{how} {row['n_units']} {row['unit']}s"

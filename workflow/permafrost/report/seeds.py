@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable
 
 from permafrost.report.rows import finite, gates_of
-from permafrost.statistics.ranks import mean_tied_ranks
+from permafrost.statistics.across_datasets.ranks import mean_tied_ranks
 
 _FIELD = ("dataset", "probe", "metric", "class")  # where lines are ranked
 _LINE = (*_FIELD, "backbone")
@@ -35,7 +35,7 @@ def merge_seeds(rows: Iterable[dict]) -> list[dict]:
     Rows with the keys of the leaderboard and ``seeds`` (ascending; seeds whose value is undefined are
     left out where another seed's is not). Where there are several, ``value`` is the mean over
     seeds, ``lower`` and ``upper`` are means of the seeds' limits, ``gates`` are those that any seed
-    met, ``rank`` is that of the mean among the lines given (as `statistics.ranks` ranks for the
+    met, ``rank`` is that of the mean among the lines given (as `statistics.across_datasets.ranks` ranks for the
     mean rank), and ``seed`` is None. Where there is one, its row is unchanged and ``seed_std`` is None.
     """
     found: dict[tuple, list[dict]] = {}

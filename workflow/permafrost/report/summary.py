@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.report.leaderboard import write_csv
-from permafrost.statistics.aggregate import aggregate_scores
+from permafrost.statistics.across_datasets.aggregate import aggregate_scores
 
 _TYPES = {
     "probe": pa.string(),
@@ -70,7 +70,7 @@ def build_summary(
     ----------
     leaderboard : the leaderboard's rows, with ranks and the spread over seeds.
     resamples, confidence, seed : of the intervals, which resample datasets (see
-        `statistics.aggregate`); with one dataset there are none.
+        `statistics.across_datasets.aggregate`); with one dataset there are none.
     """
     rows = aggregate_scores(leaderboard, resamples=resamples, confidence=confidence, seed=seed)
     spreads = _spreads(leaderboard)

@@ -22,7 +22,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.plan.recorded import archived, current_plan, planned, read_plan
     from permafrost.plan.stale import find_stale, refuse_stale
-    from permafrost.report.archive import write_archive
+    from permafrost.report.archive.writing import write_archive
     from permafrost.report.incomplete import headline, read_incomplete
 
     path = arguments.plan or current_plan(Path("results"))

@@ -14,7 +14,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.score_table import score_predictions
+    from permafrost.statistics.scores.score_table import score_predictions
 
     spec, fingerprint = read_job(arguments)
     print(

@@ -16,7 +16,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.comparison_table import compare_predictions
+    from permafrost.statistics.scores.comparison_table import compare_predictions
 
     spec, fingerprint = read_job(arguments)
     compare_predictions(

@@ -81,7 +81,7 @@ def _add_tiles(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.data.geometries import POINT
-    from permafrost.statistics.crowns import CrownScores
+    from permafrost.evaluators.intervals.crowns import CrownScores
 
     _check(arguments)
     truth, predictions, other = _read(arguments)
@@ -151,7 +151,7 @@ def _check(arguments) -> None:
 
 
 def _rules(arguments) -> dict:
-    from permafrost.metrics.crowns.rules import DEEPFOREST
+    from permafrost.evaluators.crowns.rules import DEEPFOREST
 
     chosen = ("without_predictions", "without_truth", "unlisted")
     given = {name: getattr(arguments, name) for name in chosen}
@@ -161,7 +161,7 @@ def _rules(arguments) -> dict:
 
 def _evaluate(arguments, truth, predictions):
     """The evaluation of a table of predictions, and remarks on windows."""
-    from permafrost.metrics.crowns.evaluate import evaluate
+    from permafrost.evaluators.crowns.evaluate import evaluate
 
     plain = ("matching", "iou_threshold", "distance_threshold", "min_score", "average")
     options = {**{name: getattr(arguments, name) for name in plain}, **_rules(arguments)}
@@ -172,10 +172,10 @@ def _evaluate(arguments, truth, predictions):
 
 def _evaluate_tiles(arguments, truth, predictions, options: dict):
     """The evaluation of whole images, and how that of windows differs."""
-    from permafrost.metrics.crowns.rasters import image_sizes
-    from permafrost.metrics.crowns.stitching import stitch
-    from permafrost.metrics.crowns.tile_predictions import read_tile_predictions
-    from permafrost.metrics.crowns.tiles import compare_tiles
+    from permafrost.evaluators.crowns.rasters import image_sizes
+    from permafrost.evaluators.crowns.tile_predictions import read_tile_predictions
+    from permafrost.evaluators.crowns.tiles import compare_tiles
+    from permafrost.metrics.objects.stitching import stitch
 
     cut = {"size": arguments.tile_size, "overlap": arguments.tile_overlap}
     sizes = image_sizes(arguments.images, {*truth.images, *predictions.images})
@@ -200,11 +200,11 @@ def _evaluate_tiles(arguments, truth, predictions, options: dict):
 def _leave(arguments, scores: list, notes: list[str]) -> None:
     """Write all files, then print."""
     from permafrost.data.deepforest.reading import read_groups
-    from permafrost.metrics.crowns.tables import image_table, match_table
-    from permafrost.metrics.detection.analysis.export import arrow_table
-    from permafrost.report import score_files, score_text
-    from permafrost.statistics.crowns import crown_differences, crown_rows
-    from permafrost.statistics.units import find_units
+    from permafrost.evaluators.crowns.tables import image_table, match_table
+    from permafrost.evaluators.detection.export import arrow_table
+    from permafrost.evaluators.intervals.crowns import crown_differences, crown_rows
+    from permafrost.evaluators.output import score_files, score_text
+    from permafrost.statistics.resampling.units import find_units
 
     evaluation = scores[0].evaluation
     groups = None
@@ -254,7 +254,7 @@ def _leave(arguments, scores: list, notes: list[str]) -> None:
 
 def _draw(arguments, evaluation) -> str:
     """Draw the overlays; returns what was drawn, in words."""
-    from permafrost.report.overlay import write_overlays
+    from permafrost.evaluators.crowns.overlay import write_overlays
 
     drawn, left = write_overlays(
         evaluation, arguments.images, arguments.pictures, limit=arguments.max_pictures

@@ -113,7 +113,7 @@ def run(arguments) -> None:
 
 def _check(arguments) -> None:
     """Refuse what can be refused before the work."""
-    from permafrost.statistics.detection import INTERVALS, check_interval
+    from permafrost.evaluators.intervals.detection import INTERVALS, check_interval
 
     check_interval(arguments.interval)
     if arguments.resamples is None:
@@ -155,7 +155,7 @@ def _check(arguments) -> None:
         category_groups(arguments.category_groups)
     standalone.check_groups(arguments)
     if sliced:
-        from permafrost.metrics.detection.slices import read_rows
+        from permafrost.evaluators.detection.slices import read_rows
 
         manifest = read_rows(arguments.slices)
         if arguments.baseline is not None:
@@ -180,13 +180,13 @@ def _check_anything_to_find(evaluation) -> None:
 def _evaluate(arguments):
     if not arguments.merge:
         return _evaluated(arguments, arguments.predictions)
-    from permafrost.metrics.detection.partial import merge
+    from permafrost.evaluators.detection.partial import merge
 
     return merge(arguments.merge, incomplete=arguments.incomplete)
 
 
 def _evaluated(arguments, predictions: Path):
-    from permafrost.metrics.detection import evaluate
+    from permafrost.evaluators.detection import evaluate
 
     return evaluate(
         arguments.truth,
@@ -210,9 +210,13 @@ def _evaluated(arguments, predictions: Path):
 
 def _leave(arguments, evaluation) -> None:
     """Write all files, then print."""
-    from permafrost.report import detection_text
-    from permafrost.report.score_text import note_lines
-    from permafrost.statistics.detection import DetectionScores, detection_rows, image_units
+    from permafrost.evaluators.intervals.detection import (
+        DetectionScores,
+        detection_rows,
+        image_units,
+    )
+    from permafrost.evaluators.output import detection_text
+    from permafrost.evaluators.output.score_text import note_lines
 
     drawn = {name: getattr(arguments, name) for name in ("resamples", "confidence", "seed")}
     drawn["method"] = arguments.interval
@@ -234,7 +238,7 @@ def _leave(arguments, evaluation) -> None:
     tables, missing = _tables(arguments, evaluation, analysis, more)
     notes += missing
     if arguments.partial:
-        from permafrost.metrics.detection.partial import save_partial
+        from permafrost.evaluators.detection.partial import save_partial
 
         save_partial(evaluation, arguments.partial)
     standalone.deliver(
@@ -266,7 +270,7 @@ def _members(arguments, evaluation) -> dict:
 
 def _named(evaluation, members: dict, labels: list[str]) -> dict:
     """Label of every group to the names of its categories."""
-    from permafrost.statistics.detection import class_names
+    from permafrost.evaluators.intervals.detection import class_names
 
     names = class_names(evaluation)
     pairs = zip(labels, members.values(), strict=True)
@@ -277,8 +281,8 @@ def _analysis(arguments, evaluation, lines) -> tuple[dict, object]:
     """What the JSON holds of kinds of errors, oLRP and calibration, and these; `lines` are added to."""
     if arguments.no_analysis or arguments.partial:
         return {}, None
+    from permafrost.evaluators.output import detection_text
     from permafrost.metrics.detection.analysis.overview import analyse, content_of
-    from permafrost.report import detection_text
 
     analysis = analyse(evaluation)
     lines += detection_text.analysis_lines(analysis)
@@ -289,10 +293,10 @@ def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> 
     """What the JSON holds of ``--slices``; `lines` and `notes` are added to."""
     if arguments.slices is None:
         return {}
-    from permafrost.metrics.detection.slices import crossed, read_manifest, slices
-    from permafrost.report import detection_text
-    from permafrost.statistics.detection import slice_rows
-    from permafrost.statistics.robustness import robustness_rows
+    from permafrost.evaluators.detection.slices import crossed, read_manifest, slices
+    from permafrost.evaluators.intervals.detection import slice_rows
+    from permafrost.evaluators.intervals.robustness import robustness_rows
+    from permafrost.evaluators.output import detection_text
 
     manifest = read_manifest(arguments.slices, evaluation.truths.images.ids)
     notes += [f"Note: {text}." for text in manifest.warnings]
@@ -315,8 +319,8 @@ def _comparison(arguments, scores, members, units, drawn: dict, lines, notes) ->
     """What the JSON holds of ``--against``; `lines` and `notes` are added to."""
     if arguments.against is None:
         return {}
-    from permafrost.report import detection_text
-    from permafrost.statistics.detection import DetectionScores, comparison_rows
+    from permafrost.evaluators.intervals.detection import DetectionScores, comparison_rows
+    from permafrost.evaluators.output import detection_text
 
     other = _evaluated(arguments, arguments.against)
     notes += [f"Note: {text}." for text in other.detections.notes.warnings]
@@ -330,8 +334,8 @@ def _comparison(arguments, scores, members, units, drawn: dict, lines, notes) ->
 def _tables(arguments, evaluation, analysis, more: dict) -> tuple[dict, list[str]]:
     if not arguments.tables:
         return {}, []
-    from permafrost.metrics.detection.analysis.export import arrow_tables
-    from permafrost.report.score_files import comparison_table
+    from permafrost.evaluators.detection.export import arrow_tables
+    from permafrost.evaluators.output.score_files import comparison_table
 
     tables, missing = arrow_tables(evaluation, analysis)
     if "comparison" in more:

@@ -27,7 +27,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.metrics.panoptic import evaluate
+    from permafrost.evaluators.panoptic import evaluate
 
     standalone.check_intervals(arguments)
     standalone.check_files(
@@ -48,9 +48,9 @@ def run(arguments) -> None:
 def _write(arguments, evaluation) -> None:
     import numpy as np
 
-    from permafrost.report import score_text
-    from permafrost.statistics.standalone import score_rows
-    from permafrost.statistics.units import find_units
+    from permafrost.evaluators.intervals.standalone import score_rows
+    from permafrost.evaluators.output import score_text
+    from permafrost.statistics.resampling.units import find_units
 
     notes = evaluation.notes()
     images = np.array(evaluation.images, object)

@@ -53,7 +53,7 @@ def _add_pixels(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.metrics.raster import evaluate
+    from permafrost.evaluators.raster import evaluate
 
     by_logits = arguments.logits is not None
     standalone.check_used(
@@ -86,11 +86,11 @@ def run(arguments) -> None:
 
 
 def _write(arguments, evaluation) -> None:
-    from permafrost.metrics.raster.tables import confusion_table
-    from permafrost.report import score_text
-    from permafrost.report.confusion_text import confusion_lines
-    from permafrost.statistics.standalone import score_rows
-    from permafrost.statistics.units import find_units
+    from permafrost.evaluators.intervals.standalone import score_rows
+    from permafrost.evaluators.output import score_text
+    from permafrost.evaluators.output.confusion_text import confusion_lines
+    from permafrost.evaluators.raster.tables import confusion_table
+    from permafrost.statistics.resampling.units import find_units
 
     units = find_units(evaluation.n_blocks)
     rows = score_rows(

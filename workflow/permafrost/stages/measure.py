@@ -16,7 +16,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.feature_measures import measure_features
+    from permafrost.statistics.measures.feature_measures import measure_features
 
     spec, fingerprint = read_job(arguments)
     print(

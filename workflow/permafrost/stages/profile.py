@@ -17,7 +17,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.allocator import keep_freed_memory
     from permafrost.features.profiling.profile import profile_backbone
-    from permafrost.statistics.profile_table import write_profile
+    from permafrost.statistics.scores.profile_table import write_profile
 
     # as extraction runs
     keep_freed_memory()

@@ -24,8 +24,8 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.stamps import refuse_altered, write_stamp
     from permafrost.plan.recorded import by_names, expected, read_plan, stamped
+    from permafrost.report.archive.provenance import describe_machine
     from permafrost.report.page import build_report
-    from permafrost.report.provenance import describe_machine
 
     spec, fingerprint = read_job(arguments)
     plan = read_plan(arguments.plan)

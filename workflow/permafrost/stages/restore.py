@@ -14,6 +14,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.report.restore import restore_archive
+    from permafrost.report.archive.restoring import restore_archive
 
     print(restore_archive(arguments.archive, arguments.into, overwrite=arguments.overwrite))

@@ -15,7 +15,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.similarities import compare_features
+    from permafrost.statistics.measures.similarities import compare_features
 
     spec, fingerprint = read_job(arguments)
     print(

@@ -74,7 +74,7 @@ def check_files(arguments, *inputs: str, again=()) -> None:
     again : those of files that are read more than once, so that a pipe will not do.
     """
     from permafrost.core.inputs import check_regular
-    from permafrost.report.score_files import check_table_format
+    from permafrost.evaluators.output.score_files import check_table_format
 
     check_used(arguments, ("table_format", arguments.tables is not None, "with --tables"))
     check_table_format(arguments.table_format)
@@ -134,7 +134,7 @@ def deliver(arguments, lines: list[str], *, rows: list[dict], tables: dict, **co
     """
     from permafrost.core.outputs import together
     from permafrost.core.text import printable
-    from permafrost.report import score_files
+    from permafrost.evaluators.output import score_files
 
     with together() as group:
         if arguments.tables:
@@ -153,7 +153,7 @@ def check_groups(arguments) -> None:
     if arguments.groups is None:
         check_used(arguments, ("group_column", False, "with --groups"))
         return
-    from permafrost.metrics.detection.slices import read_rows
+    from permafrost.evaluators.detection.slices import read_rows
 
     read_rows(arguments.groups).check_axis(arguments.group_column)
 
@@ -162,7 +162,7 @@ def groups_of(arguments, images, notes: list[str]) -> list | None:
     """The group of each of `images` (ids), None where it has none; remarks are added to `notes`."""
     if arguments.groups is None:
         return None
-    from permafrost.metrics.detection.slices import UNASSIGNED, read_manifest
+    from permafrost.evaluators.detection.slices import UNASSIGNED, read_manifest
 
     manifest = read_manifest(arguments.groups, images)
     column = arguments.group_column

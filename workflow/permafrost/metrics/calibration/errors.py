@@ -12,7 +12,7 @@ on resamples they need no predictions: sums of units, times how often each unit 
 All four are lower for better probabilities; the Brier score also rewards telling classes apart.
 The calibration errors are biased up, the more so on a resample, as chance alone parts confidence
 and hits in a bin: percentiles of resamples may all lie above the value. Use
-`statistics.intervals.basic_square_interval`.
+`statistics.resampling.intervals.basic_square_interval`.
 Source: Naeini et al., AAAI 2015; Guo et al., ICML 2017; Brier, Monthly Weather Review 78 (1950).
 """
 

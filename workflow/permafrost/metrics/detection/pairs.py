@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from permafrost.metrics.detection.candidates import near_pairs
 from permafrost.metrics.detection.cells import Cells
-from permafrost.metrics.detection.near import near_pairs
 from permafrost.metrics.detection.ragged import in_blocks, spans
 
 # pairs visited together

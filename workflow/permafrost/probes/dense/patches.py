@@ -8,7 +8,7 @@ import numpy as np
 
 from permafrost.core.progress import progress
 from permafrost.probes.dense.splits import Layer, MapSplit
-from permafrost.probes.knn import NeighbourSearch
+from permafrost.probes.knn.search import NeighbourSearch
 
 STRIDE = 16
 # test patches that are searched together

@@ -11,7 +11,7 @@ import numpy as np
 
 from permafrost.core.identity import file_digest
 from permafrost.core.outputs import whole_directory
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.splits import Image
 
 TRUTH, DETECTIONS = "truth.json", "detections.json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.pyramid import Pyramid
 from permafrost.probes.detection.suppression import suppress

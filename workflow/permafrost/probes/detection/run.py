@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
 from permafrost.features.numerics import exact_numerics
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.shown import Ranked
 from permafrost.probes.dense.splits import Layer
 from permafrost.probes.dense.stream import MapStream

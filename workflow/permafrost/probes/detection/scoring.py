@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from permafrost.data.geometries import BOX, POINT
-from permafrost.metrics.crowns.average_precision import point_average_precision
-from permafrost.metrics.crowns.evaluate import IOU_THRESHOLD
-from permafrost.metrics.crowns.hits import Hits, count_hits
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.hits import Hits, count_hits
+from permafrost.metrics.objects.matching import IOU_THRESHOLD
+from permafrost.metrics.objects.point_precision import point_average_precision
 from permafrost.probes.detection.coco_json import detections_json, truth_json
 from permafrost.probes.detection.splits import Image, ObjectSplit
 
@@ -27,7 +27,7 @@ def average_precision(split: ObjectSplit, found: list[Detected]) -> float | None
 
 
 def _of_boxes(split: ObjectSplit, found: list[Detected]) -> float:
-    from permafrost.metrics.detection import evaluate
+    from permafrost.metrics.detection.evaluate import evaluate
 
     if not split.object_count:
         return math.nan

@@ -8,9 +8,9 @@ import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.geometries import BOX
-from permafrost.metrics.crowns.overlaps import Pairs
-from permafrost.metrics.crowns.stitching import agreements
-from permafrost.metrics.detected import Detected, join
+from permafrost.metrics.objects.detected import Detected, join
+from permafrost.metrics.objects.overlaps import Pairs
+from permafrost.metrics.objects.stitching import agreements
 from permafrost.probes.detection.splits import Image, ObjectSplit
 from permafrost.probes.detection.suppression import suppress
 
@@ -90,7 +90,7 @@ def join_parts(found: Detected, window: np.ndarray, cut: np.ndarray, same: Pairs
     Parameters
     ----------
     window : (M,) of each detection.
-    cut, same : see `permafrost.metrics.crowns.stitching.agreements`.
+    cut, same : see `permafrost.metrics.objects.stitching.agreements`.
     """
     boxes = found.boxes.copy()
     gone, used = np.zeros(len(found), bool), np.zeros(len(found), bool)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.data.geometries import POINT
-from permafrost.metrics.crowns.suppression import suppress as suppress_crowns
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
+from permafrost.metrics.objects.suppression import suppress as suppress_crowns
 
 
 def suppress(found: Detected, threshold: float, *, points: bool) -> Detected:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from permafrost.core.tables import write_table
 from permafrost.data.objects import objects_column
-from permafrost.metrics.detected import Detected, join
+from permafrost.metrics.objects.detected import Detected, join
 from permafrost.probes.dense.shown import Ranked
 from permafrost.probes.dense.splits import Layer
 from permafrost.probes.detection.scoring import hits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.scoring import hits
 from permafrost.probes.detection.splits import ObjectSplit
 

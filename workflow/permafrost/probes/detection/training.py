@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detected import Detected
+from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.stream import Batch
 from permafrost.probes.dense.training import DenseTrainer, autocast
 from permafrost.probes.detection.decode import Decoder

@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.choosing import score_on_validation, validation_metric
-from permafrost.probes.predictions import Prediction
-from permafrost.probes.probabilities import probabilities
+from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.embeddings.probabilities import probabilities
 from permafrost.probes.segmentation.losses import Loss
 from permafrost.probes.segmentation.training import MeanIou
 from permafrost.probes.segmentation.training import Task as MaskTask

@@ -9,15 +9,15 @@ import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.features.health import CollapseGate
-from permafrost.probes.features import Features
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.embeddings.settings import Setting, Several
 from permafrost.probes.fine_tune.answers import Answer
 from permafrost.probes.fine_tune.models import VectorHead
 from permafrost.probes.fine_tune.splits import ImageSplit
 from permafrost.probes.fine_tune.streams import FrozenStream
 from permafrost.probes.fine_tune.tasks import Labels, Numbers
-from permafrost.probes.labels import class_gates
-from permafrost.probes.predictions import Prediction
-from permafrost.probes.settings import Setting, Several
 
 # of a feature, as a share of the largest of all
 LEAST_SPREAD = 0.01

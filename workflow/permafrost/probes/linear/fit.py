@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.choosing import score_on_validation
+from permafrost.probes.embeddings.choosing import score_on_validation
+from permafrost.probes.embeddings.probabilities import probabilities
+from permafrost.probes.embeddings.scaling import centre_and_scale
 from permafrost.probes.linear.adam import solve_adam
 from permafrost.probes.linear.backend import make_backend
 from permafrost.probes.linear.checks import (
@@ -25,8 +27,6 @@ from permafrost.probes.linear.path import TOLERANCE, Solver, solve_path
 from permafrost.probes.linear.rotation import Basis, identity_basis, rotate
 from permafrost.probes.linear.targets import Targets
 from permafrost.probes.linear.ties import TIES, first_or_surest
-from permafrost.probes.probabilities import probabilities
-from permafrost.probes.scaling import centre_and_scale
 
 SCORING_ROWS = 8192
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from permafrost.probes.features import Features, check_splits
-from permafrost.probes.labels import class_gates
-from permafrost.probes.predictions import Prediction
-from permafrost.probes.probabilities import probabilities
-from permafrost.probes.scaling import centre_and_scale, scaled
+from permafrost.probes.embeddings.features import Features, check_splits
+from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.embeddings.probabilities import probabilities
+from permafrost.probes.embeddings.scaling import centre_and_scale, scaled
 from permafrost.probes.sgd.training import Schedule, shuffled, train
 
 

@@ -19,7 +19,7 @@ from permafrost.report.figures.style import (
     shorten,
 )
 from permafrost.report.rows import distinct, finite, metric_name
-from permafrost.statistics.pareto import pareto_front
+from permafrost.statistics.across_datasets.pareto import pareto_front
 
 _FRONT, _BEATEN = COLOURS[0], "#a9b7c0"
 _LABELS_UP_TO = 12  # of more backbones, only those on the front are named

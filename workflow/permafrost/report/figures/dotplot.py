@@ -37,7 +37,7 @@ def draw_dotplot(rows: list[dict], *, dataset: str, chance: float | None = None)
     ----------
     rows : score rows (leaderboard table as dictionaries); other datasets' rows are left out.
     dataset : whose results are drawn.
-    chance : what is reached without looking at the images (`statistics.gates.chance_level`), a line.
+    chance : what is reached without looking at the images (`statistics.scores.gates.chance_level`), a line.
 
     Returns
     -------

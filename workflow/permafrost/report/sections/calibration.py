@@ -15,7 +15,7 @@ from permafrost.report.material import Drawn, Evaluation, Material, best_of_each
 from permafrost.report.notation import interval_of, number
 from permafrost.report.rows import better_first, finite, gates_of, metric_name, overall
 from permafrost.report.seeds import merge_seeds
-from permafrost.statistics.columns import array_of
+from permafrost.statistics.predictions.columns import array_of
 
 _FIRST = CALIBRATION_ERRORS[0]
 # temperatures are read against 1; what is scaled follows

@@ -13,9 +13,8 @@ from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
 from permafrost.report.gates import explain, explain_at_length
 from permafrost.report.material import Drawn, Material
-from permafrost.report.notation import true_minus
+from permafrost.report.notation import p_value_text, true_minus
 from permafrost.report.rows import better_first, brief_count, overall
-from permafrost.report.score_text import p_value_text
 from permafrost.report.sections.calibration import calibration_section
 from permafrost.report.sections.costs import costs_section
 from permafrost.report.sections.measures import measures_section

@@ -30,8 +30,8 @@ from permafrost.report.rows import brief_count, finite, metric_name, of_metrics
 from permafrost.report.tasks.object_pictures import MOST as MOST_PICTURES
 from permafrost.report.tasks.object_pictures import draw_objects
 from permafrost.report.tasks.training_curves import draw_training_curves
-from permafrost.statistics.gates import chance_level
-from permafrost.statistics.precision_recall import precision_recall
+from permafrost.statistics.replicates.precision_recall import precision_recall
+from permafrost.statistics.scores.gates import chance_level
 
 MOST = errors.MOST  # backbones in one chart
 

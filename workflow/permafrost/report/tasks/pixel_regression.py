@@ -12,7 +12,7 @@ from permafrost.report.material import Drawn, Evaluation, Material, name_of, sav
 from permafrost.report.rasters import RasterPredictions, read_rasters
 from permafrost.report.tasks.raster_pictures import draw_rasters
 from permafrost.report.tasks.regression import draw_curves
-from permafrost.statistics.gates import chance_level
+from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:

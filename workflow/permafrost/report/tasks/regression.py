@@ -9,8 +9,8 @@ from permafrost.report.figures import c_curve, numbers
 from permafrost.report.material import Drawn, Evaluation, Material, name_of, save
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.tasks.tuned import draw_gains
-from permafrost.statistics.columns import array_of
-from permafrost.statistics.gates import chance_level
+from permafrost.statistics.predictions.columns import array_of
+from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:

@@ -20,7 +20,7 @@ from permafrost.report.rows import metric_name
 from permafrost.report.tasks.mask_pictures import draw_masks
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.tasks.tuned import draw_gains
-from permafrost.statistics.gates import chance_level
+from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:

@@ -1,0 +1,1 @@
+"""Evaluation of files that the pipeline did not make: detections, crowns, panoptic maps, rasters."""

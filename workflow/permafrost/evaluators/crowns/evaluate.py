@@ -1,0 +1,179 @@
+"""Evaluate predicted crowns: the entry of this package."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.deepforest.annotations import Annotations
+from permafrost.data.deepforest.reading import AUTO, as_kind, read_annotations
+from permafrost.data.geometries import BOX, POINT
+from permafrost.evaluators.crowns.result import CrownEvaluation
+from permafrost.evaluators.crowns.rules import Rules
+from permafrost.metrics.objects.matching import (
+    DISTANCE_THRESHOLD,
+    IOU_THRESHOLD,
+    check_rule,
+    match_shapes,
+)
+
+
+def evaluate(
+    truth,
+    predictions,
+    *,
+    geometry: str = AUTO,
+    matching: str | None = None,
+    iou_threshold: float = IOU_THRESHOLD,
+    distance_threshold: float = DISTANCE_THRESHOLD,
+    min_score: float | None = None,
+    average: str = "image",
+    without_predictions: str = "zero",
+    without_truth: str = "zero",
+    unlisted: str = "error",
+    invalid: str = "error",
+) -> CrownEvaluation:
+    """Recall and precision of predicted crowns, per image or over all, and per class.
+
+    Parameters
+    ----------
+    truth, predictions : CSV files in DeepForest's format, data frames, records, or `Annotations`;
+        see `permafrost.data.deepforest.reading.read_annotations`.
+    geometry : ``box``, ``polygon``, ``point``; ``auto`` takes what both tables hold.
+    matching : ``area`` (default, DeepForest), ``iou`` or ``score``; of points ``distance`` (default,
+        DeepForest), ``within`` or ``score``. `matching` tells how they differ.
+    iou_threshold : a match has an IoU above it, strictly.
+    distance_threshold : a match of points is nearer than this many pixels, strictly.
+    min_score : leave out predictions that score less; the result counts them.
+    average, without_predictions, without_truth, unlisted : see `rules`.
+    invalid : ``error``, or ``drop``: wrong rows are left out and counted; see
+        `permafrost.data.deepforest.reading.read_annotations`.
+
+    Raises
+    ------
+    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; predictions on images that the truth does not
+        name; different kinds of shapes; nothing to score.
+    """
+    rules = Rules(average, without_predictions, without_truth, unlisted)
+    truth = _read(truth, "truth", geometry, invalid)
+    predictions = _read(predictions, "predictions", geometry, invalid)
+    truth, predictions = _same_kind(truth, predictions)
+    if not truth.images:
+        raise PermafrostError(
+            "no image is named",
+            where=truth.where,
+            remedy="name every searched image; one without crowns by a row of zeros",
+        )
+    rule = check_rule(matching, truth.kind)
+    below = 0
+    if min_score is not None:
+        keep = _scored(predictions, "min_score") >= min_score
+        below = int(np.count_nonzero(~keep))
+        predictions = predictions.take(keep)
+    if rule == "score":
+        _scored(predictions, "the matching by score")
+    images, predictions, unlisted_count = _join_images(truth, predictions, rules)
+    threshold = distance_threshold if truth.kind == POINT else iou_threshold
+    _check_threshold(truth.kind, threshold)
+    partner, quality, pairs = _match(truth, predictions, images, rule, threshold)
+    return CrownEvaluation(
+        truth=truth,
+        predictions=predictions,
+        images=images,
+        rules=rules,
+        matching=rule,
+        threshold=threshold,
+        partner=partner,
+        quality=quality,
+        pair_sums=pairs,
+        below_score=below,
+        unlisted=unlisted_count,
+    )
+
+
+def _read(source, what: str, geometry: str, invalid: str) -> Annotations:
+    if isinstance(source, Annotations):
+        return source if geometry == AUTO else as_kind(source, geometry)
+    return read_annotations(source, what, geometry=geometry, invalid=invalid)
+
+
+def _same_kind(truth: Annotations, predictions: Annotations) -> tuple[Annotations, Annotations]:
+    """A table without crowns is of the other one's kind."""
+    if not len(predictions):
+        kind = truth.kind or predictions.kind or BOX
+        return as_kind(truth, kind), as_kind(predictions, kind)
+    if not len(truth):
+        return as_kind(truth, predictions.kind), predictions
+    if truth.kind != predictions.kind:
+        raise PermafrostError(
+            f"the truth holds shapes of the kind {truth.kind}, the predictions {predictions.kind}",
+            where=predictions.where,
+            remedy="turn both into one kind with geometry (--geometry box, polygon or point)",
+        )
+    return truth, predictions
+
+
+def _scored(predictions: Annotations, what: str) -> np.ndarray:
+    if len(predictions) and not predictions.has_scores:
+        raise PermafrostError(
+            f"{what} needs a column 'score'",
+            where=predictions.where,
+            remedy="add the column, or do without",
+        )
+    return predictions.score
+
+
+def _check_threshold(kind: str, threshold: float) -> None:
+    fits = threshold > 0 if kind == POINT else 0 <= threshold < 1
+    if not fits or not np.isfinite(threshold):
+        what = "distance, above 0" if kind == POINT else "IoU, at least 0 and below 1"
+        raise PermafrostError(f"the threshold {threshold} is no {what}")
+
+
+def _join_images(truth: Annotations, predictions: Annotations, rules: Rules):
+    """The images to score, the predictions on them, and the number left out on unlisted ones."""
+    known = set(truth.images)
+    named = [name for name in predictions.images if name not in known]
+    if not named:
+        return truth.images, predictions, 0
+    if rules.unlisted == "empty":
+        return (*truth.images, *named), predictions, 0
+    if rules.unlisted == "error":
+        shown = ", ".join(map(repr, named[:3])) + (" …" if len(named) > 3 else "")
+        raise PermafrostError(
+            f"{len(named)} images with predictions are not in the truth ({shown};"
+            f" the truth names {truth.images[0]!r} …)",
+            where=predictions.where,
+            remedy="write the same image_path in both; if they hold no crowns, name them in the"
+            " truth by a row of zeros or say unlisted: empty; skip leaves them out",
+        )
+    listed = np.array([name in known for name in predictions.images], bool)
+    keep = listed[predictions.image]
+    return truth.images, predictions.take(keep), int(np.count_nonzero(~keep))
+
+
+def _match(truth: Annotations, predictions: Annotations, images, rule: str, threshold: float):
+    """Partners and qualities of all truths, and per image the sum and number of `pair_iou`."""
+    point = truth.kind == POINT
+    partner = np.full(len(truth), -1, np.int64)
+    quality = np.full(len(truth), np.inf if point else 0.0)
+    pair_sums = np.zeros((2, len(images)))
+    rows = zip(truth.by_image(images), predictions.by_image(images), strict=True)
+    for number, (own, found) in enumerate(rows):
+        if not len(own) or not len(found):
+            continue
+        matched, measure, pairs = match_shapes(
+            truth.kind,
+            truth.shape[own],
+            predictions.shape[found],
+            predictions.score[found],
+            rule=rule,
+            threshold=threshold,
+        )
+        partner[own] = np.where(matched >= 0, found[matched], -1)
+        quality[own] = measure
+        if not point:
+            alike = truth.label[own][pairs.first] == predictions.label[found][pairs.second]
+            counted = pairs.iou[alike & (pairs.iou >= threshold)]
+            pair_sums[:, number] = counted.sum(), len(counted)
+    return partner, quality, pair_sums

@@ -1,0 +1,45 @@
+"""Evaluation of detections, instances and keypoints by COCO's and LVIS's rules; numpy only."""
+
+from importlib import import_module
+from pathlib import Path
+
+from permafrost.metrics.detection.evaluate import evaluate
+from permafrost.metrics.detection.evaluation import Evaluation
+
+# what each mode does where the peers are odd
+QUIRKS = Path(__file__).with_name("QUIRKS.md")
+# imported when asked for; bare names of modules, as no stage of a plan is to depend on them by this
+_LATER = {
+    "COCO": "coco",
+    "COCOeval": "cocoeval",
+    "LVIS": "lviseval",
+    "LVISEval": "lviseval",
+    "LVISResults": "lviseval",
+    "DetectionStream": "streaming",
+    "PreparedTruth": "prepared",
+    "from_torchmetrics": "per_image",
+    "prepare": "prepared",
+    "robustness": "slices",
+}
+
+__all__ = [
+    "COCO",
+    "COCOeval",
+    "LVIS",
+    "LVISEval",
+    "LVISResults",
+    "QUIRKS",
+    "DetectionStream",
+    "Evaluation",
+    "PreparedTruth",
+    "evaluate",
+    "from_torchmetrics",
+    "prepare",
+    "robustness",
+]
+
+
+def __getattr__(name: str):
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

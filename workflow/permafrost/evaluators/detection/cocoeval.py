@@ -1,0 +1,342 @@
+"""`pycocotools.cocoeval.COCOeval` by another engine: the same interface and bit for bit the same numbers.
+
+    from permafrost.evaluators.detection.cocoeval import COCO, COCOeval
+
+    truth = COCO("truth.json")
+    run = COCOeval(truth, truth.loadRes("found.json"), "bbox")
+    run.evaluate()
+    run.accumulate()
+    run.summarize()
+
+What differs, on purpose: nothing that is given is changed; wrong entries are refused by name (QUIRKS.md);
+`accumulate` refuses parameters of which `evaluate` has not seen the like, where pycocotools mixes up the
+figures; without categories `params.catIds` stays what it was, so that `evaluate` can be called again; only
+`summarize` prints. Matches per image (`evalImgs`, `ious`) are made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.evaluators.detection.coco import COCO
+from permafrost.evaluators.detection.coco_images import Likeness, count_images, matches_per_image
+from permafrost.metrics.detection.accumulate import Curves, accumulate
+from permafrost.metrics.detection.axes import (
+    AREA_RANGES,
+    IOU_THRESHOLDS,
+    KEYPOINT_AREA_RANGES,
+    KEYPOINT_MAX_DETECTIONS,
+    MAX_DETECTIONS,
+    RECALL_GRID,
+    Axes,
+)
+from permafrost.metrics.detection.categories import restrict_categories
+from permafrost.metrics.detection.evaluate import check_settings, solve
+from permafrost.metrics.detection.evaluation import Evaluation, Settings
+from permafrost.metrics.detection.inputs.parsing import pause_collector
+from permafrost.metrics.detection.inputs.predictions import read_predictions
+from permafrost.metrics.detection.inputs.tables import Detections, Truths, positions_of
+from permafrost.metrics.detection.inputs.truth import read_truth
+from permafrost.metrics.detection.kernels import Problem
+from permafrost.metrics.detection.kernels.keypoints import COCO_SIGMAS
+from permafrost.metrics.detection.problem import (
+    checked_detections,
+    checked_truth,
+    falloffs,
+    reading,
+)
+from permafrost.metrics.detection.summarise import line, statistics, summarise
+
+__all__ = ["COCO", "COCOeval", "Params"]
+
+# what decides who matches whom; `accumulate` needs it as `evaluate` had it
+_MATCHED = ("imgIds", "catIds", "iouThrs", "areaRng", "useCats", "iouType")
+
+
+class Params:
+    """pycocotools' parameters, by its names.
+
+    Attributes
+    ----------
+    imgIds, catIds : ids of what is evaluated.
+    iouThrs, recThrs : (T,) IoU thresholds and (R,) recalls at which precision is read.
+    maxDets : M caps on detections per image and category.
+    areaRng, areaRngLbl : A bounds in square pixels, and their names.
+    useCats : 0 pools all categories.
+    iouType : bbox, segm, keypoints, or boundary (which pycocotools has not).
+    kpt_oks_sigmas : falloff of every keypoint.
+    useSegm : pycocotools' old name: 1 for segm, 0 for bbox.
+    """
+
+    def __init__(self, iouType: str = "segm") -> None:
+        keypoints = iouType == "keypoints"
+        areas = KEYPOINT_AREA_RANGES if keypoints else AREA_RANGES
+        self.imgIds: list = []
+        self.catIds: list = []
+        self.iouThrs, self.recThrs = IOU_THRESHOLDS.copy(), RECALL_GRID.copy()
+        self.maxDets = list(KEYPOINT_MAX_DETECTIONS if keypoints else MAX_DETECTIONS)
+        self.areaRng = [list(bounds) for bounds in areas.values()]
+        self.areaRngLbl = list(areas)
+        self.useCats = 1
+        self.iouType = iouType
+        self.useSegm = None
+        if keypoints:
+            self.kpt_oks_sigmas = COCO_SIGMAS.copy()
+
+
+class COCOeval:
+    """Evaluation of results, in pycocotools' three steps.
+
+    Attributes
+    ----------
+    params : what is evaluated and how; may be changed before `evaluate`.
+    eval : after `accumulate`: ``precision`` and ``scores`` (T, R, K, A, M), ``recall`` (T, K, A, M),
+        ``counts`` [T, R, K, A, M], ``params`` and ``date``.
+    stats : after `summarize`: 12 numbers, 10 of keypoints.
+    evaluation : after `accumulate`: the same as `Evaluation`, from which tables, intervals and error
+        analyses follow.
+
+    Parameters
+    ----------
+    cocoGt, cocoDt : `COCO`, or pycocotools' own.
+    boundary_ratio : of the kernel ``boundary``: width of the band by the image's diagonal.
+    """
+
+    def __init__(
+        self, cocoGt=None, cocoDt=None, iouType: str = "segm", *, boundary_ratio: float = 0.02
+    ) -> None:
+        check_settings(iouType, "strict", False, True, boundary_ratio, "auto", "error")
+        self.cocoGt, self.cocoDt = cocoGt, cocoDt
+        self.params = Params(iouType)
+        self.boundary_ratio = boundary_ratio
+        self.eval: dict = {}
+        self.stats: np.ndarray | list = []
+        self.evaluation: Evaluation | None = None
+        self._paramsEval: Params | None = None
+        # results per image that were made elsewhere, instead of those of `evaluate`
+        self._given_images: list | None = None
+        if cocoGt is not None:
+            self.params.imgIds = sorted(cocoGt.getImgIds())
+            self.params.catIds = sorted(cocoGt.getCatIds())
+
+    def evaluate(self) -> None:
+        """Match the detections of every image and category.
+
+        Raises
+        ------
+        PermafrostError : a wrong entry, by name, or a wrong parameter.
+        """
+        p = self.params
+        if p.useSegm is not None:
+            p.iouType = "segm" if p.useSegm == 1 else "bbox"
+        p.imgIds = list(np.unique(p.imgIds))
+        if p.useCats:
+            p.catIds = list(np.unique(p.catIds))
+        elif list(p.catIds) != sorted(set(p.catIds)):
+            raise PermafrostError(
+                "without categories, catIds must ascend, each once: their order decides ties",
+                where="params.catIds",
+                remedy="sort them",
+            )
+        p.maxDets = sorted(p.maxDets)
+        settings = check_settings(
+            p.iouType, "strict", False, bool(p.useCats), self.boundary_ratio, "auto", "error"
+        )
+        with pause_collector():
+            problem = self._problem(settings)
+            self.evaluation = solve(problem, settings, _axes(p)[0], (), counted=False)
+        self._paramsEval = copy.deepcopy(p)
+        self.eval, self._given_images = {}, None
+        self.__dict__.pop("_images", None)
+
+    def accumulate(self, p: Params | None = None) -> None:
+        """Count matches into `eval`.
+
+        Parameters
+        ----------
+        p : instead of `params`; may differ from those of `evaluate` in ``recThrs`` and ``maxDets``.
+
+        Raises
+        ------
+        PermafrostError : nothing was evaluated, or something else.
+        """
+        p = self.params if p is None else p
+        if self._given_images is not None:
+            curves = count_images(self._given_images, p)
+        else:
+            curves = self._counted(p)
+        self.eval = {
+            "params": p,
+            "counts": [*curves.precision.shape],
+            "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+            "precision": curves.precision,
+            "recall": curves.recall,
+            "scores": curves.scores,
+        }
+
+    def summarize(self) -> None:
+        """Print pycocotools' lines, and keep their numbers in `stats`."""
+        self.stats, lines = self._summary()
+        print("\n".join(lines))
+
+    def __str__(self) -> str:
+        return "\n".join(self._summary()[1])
+
+    def _summary(self) -> tuple[np.ndarray, list[str]]:
+        if not self.eval:
+            raise PermafrostError("nothing was counted yet", remedy="call accumulate() first")
+        axes, _ = _axes(self.params)
+        curves = Curves(*(self.eval[name] for name in ("precision", "recall", "scores")))
+        summary = statistics(self.params.iouType, axes, strict=True, lvis=False)
+        values = np.array([summarise(statistic, curves, axes) for statistic in summary])
+        values = np.where(np.isnan(values), -1.0, values)
+        pairs = zip(summary, values.tolist(), strict=True)
+        return values, [line(statistic, value, axes) for statistic, value in pairs]
+
+    @property
+    def evalImgs(self) -> list:
+        """Who matched whom, as pycocotools keeps it: a dict, or None for nothing, per category, area
+        range and image, in this order."""
+        if self._given_images is not None:
+            return self._given_images
+        return [] if self.evaluation is None else self._images
+
+    @evalImgs.setter
+    def evalImgs(self, images) -> None:
+        # as distributed evaluations do, which gather them from all processes
+        self._given_images = list(images)
+
+    @cached_property
+    def _images(self) -> list:
+        with pause_collector():
+            return matches_per_image(self.evaluation, self._paramsEval)
+
+    @property
+    def ious(self) -> Mapping:
+        """(image id, category id) to the (D, G) likeness of its detections, best score first, to its
+        truths, or to an empty list; computed when it is asked for."""
+        return {} if self.evaluation is None else Likeness(self.evaluation, self._paramsEval)
+
+    def _counted(self, p: Params) -> Curves:
+        if self.evaluation is None:
+            raise PermafrostError("nothing was matched yet", remedy="call evaluate() first")
+        for name in _MATCHED:
+            if not np.array_equal(getattr(p, name), getattr(self._paramsEval, name)):
+                raise PermafrostError(
+                    f"{name} is not what was evaluated",
+                    where=f"params.{name}",
+                    remedy="call evaluate() again",
+                )
+        missing = set(p.maxDets) - set(self._paramsEval.maxDets)
+        if missing:
+            raise PermafrostError(
+                f"caps of {', '.join(map(str, sorted(missing)))} detections were not evaluated",
+                where="params.maxDets",
+                remedy="call evaluate() again",
+            )
+        found = self.evaluation
+        axes, places = _axes(p)
+        scores = found.detections.scores[found.cells.detections]
+        curves = accumulate(found.cells, found.matching, scores, axes)
+        summary: tuple = ()
+        if p.iouType == "keypoints" or len(axes.max_dets) >= 3:
+            summary = tuple(statistics(p.iouType, axes, strict=True, lvis=False))
+        self.evaluation = replace(found, axes=axes, curves=curves, statistics=summary)
+        return as_asked(curves, np.asarray(p.recThrs, np.float64), places)
+
+    def _problem(self, settings: Settings) -> Problem:
+        """What `params` choose of truth and results."""
+        p = self.params
+        sigmas = list(p.kpt_oks_sigmas) if p.iouType == "keypoints" else None
+        told = reading(settings, sigmas, False)
+        truths = read_truth(_truth(self.cocoGt, p), **told)
+        detections = _detections(self.cocoDt, self.cocoGt, truths, told)
+        chosen = positions_of(truths.categories.ids, np.array(p.catIds))
+        if len(chosen) < len(truths.categories):
+            truths, detections = restrict_categories(truths, detections, chosen)
+        truths, truth_masks = checked_truth(truths, settings, False)
+        detections, masks = checked_detections(truths, detections, settings, False)
+        return Problem(
+            truths=truths,
+            detections=detections,
+            truth_masks=truth_masks,
+            detection_masks=masks,
+            boundary_ratio=settings.boundary_ratio,
+            sigmas=falloffs(truths, settings, sigmas),
+        )
+
+
+def _axes(p: Params) -> tuple[Axes, np.ndarray]:
+    """The axes with an ascending grid, and where on it each of the recalls asked for stands."""
+    grid, places = np.unique(np.asarray(p.recThrs, np.float64), return_inverse=True)
+    axes = Axes(
+        np.asarray(p.iouThrs, np.float64),
+        grid,
+        tuple(p.areaRngLbl),
+        np.asarray(p.areaRng, np.float64).reshape(-1, 2),
+        tuple(int(cap) for cap in p.maxDets),
+    )
+    return axes, places
+
+
+def as_asked(curves: Curves, recalls: np.ndarray, places: np.ndarray) -> Curves:
+    """Curves on an ascending grid in the order of the recalls that were asked for, which have these
+    places on it."""
+    if np.array_equal(places, np.arange(curves.precision.shape[1])):
+        return curves
+    precision, scores = curves.precision[:, places], curves.scores[:, places]
+    # pycocotools reads no further than to the first recall that is not reached
+    beyond = recalls[:, None, None, None] > curves.recall[:, None]
+    beyond = np.logical_or.accumulate(beyond, axis=1) & (precision > -1)
+    precision[beyond], scores[beyond] = 0.0, 0.0
+    return Curves(precision, curves.recall, scores)
+
+
+def _truth(coco, p: Params) -> dict:
+    """The data set of `coco` with the images that are asked for, and all categories."""
+    entries = {identity: coco.imgs.get(identity) for identity in np.array(p.imgIds).tolist()}
+    images = [
+        # an image that the truth does not have is evaluated, and empty
+        {"id": identity, "width": 1, "height": 1}
+        if entry is None
+        else {"id": identity, **{key: entry[key] for key in ("width", "height") if key in entry}}
+        for identity, entry in entries.items()
+    ]
+    categories = [
+        {"id": identity, "name": str(coco.cats.get(identity, {}).get("name", identity))}
+        for identity in {**coco.cats, **dict.fromkeys(np.array(p.catIds).tolist())}
+    ]
+    annotations = coco.dataset.get("annotations", [])
+    if len(entries) < len(coco.imgs):
+        annotations = [a for i in entries if i in coco.imgToAnns for a in coco.imgToAnns[i]]
+    return {"images": images, "categories": categories, "annotations": annotations}
+
+
+def _detections(coco, truth, truths: Truths, told: dict) -> Detections:
+    """The results: as they were given, or as `loadRes` or somebody by hand has indexed them."""
+    known = set(truths.images.ids.tolist())
+    given = coco.untouched_results if isinstance(coco, COCO) else None
+    if given is not None and known.issuperset(truth.imgs):
+        detections = read_predictions(given, truths, **told)
+        # `loadRes` numbers results, whatever ids they come with
+        return replace(detections, ids=detections.entries + 1)
+    entries = [e for e in coco.dataset.get("annotations", []) if e["image_id"] in known]
+    detections = read_predictions(entries, truths, **told)
+    rows = detections.entries.tolist()
+    ids = np.array([entries[row]["id"] for row in rows], np.int64)
+    if (ids < 1).any() or len(np.unique(ids)) < len(ids):
+        raise PermafrostError(
+            "ids of detections must be different whole numbers from 1 on",
+            where="predictions",
+            remedy="number the annotations of the results from 1",
+        )
+    pairs = zip(rows, detections.areas.tolist(), strict=True)
+    areas = [entries[row].get("area", area) for row, area in pairs]
+    return replace(detections, ids=ids, areas=np.array(areas, np.float64))

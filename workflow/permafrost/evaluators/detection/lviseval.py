@@ -1,0 +1,403 @@
+"""`lvis.LVISEval` by another engine: the same interface and bit for bit the same numbers.
+
+    from permafrost.evaluators.detection.lviseval import LVIS, LVISEval, LVISResults
+
+    run = LVISEval("truth.json", "found.json", "bbox")
+    run.run()
+    run.print_results()
+
+What differs, on purpose: nothing that is given is changed; wrong entries are refused by name (QUIRKS.md);
+`eval` has no ``dt_pointers`` (`analysis.detection_table` of `evaluation` says what every detection is).
+Matches per image (`eval_imgs`, `ious`) are made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.evaluators.detection.coco import COCO, dataset_of_results
+from permafrost.evaluators.detection.coco_images import Likeness, matches_per_image
+from permafrost.evaluators.detection.cocoeval import Params as CocoParams
+from permafrost.evaluators.detection.cocoeval import as_asked
+from permafrost.metrics.detection.accumulate import Curves, accumulate
+from permafrost.metrics.detection.axes import AREA_RANGES, IOU_THRESHOLDS, RECALL_GRID, Axes
+from permafrost.metrics.detection.evaluate import check_settings, solve
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.inputs.parsing import load, pause_collector
+from permafrost.metrics.detection.inputs.tables import Categories
+from permafrost.metrics.detection.problem import read_problem
+from permafrost.metrics.detection.summarise import statistics, summarise
+
+__all__ = ["LVIS", "LVISEval", "LVISResults", "Params"]
+
+_FREQUENCIES = ["r", "c", "f"]
+# COCO's names of what a result per image holds, and LVIS's
+_KEYS = {
+    "image_id": "image_id",
+    "category_id": "category_id",
+    "aRng": "area_rng",
+    "dtIds": "dt_ids",
+    "gtIds": "gt_ids",
+    "dtMatches": "dt_matches",
+    "gtMatches": "gt_matches",
+    "dtScores": "dt_scores",
+    "gtIgnore": "gt_ignore",
+    "dtIgnore": "dt_ignore",
+}
+
+
+class LVIS(COCO):
+    """Images, categories and annotations by their ids, with the interface of `lvis.LVIS`.
+
+    Attributes
+    ----------
+    dataset : the parsed JSON.
+    anns, imgs, cats : id to entry.
+    img_ann_map, cat_img_map : id of an image to its annotations, of a category to ids of its images.
+    """
+
+    @property
+    def img_ann_map(self) -> Mapping:
+        return self.imgToAnns
+
+    @property
+    def cat_img_map(self) -> Mapping:
+        return self.catToImgs
+
+    def get_ann_ids(self, img_ids=None, cat_ids=None, area_rng=None) -> list:
+        """Ids of the annotations on these images and of these categories.
+
+        With either of the last two, only those with an area above 0 and within the bounds.
+        """
+        entries = self.dataset["annotations"]
+        if img_ids is not None:
+            entries = [entry for i in img_ids for entry in self.imgToAnns.get(i, [])]
+        if cat_ids is not None or area_rng is not None:
+            low, high = area_rng or (0, np.inf)
+            wanted = set(self.cats if cat_ids is None else cat_ids)
+            entries = [
+                entry
+                for entry in entries
+                if entry["category_id"] in wanted and low < entry["area"] < high
+            ]
+        return [entry["id"] for entry in entries]
+
+    def get_cat_ids(self) -> list:
+        """Ids of all categories."""
+        return list(self.cats)
+
+    def get_img_ids(self) -> list:
+        """Ids of all images."""
+        return list(self.imgs)
+
+    def load_anns(self, ids=None) -> list[dict]:
+        """The annotations with these ids, all if None."""
+        return self.loadAnns(self.anns if ids is None else ids)
+
+    def load_cats(self, ids=None) -> list[dict]:
+        """The categories with these ids, all if None."""
+        return self.loadCats(self.cats if ids is None else ids)
+
+    def load_imgs(self, ids=None) -> list[dict]:
+        """The images with these ids, all if None."""
+        return self.loadImgs(self.imgs if ids is None else ids)
+
+    ann_to_rle = COCO.annToRLE
+    ann_to_mask = COCO.annToMask
+
+
+class LVISResults(LVIS):
+    """Results on the images of a truth, the `max_dets` best of every image (all if negative).
+
+    Parameters
+    ----------
+    lvis_gt : `LVIS`, or what it is made of.
+    results : as of `COCO.loadRes`.
+    """
+
+    def __init__(self, lvis_gt, results, max_dets: int = 300) -> None:
+        super().__init__()
+        truth = lvis_gt if isinstance(lvis_gt, COCO) else LVIS(lvis_gt)
+        self._results, self._truth = truth.loadRes(results).untouched_results, truth
+        self.max_dets = max_dets
+        # made when it is asked for
+        del self.dataset
+
+    @property
+    def given(self):
+        """What the results are read from."""
+        return self._results
+
+    def order(self) -> list[int]:
+        """Places of the given entries in the order in which lvis numbers them: image by image."""
+        entries, _ = load(self._results, "predictions")
+        if self.max_dets < 0:
+            return list(range(len(entries)))
+        by_image: dict = {}
+        for place, entry in enumerate(entries):
+            by_image.setdefault(entry["image_id"], []).append(place)
+        out = []
+        for places in by_image.values():
+            if len(places) > self.max_dets:
+                places = sorted(places, key=lambda i: entries[i]["score"], reverse=True)
+            out += places[: self.max_dets]
+        return out
+
+    def make_dataset(self) -> dict:
+        """The `dataset` of results: that of the truth with the best results as annotations."""
+        entries, _ = load(self._results, "predictions")
+        made = dataset_of_results(self._truth, [entries[i] for i in self.order()])
+        return {**self._truth.dataset, "annotations": made["annotations"]}
+
+    def get_top_results(self, img_id, score_thrs: float) -> list[dict]:
+        """The results of an image with a score above `score_thrs`."""
+        return [entry for entry in self.imgToAnns[img_id] if entry["score"] > score_thrs]
+
+
+class Params:
+    """lvis' parameters, by its names.
+
+    Attributes
+    ----------
+    img_ids, cat_ids : ids of what is evaluated.
+    iou_thrs, rec_thrs : (T,) IoU thresholds and (R,) recalls at which precision is read.
+    max_dets : what the names of recalls say; `LVISResults` has cut the images.
+    area_rng, area_rng_lbl : A bounds in square pixels, and their names.
+    use_cats : 0 looks for no category at all, as lvis does.
+    img_count_lbl : groups of categories by frequency.
+    """
+
+    def __init__(self, iou_type: str) -> None:
+        self.img_ids: list = []
+        self.cat_ids: list = []
+        self.iou_thrs, self.rec_thrs = IOU_THRESHOLDS.copy(), RECALL_GRID.copy()
+        self.max_dets = 300
+        self.area_rng = [list(bounds) for bounds in AREA_RANGES.values()]
+        self.area_rng_lbl = list(AREA_RANGES)
+        self.use_cats = 1
+        self.img_count_lbl = list(_FREQUENCIES)
+        self.iou_type = iou_type
+
+
+class _Counts(dict):
+    """`LVISEval.eval`."""
+
+    def __missing__(self, key):
+        if key != "dt_pointers":
+            raise KeyError(key)
+        raise PermafrostError(
+            "dt_pointers are not available",
+            where="LVISEval.eval",
+            remedy="ask analysis.detection_table(run.evaluation) what every detection is",
+        )
+
+
+class LVISEval:
+    """Evaluation of results by LVIS's rules.
+
+    Attributes
+    ----------
+    params : what is evaluated and how; may be changed before `evaluate`.
+    eval : after `accumulate`: ``precision`` (T, R, K, A), ``recall`` (T, K, A), ``counts``
+        [T, R, K, A], ``params`` and ``date``.
+    results : after `summarize`: name to number, -1 where nothing is there to find.
+    evaluation : after `accumulate`: the same as `Evaluation`, from which tables, intervals and error
+        analyses follow.
+
+    Parameters
+    ----------
+    lvis_gt : `LVIS`, lvis' own, or what `LVIS` is made of.
+    lvis_dt : `LVISResults`, or what they are made of.
+    iou_type : ``segm`` or ``bbox``; also ``boundary``, which lvis has not.
+    """
+
+    def __init__(
+        self, lvis_gt, lvis_dt, iou_type: str = "segm", *, boundary_ratio: float = 0.008
+    ) -> None:
+        check_settings(iou_type, "strict", True, True, boundary_ratio, "auto", "error")
+        if isinstance(lvis_gt, str | os.PathLike | Mapping):
+            lvis_gt = LVIS(lvis_gt)
+        elif not isinstance(lvis_gt, LVIS):
+            lvis_gt = LVIS(lvis_gt.dataset)
+        self.lvis_gt = lvis_gt
+        if not isinstance(lvis_dt, LVISResults):
+            if hasattr(lvis_dt, "dataset"):
+                raise PermafrostError(
+                    "results were prepared by another program",
+                    where="lvis_dt",
+                    remedy="give the path or the list that they were made from",
+                )
+            lvis_dt = LVISResults(lvis_gt, lvis_dt)
+        self.lvis_dt = lvis_dt
+        self.boundary_ratio = boundary_ratio
+        self.params = Params(iou_type)
+        self.params.img_ids = sorted(lvis_gt.get_img_ids())
+        self.params.cat_ids = sorted(lvis_gt.get_cat_ids())
+        self.eval: dict = {}
+        self.results: OrderedDict = OrderedDict()
+        self.evaluation: Evaluation | None = None
+        self._evaluated: Params | None = None
+
+    def evaluate(self) -> None:
+        """Match the detections of every image and category.
+
+        Raises
+        ------
+        PermafrostError : a wrong entry, by name, or a wrong parameter.
+        """
+        p = self.params
+        p.img_ids = list(np.unique(p.img_ids))
+        if list(p.cat_ids) != sorted(set(p.cat_ids)) or not len(p.cat_ids):
+            raise PermafrostError(
+                "cat_ids must ascend, each once, and hold one at least",
+                where="params.cat_ids",
+                remedy="sort them",
+            )
+        settings = check_settings(
+            p.iou_type, "strict", True, bool(p.use_cats), self.boundary_ratio, "auto", "error"
+        )
+        images = np.array(p.img_ids).tolist()
+        categories = np.array(p.cat_ids).tolist()
+        cap = self.lvis_dt.max_dets
+        with pause_collector():
+            problem = read_problem(
+                self.lvis_gt.dataset,
+                self.lvis_dt.given,
+                settings,
+                None,
+                False,
+                images=None if len(images) == len(self.lvis_gt.imgs) else images,
+                categories=None if len(categories) == len(self.lvis_gt.cats) else categories,
+                cap=cap,
+            )
+            self.evaluation = solve(problem, settings, self._axes(cap)[0], (), counted=False)
+        self._evaluated = copy.deepcopy(p)
+        self.eval = {}
+
+    def accumulate(self) -> None:
+        """Count matches into `eval`.
+
+        Raises
+        ------
+        PermafrostError : nothing was evaluated, or with other parameters than the recalls.
+        """
+        p, found = self.params, self.evaluation
+        if found is None:
+            raise PermafrostError("nothing was matched yet", remedy="call evaluate() first")
+        for name in ("img_ids", "cat_ids", "iou_thrs", "area_rng", "use_cats", "iou_type"):
+            if not np.array_equal(getattr(p, name), getattr(self._evaluated, name)):
+                raise PermafrostError(
+                    f"{name} is not what was evaluated",
+                    where=f"params.{name}",
+                    remedy="call evaluate() again",
+                )
+        axes, places = self._axes(self.lvis_dt.max_dets)
+        scores = found.detections.scores[found.cells.detections]
+        curves = accumulate(found.cells, found.matching, scores, axes)
+        summary = tuple(statistics(p.iou_type, axes, strict=True, lvis=True))
+        self.evaluation = replace(found, axes=axes, curves=curves, statistics=summary)
+        curves = as_asked(curves, np.asarray(p.rec_thrs, np.float64), places)
+        precision, recall = curves.precision[..., 0], curves.recall[..., 0]
+        self.eval = _Counts(
+            params=p,
+            counts=[*precision.shape],
+            date=datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+            precision=precision,
+            recall=recall,
+        )
+
+    def summarize(self) -> None:
+        """Keep the familiar numbers in `results`."""
+        if not self.eval:
+            raise PermafrostError("nothing was counted yet", remedy="call accumulate() first")
+        p = self.params
+        axes, _ = self._axes(p.max_dets)
+        precision, recall = self.eval["precision"][..., None], self.eval["recall"][..., None]
+        curves = Curves(precision, recall, precision)
+        categories = None
+        if p.use_cats:
+            entries = self.lvis_gt.load_cats(p.cat_ids)
+            frequencies = tuple(entry.get("frequency", "") for entry in entries)
+            categories = Categories(np.array(p.cat_ids), ("",) * len(entries), frequencies)
+        for statistic in statistics(p.iou_type, axes, strict=True, lvis=True):
+            value = summarise(statistic, curves, axes, categories)
+            self.results[statistic.name] = -1.0 if np.isnan(value) else value
+
+    def run(self) -> None:
+        """`evaluate`, `accumulate` and `summarize`."""
+        self.evaluate()
+        self.accumulate()
+        self.summarize()
+
+    def get_results(self) -> OrderedDict:
+        """`results`."""
+        return self.results
+
+    def print_results(self) -> None:
+        """Print lvis' lines."""
+        p = self.params
+        for key, value in self.results.items():
+            precision, mark = "AP" in key, key[2:3]
+            title = "Average Precision" if precision else "Average Recall"
+            iou = f"{p.iou_thrs[0]:0.2f}:{p.iou_thrs[-1]:0.2f}"
+            if mark.isdigit():
+                iou = f"{float(key[2:]) / 100:0.2f}"
+            group = mark if mark in _FREQUENCIES else "all"
+            area = mark if mark in ("s", "m", "l") else "all"
+            print(
+                f" {title:<18} {'(AP)' if precision else '(AR)'} @[ IoU={iou:<9} | area={area:>6s} |"
+                f" maxDets={p.max_dets:>3d} catIds={group:>3s}] = {value:0.3f}"
+            )
+
+    @property
+    def eval_imgs(self) -> list:
+        """Who matched whom, as lvis keeps it: a dict, or None for nothing, per category, area range and
+        image, in this order."""
+        if self.evaluation is None:
+            return []
+        detections = self.evaluation.detections
+        order = np.array(self.lvis_dt.order(), np.int64)
+        number = np.zeros(max(order.max(initial=-1), detections.entries.max(initial=-1)) + 1, int)
+        number[order] = np.arange(1, len(order) + 1)
+        found = replace(
+            self.evaluation, detections=replace(detections, ids=number[detections.entries])
+        )
+        with pause_collector():
+            made = matches_per_image(found, self._coco_params())
+            return [
+                None if each is None else {name: each[key] for key, name in _KEYS.items()}
+                for each in made
+            ]
+
+    @property
+    def ious(self) -> Mapping:
+        """(image id, category id) to the (D, G) likeness of its detections, best score first, to its
+        truths, or to an empty list; computed when it is asked for."""
+        return {} if self.evaluation is None else Likeness(self.evaluation, self._coco_params())
+
+    def _coco_params(self) -> CocoParams:
+        evaluated, p = self._evaluated, CocoParams("bbox")
+        p.imgIds, p.catIds, p.areaRng = evaluated.img_ids, evaluated.cat_ids, evaluated.area_rng
+        p.useCats = evaluated.use_cats
+        return p
+
+    def _axes(self, cap: int) -> tuple[Axes, np.ndarray]:
+        """The axes with an ascending grid, and where on it each of the recalls asked for stands."""
+        p = self.params
+        grid, places = np.unique(np.asarray(p.rec_thrs, np.float64), return_inverse=True)
+        axes = Axes(
+            np.asarray(p.iou_thrs, np.float64),
+            grid,
+            tuple(p.area_rng_lbl),
+            np.asarray(p.area_rng, np.float64).reshape(-1, 2),
+            (int(cap),),
+        )
+        return axes, places

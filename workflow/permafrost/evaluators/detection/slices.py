@@ -1,0 +1,295 @@
+"""Scenario slices: the scores of the images by weather, by site, by whatever a manifest says.
+
+A manifest names, for every image, a label on each of its axes. As JSON it is
+``{"manifest_version": "1", "key_kind": "image_id", "rows": [{"key": 17, "weather": "fog"}, …]}``; as
+CSV it has a column ``image_id`` (or ``key``) and a column per axis. Images that it does not name, or
+names without a label, are ``__unassigned__``, which comes last.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.inputs import read_text
+from permafrost.evaluators.detection.subset import subset
+from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.inputs.parsing import parse
+
+UNASSIGNED = "__unassigned__"
+_KEYS = ("key", "image_id")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Labels of the I images of an evaluation.
+
+    Attributes
+    ----------
+    labels : axis to the (I,) labels (objects), in the order of the images.
+    warnings : sentences about rows that name no image.
+    """
+
+    labels: dict[str, np.ndarray]
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The images with one label, and their evaluation: `subset` of the whole."""
+
+    axis: str
+    label: str
+    chosen: np.ndarray
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """What is left of a figure outside the conditions of the baseline, along one axis.
+
+    Attributes
+    ----------
+    axis, baseline, metric : whose it is; the baseline is a label of the axis.
+    baseline_value : the figure of the baseline slice.
+    mpc : mean over the other slices ("mean performance under corruption"): every slice counts alike,
+        however many images it has.
+    rpc : mpc / baseline_value ("relative"); NaN where the baseline is 0.
+    slices, undefined : how many slices mpc is the mean of, and labels of those left out because the
+        figure is undefined there (nothing to find).
+
+    Source: Michaelis et al., Benchmarking Robustness in Object Detection (2019), equations 1 and 2.
+    """
+
+    axis: str
+    baseline: str
+    metric: str
+    baseline_value: float
+    mpc: float
+    rpc: float
+    slices: int
+    undefined: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ManifestRows:
+    """A manifest before its images are known: one mapping per row, and where they were read."""
+
+    rows: list[dict]
+    where: str
+
+    @property
+    def axes(self) -> list[str]:
+        """Names of the axes, in the order of their first row."""
+        return list(dict.fromkeys(name for row in self.rows for name in row if name not in _KEYS))
+
+    def check_baseline(self, baseline: str, *, crossed: bool = False) -> None:
+        """Refuse a label that no row has, on any axis or on `crossed` ones, before anything is evaluated."""
+        axes = self.axes
+        labels = {str(row[axis]) for row in self.rows for axis in axes if axis in row}
+        if crossed:
+            labels |= {" & ".join(str(row.get(axis)) for axis in axes) for row in self.rows}
+        if baseline not in labels:
+            raise PermafrostError(
+                f"no image is labelled {baseline!r}",
+                where=self.where,
+                remedy=near_names(baseline, labels),
+            )
+
+    def check_axis(self, axis: str) -> None:
+        """Refuse the name of an axis (a column) that the manifest does not have."""
+        if axis not in self.axes:
+            raise PermafrostError(
+                f"there is no column {axis!r}",
+                where=self.where,
+                remedy=near_names(axis, self.axes),
+            )
+
+
+def read_rows(source) -> ManifestRows:
+    """Read a manifest: path of a JSON or CSV file, parsed JSON, or a list of rows.
+
+    Raises
+    ------
+    PermafrostError : not a manifest, no axis.
+    """
+    found = ManifestRows(*_rows(source))
+    if not found.axes:
+        raise PermafrostError(
+            "the manifest has no axis", where=found.where, remedy="add for example a column weather"
+        )
+    return found
+
+
+def read_manifest(source, images: np.ndarray) -> Manifest:
+    """The labels of images with these ids.
+
+    Parameters
+    ----------
+    source : as of `read_rows`, or what it returns.
+
+    Raises
+    ------
+    PermafrostError : not a manifest, an image named twice, no axis.
+    """
+    given = source if isinstance(source, ManifestRows) else read_rows(source)
+    rows, where, axes = given.rows, given.where, given.axes
+    place = {str(image): index for index, image in enumerate(images.tolist())}
+    labels = {axis: np.full(len(images), UNASSIGNED, object) for axis in axes}
+    seen: set[str] = set()
+    unknown: list[str] = []
+    for number, row in enumerate(rows):
+        key = _key(row, f"{where}: row {number + 1}")
+        if key in seen:
+            raise PermafrostError(f"the image {key} is named twice", where=where)
+        seen.add(key)
+        if key not in place:
+            unknown.append(key)
+            continue
+        for axis in axes:
+            value = row.get(axis)
+            if value is not None and str(value) != "":
+                labels[axis][place[key]] = str(value)
+    warnings = []
+    if unknown:
+        warnings.append(
+            f"{where}: {len(unknown)} images of the manifest are not in the truth"
+            f" (the first is {unknown[0]})"
+        )
+    return Manifest(labels, warnings)
+
+
+def crossed(manifest: Manifest, axes: list[str] | None = None) -> Manifest:
+    """One axis of the combinations of labels that occur; `axes` are all where none are given."""
+    axes = list(manifest.labels) if axes is None else axes
+    for axis in axes:
+        if axis not in manifest.labels:
+            raise PermafrostError(
+                f"no axis {axis!r}", where="slices", remedy=near_names(axis, manifest.labels)
+            )
+    columns = [manifest.labels[axis] for axis in axes]
+    labels = np.empty(len(columns[0]), object)
+    for image, parts in enumerate(zip(*columns, strict=True)):
+        labels[image] = UNASSIGNED if UNASSIGNED in parts else " & ".join(parts)
+    return Manifest({" & ".join(axes): labels}, manifest.warnings)
+
+
+def slices(evaluation: Evaluation, manifest: Manifest) -> list[Slice]:
+    """All slices, axis by axis, labels ascending."""
+    found = []
+    for axis, labels in manifest.labels.items():
+        for label in sorted(set(labels.tolist()), key=lambda text: (text == UNASSIGNED, text)):
+            chosen = labels == label
+            found.append(Slice(axis, label, chosen, subset(evaluation, chosen)))
+    return found
+
+
+def robustness(parts: list[Slice], baseline: str) -> list[Robustness]:
+    """mPC and rPC of every figure of the summary, along every axis that has the label `baseline`.
+
+    Images without a label are of no known condition and left out.
+
+    Parameters
+    ----------
+    parts : of `slices`.
+
+    Raises
+    ------
+    PermafrostError : no axis with this label, or nothing beside the baseline to compare with it.
+    """
+    found = []
+    for axis, (base, *others) in against_baseline(parts, baseline).items():
+        values = [
+            [math.nan if value == -1 else float(value) for value in part.evaluation.stats]
+            for part in (base, *others)
+        ]
+        for metric, own, *rest in zip(base.evaluation.names, *values, strict=True):
+            defined = [value for value in rest if not math.isnan(value)]
+            pairs = zip(others, rest, strict=True)
+            undefined = tuple(part.label for part, value in pairs if math.isnan(value))
+            mpc = sum(defined) / len(defined) if defined else math.nan
+            rpc = mpc / own if own else math.nan
+            found.append(Robustness(axis, baseline, metric, own, mpc, rpc, len(defined), undefined))
+    return found
+
+
+def against_baseline(parts: list[Slice], baseline: str) -> dict[str, list[Slice]]:
+    """Per axis that has the label `baseline`: that slice, then the other labelled ones."""
+    labels = {part.label for part in parts} - {UNASSIGNED}
+    if baseline not in labels:
+        raise PermafrostError(
+            f"no slice is labelled {baseline!r}",
+            where="baseline",
+            remedy=near_names(baseline, labels),
+        )
+    found = {}
+    for axis in dict.fromkeys(part.axis for part in parts if part.label == baseline):
+        own = [part for part in parts if part.axis == axis and part.label != UNASSIGNED]
+        if len(own) < 2:
+            raise PermafrostError(
+                f"the axis {axis} has no slice beside the baseline {baseline!r}",
+                where="baseline",
+                remedy="label images of other conditions too",
+            )
+        found[axis] = sorted(own, key=lambda part: part.label != baseline)
+    return found
+
+
+def _rows(source) -> tuple[list[dict], str]:
+    where = "manifest"
+    if isinstance(source, str | Path):
+        where = str(source)
+        source = _read(Path(source))
+    if isinstance(source, dict):
+        for name, expected in (("manifest_version", "1"), ("key_kind", "image_id")):
+            if str(source.get(name, expected)) != expected:
+                raise PermafrostError(
+                    f"{name} must be {expected!r}, not {source[name]!r}", where=where
+                )
+        source = source.get("rows")
+    if not isinstance(source, list) or not all(isinstance(row, dict) for row in source):
+        raise PermafrostError(
+            "a manifest must have rows, one object per image",
+            where=where,
+            remedy='write {"manifest_version": "1", "key_kind": "image_id", "rows": […]}',
+        )
+    return source, where
+
+
+def _read(path: Path):
+    text = read_text(path)
+    return parse(text, path) if text.lstrip().startswith(("{", "[")) else _csv(text, path)
+
+
+def _csv(text: str, path: Path) -> list[dict]:
+    try:
+        rows = list(csv.reader(text.splitlines()))
+    except csv.Error as error:
+        raise PermafrostError(f"not a CSV file ({first_line(error)})", where=path) from error
+    header = [name.strip() for name in rows[0]] if rows else []
+    if not set(header) & set(_KEYS) or len(set(header)) != len(header):
+        raise PermafrostError(
+            "a table of images needs a column image_id, and different names for all columns",
+            where=path,
+            remedy="write for example image_id,weather in the first line",
+        )
+    for number, row in enumerate(rows[1:], 2):
+        if row and len(row) != len(header):
+            raise PermafrostError(
+                f"{len(row)} cells under {len(header)} names", where=f"{path}: line {number}"
+            )
+    stripped = ([cell.strip() for cell in row] for row in rows[1:] if row)
+    return [dict(zip(header, row, strict=True)) for row in stripped]
+
+
+def _key(row: dict, where: str) -> str:
+    for name in _KEYS:
+        value = row.get(name)
+        if value is not None and str(value) != "":
+            return str(value)
+    raise PermafrostError("has no image_id", where=where, remedy="name the image of every row")

@@ -1,0 +1,1 @@
+"""Intervals and paired differences for evaluations of given files."""

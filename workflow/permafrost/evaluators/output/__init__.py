@@ -1,0 +1,1 @@
+"""What the evaluators print and write."""

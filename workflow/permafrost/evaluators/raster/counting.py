@@ -1,0 +1,166 @@
+"""Counting pairs of classes block by block, without knowing the classes beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.evaluators.raster.blocks import Block
+from permafrost.evaluators.raster.classes import as_codes, logits_to_classes
+
+# codes below this are counted in a table of all pairs, which is faster than sorting
+_SMALL = 256
+MISSING = ("error", "ignore")
+
+# more codes are measurements and no classes, and their confusions would fill the memory
+MOST_CLASSES = 2000
+
+
+class PairCounts:
+    """Pixels by (reference code, predicted code), of each block and in all.
+
+    Parameters
+    ----------
+    ignore : reference codes that are no class; their pixels are counted as ignored.
+    missing : what to do where the reference has a class and the prediction no data: ``error``, or
+        ``ignore`` (such pixels are counted as unpredicted).
+    first_code : the code of the first class, 0 or 1; a logit's position 0 stands for it.
+    scores : whether predictions are scores; `threshold` see `classes.logits_to_classes`.
+    """
+
+    def __init__(
+        self,
+        *,
+        ignore: Iterable[int] = (),
+        missing: str = "error",
+        first_code: int = 0,
+        scores: bool = False,
+        threshold: float = 0.5,
+    ) -> None:
+        self.ignore = np.asarray(sorted(set(ignore)), np.int64)
+        self.missing, self.first_code = missing, first_code
+        self.scores, self.threshold = scores, threshold
+        self.blocks: list[dict[tuple[int, int], int]] = []
+        self.mapped: dict[int, int] = {}
+        # with areas: of each pair of codes, the sum of the pixels' areas and that of their squares
+        self.areas: dict[tuple[int, int], np.ndarray] = {}
+        self.mapped_areas: dict[int, float] = {}
+        self.weighted: bool | None = None
+        self.codes: set[int] = set()
+        self.pixels = self.ignored = self.unpredicted = 0
+        self.bands: int | None = None
+
+    def add(self, block: Block) -> None:
+        """Count one block.
+
+        Raises
+        ------
+        PermafrostError : codes below the first class, no data where there must be, NaN.
+        """
+        reference = as_codes(block.reference, block.reference_valid, block.where(0))
+        predicted = self._classes(block)
+        labelled = block.reference_valid & ~np.isin(reference, self.ignore)
+        counted = labelled & block.prediction_valid
+        unpredicted = int(np.count_nonzero(labelled)) - int(np.count_nonzero(counted))
+        if unpredicted and self.missing == "error":
+            raise PermafrostError(
+                f"{unpredicted} pixels have a reference but no prediction",
+                where=block.where(1),
+                remedy="predict them, or leave them out with missing: ignore"
+                " (--missing-prediction ignore), which counts them",
+            )
+        self._check(reference[labelled], block.where(0))
+        self._check(predicted[block.prediction_valid], block.where(1))
+        for place, codes in enumerate((reference[labelled], predicted[block.prediction_valid])):
+            self.codes.update(np.unique(codes).tolist())
+            if len(self.codes) > MOST_CLASSES:
+                raise PermafrostError(
+                    f"there are more than {MOST_CLASSES} different codes",
+                    where=block.where(place),
+                    remedy="give rasters of classes; a raster of measurements is none",
+                )
+        self.pixels += reference.size
+        self.ignored += reference.size - int(np.count_nonzero(labelled))
+        self.unpredicted += unpredicted
+        for code, count in _unique(predicted[block.prediction_valid]):
+            self.mapped[code] = self.mapped.get(code, 0) + count
+        self._weigh(block, reference, predicted, counted)
+        if counted.any():
+            self.blocks.append(_pairs(reference[counted], predicted[counted]))
+
+    def _weigh(self, block: Block, reference, predicted, counted: np.ndarray) -> None:
+        """Add the areas of pixels, where they are given."""
+        if self.weighted not in (None, block.areas is not None):
+            raise PermafrostError(
+                "some blocks have areas of pixels and others have none",
+                where=block.place,
+                remedy="give them with all blocks, or with none",
+            )
+        self.weighted = block.areas is not None
+        if block.areas is None:
+            return
+        areas = np.broadcast_to(block.areas, counted.shape)
+        for code, area, _ in _sums(
+            predicted[block.prediction_valid], areas[block.prediction_valid]
+        ):
+            self.mapped_areas[code] = self.mapped_areas.get(code, 0.0) + area
+        own, found = reference[counted], predicted[counted]
+        width = int(found.max(initial=0)) + 1
+        for pair, *sums in _sums(own * width + found, areas[counted]):
+            key = divmod(pair, width)
+            self.areas[key] = self.areas.get(key, np.zeros(2)) + sums
+
+    def _classes(self, block: Block) -> np.ndarray:
+        where, valid = block.where(1), block.prediction_valid
+        if not self.scores:
+            return as_codes(block.prediction, valid, where)
+        if block.prediction.ndim != 3 or self.bands not in (None, len(block.prediction)):
+            raise PermafrostError(
+                f"scores of the shape {block.prediction.shape} are not (classes, height, width)",
+                where=where,
+            )
+        self.bands = len(block.prediction)
+        found = logits_to_classes(block.prediction, valid, where, threshold=self.threshold)
+        return found + self.first_code
+
+    def _check(self, codes: np.ndarray, where: str) -> None:
+        if codes.size and codes.min() < self.first_code:
+            raise PermafrostError(
+                f"there is the code {int(codes.min())}, below the first class ({self.first_code})",
+                where=where,
+                remedy="name it with ignore (--ignore), or count classes from another first code"
+                " (--one-based)",
+            )
+
+
+def _pairs(reference: np.ndarray, predicted: np.ndarray) -> dict[tuple[int, int], int]:
+    if max(reference.max(), predicted.max()) < _SMALL:
+        table = np.bincount(reference * _SMALL + predicted)
+        cells = np.flatnonzero(table)
+        counts = table[cells]
+        first, second = cells // _SMALL, cells % _SMALL
+    else:
+        both, counts = np.unique(np.stack([reference, predicted]), axis=1, return_counts=True)
+        first, second = both
+    return dict(
+        zip(zip(first.tolist(), second.tolist(), strict=True), counts.tolist(), strict=True)
+    )
+
+
+def _sums(codes: np.ndarray, areas: np.ndarray) -> list[tuple[int, float, float]]:
+    """Each code with the sum of its pixels' areas, and that of their squares."""
+    if codes.max(initial=0) < _SMALL**2:
+        values = np.flatnonzero(np.bincount(codes))
+        places, wanted = codes, values
+    else:
+        values, places = np.unique(codes, return_inverse=True)
+        wanted = slice(None)
+    sums = (np.bincount(places, weights)[wanted] for weights in (areas, areas**2))
+    return list(zip(values.tolist(), *(column.tolist() for column in sums), strict=True))
+
+
+def _unique(codes: np.ndarray) -> list[tuple[int, int]]:
+    values, counts = np.unique(codes, return_counts=True)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))

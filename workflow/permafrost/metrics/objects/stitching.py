@@ -1,0 +1,239 @@
+"""Predictions made window by window, put together so that no crown counts twice.
+
+Suppression by IoU alone (DeepForest's) leaves halves: a crown that an edge cuts is seen whole by one
+window and in part by its neighbour, and the part may overlap the whole by less than the threshold.
+So predictions of two windows are compared where *both* windows look: within the area they share. If
+they agree there, they are one crown. Then
+
+* a part (a prediction that touches an edge of its window inside the image) goes where a whole one
+  of another window agrees with it;
+* parts that agree with each other are joined into the box (or polygon) around all of them: a crown
+  wider than the overlap, which no window sees whole;
+* what remains passes the usual suppression.
+
+This needs windows that overlap. Where they only touch, two halves cannot be told from two crowns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.deepforest.annotations import Annotations, concatenate
+from permafrost.data.geometries import BOX, POINT, POLYGON
+from permafrost.data.windows import clip_boxes
+from permafrost.metrics.objects.overlaps import Pairs, areas, find_pairs
+from permafrost.metrics.objects.suppression import DISTANCE, IOU_THRESHOLD, suppress
+
+BORDERS = ("agree", "none")
+# a prediction this near to an edge of its window is taken for a part
+TOUCH = 1.0
+
+
+@dataclass(frozen=True)
+class Stitched:
+    """Crowns of whole images.
+
+    Attributes
+    ----------
+    crowns : by image, then by descending score.
+    parts_dropped, parts_joined, suppressed : what happened to the other predictions.
+    """
+
+    crowns: Annotations
+    parts_dropped: int
+    parts_joined: int
+    suppressed: int
+
+    def sentence(self) -> str:
+        """The same in words."""
+        before = len(self.crowns) + self.parts_dropped + self.parts_joined + self.suppressed
+        return (
+            f"{before} predictions in windows are {len(self.crowns)} crowns: {self.parts_dropped}"
+            f" parts of crowns that another window shows whole, {self.parts_joined} parts joined to"
+            f" others, {self.suppressed} suppressed."
+        )
+
+
+def stitch(
+    predictions: Annotations,
+    windows: np.ndarray,
+    sizes: dict[str, tuple[int, int]],
+    *,
+    threshold: float | None = None,
+    border: str = "agree",
+    touch: float = TOUCH,
+    whole_pixels: bool = False,
+    every: dict[str, np.ndarray] | None = None,
+) -> Stitched:
+    """Put predictions of windows together.
+
+    Parameters
+    ----------
+    predictions : in the coordinates of their windows; `image` is the whole image's name.
+    windows : (N, 4) ``x, y, width, height`` of the window of each prediction.
+    sizes : width and height of every image.
+    threshold : IoU above which two predictions are one crown (0.15); of points a distance (5 px).
+    border : ``agree``, the rule above, or ``none``: suppression only, as DeepForest. Points cannot
+        be cut, so for them both are the same.
+    touch : pixels within which a prediction touches an edge.
+    whole_pixels : cut off decimals after the shift, as DeepForest does.
+    every : (M, 4) all windows of each image, as `windows`: one without predictions may be the one
+        that looks across the seam of two others. None: there are none but those with predictions.
+    """
+    if border not in BORDERS:
+        raise PermafrostError(f"no border rule is {border!r}", remedy=near_names(border, BORDERS))
+    if len(predictions) and not predictions.has_scores:
+        raise PermafrostError("stitching needs scores", where=predictions.where)
+    kind = predictions.kind
+    if threshold is None:
+        threshold = DISTANCE if kind == POINT else IOU_THRESHOLD
+    windows = np.asarray(windows, np.float64).reshape(-1, 4)
+    placed = replace(
+        predictions, shape=_shift(kind, predictions.shape, windows[:, :2], whole_pixels)
+    )
+    parts, totals = [], np.zeros(3, np.int64)
+    for name, rows in zip(placed.images, placed.by_image(placed.images), strict=True):
+        if not len(rows):
+            continue
+        crowns, dropped, joined = placed.take(rows), 0, 0
+        if border == "agree" and kind != POINT:
+            _check_overlap(_bounds(windows[rows] if every is None else every[name]))
+            crowns, dropped, joined = _resolve_borders(
+                crowns, windows[rows], sizes[name], threshold, touch
+            )
+        kept = suppress(kind, crowns.shape, crowns.score, threshold=threshold)
+        parts.append(crowns.take(kept))
+        totals += dropped, joined, len(crowns) - len(kept)
+    return Stitched(concatenate(parts, placed), *totals.tolist())
+
+
+def _shift(kind: str, shapes, origins: np.ndarray, whole_pixels: bool):
+    """Window to image coordinates."""
+    if kind == POLYGON:
+        import shapely
+
+        counts = shapely.get_num_coordinates(shapes)
+        corners = shapely.get_coordinates(shapes) + np.repeat(origins, counts, axis=0)
+        return shapely.set_coordinates(
+            shapes.copy(), np.trunc(corners) if whole_pixels else corners
+        )
+    moved = shapes + np.tile(origins, shapes.shape[1] // 2)
+    return np.trunc(moved) if whole_pixels else moved
+
+
+def _resolve_borders(crowns: Annotations, windows, size, threshold: float, touch: float):
+    """Drop parts that a whole prediction explains, join parts of one crown; see the module."""
+    cut, same = agreements(crowns, windows, size, threshold=threshold, touch=touch)
+    explained = np.zeros(len(crowns), bool)
+    explained[same.second[cut[same.second] & ~cut[same.first]]] = True
+    loose = cut & ~explained
+    links = loose[same.first] & loose[same.second]
+    group = _components(len(crowns), same.first[links], same.second[links])
+    merged, members = _join(crowns, group, ~explained)
+    return merged, int(explained.sum()), int((~explained).sum() - members)
+
+
+def agreements(
+    crowns: Annotations, windows: np.ndarray, size, *, threshold: float, touch: float = TOUCH
+) -> tuple[np.ndarray, Pairs]:
+    """Which predictions on one image an edge may cut, and which of two windows are one crown.
+
+    Parameters
+    ----------
+    crowns : boxes or polygons, in pixels of the image.
+    windows : (N, 4) ``x, y, width, height`` of the window of each.
+    size : width and height of the image.
+    threshold, touch : see `stitch`.
+
+    Returns
+    -------
+    cut : (N,) bool.
+    same : pairs that agree where both their windows look, each both ways round, and the IoU there.
+    """
+    bounds = _bounds(windows)
+    # what sticks out of its window was not seen
+    seen = _clip(crowns.kind, crowns.shape, bounds)
+    cut = _touches_inner_edge(crowns, bounds, size, touch)
+    return cut, _same_crowns(crowns.kind, seen, bounds, threshold)
+
+
+def _bounds(windows: np.ndarray) -> np.ndarray:
+    """``x, y, width, height`` as corners."""
+    return np.hstack([windows[:, :2], windows[:, :2] + windows[:, 2:]])
+
+
+def _check_overlap(bounds: np.ndarray) -> None:
+    """Where one window ends and another begins, some window must look across."""
+    for axis in (0, 1):
+        start, end = np.unique(bounds[:, axis::2], axis=0).T
+        seams = np.intersect1d(start, end)
+        across = (start[:, None] < seams) & (end[:, None] > seams)
+        if not across.any(axis=0).all():
+            raise PermafrostError(
+                "the windows touch without overlapping, so halves of a crown cannot be recognised",
+                remedy="predict with an overlap, best as wide as a large crown, or stitch with the"
+                " border rule 'none'",
+            )
+
+
+def _touches_inner_edge(crowns: Annotations, bounds, size, touch: float) -> np.ndarray:
+    if crowns.kind == POLYGON:
+        import shapely
+
+        boxes = shapely.bounds(crowns.shape)
+    else:
+        boxes = crowns.shape
+    inside = np.hstack([bounds[:, :2] > 0, bounds[:, 2:] < np.asarray(size)])
+    near = np.hstack([boxes[:, :2] <= bounds[:, :2] + touch, boxes[:, 2:] >= bounds[:, 2:] - touch])
+    return (inside & near).any(axis=1)
+
+
+def _clip(kind: str, shapes, bounds: np.ndarray):
+    if kind == BOX:
+        return clip_boxes(shapes, bounds)
+    import shapely
+
+    return shapely.intersection(shapes, shapely.box(*bounds.T))
+
+
+def _same_crowns(kind: str, seen, bounds: np.ndarray, threshold: float) -> Pairs:
+    """Pairs of predictions of different windows that agree where both windows look."""
+    pairs = find_pairs(kind, seen, seen)
+    pairs = pairs.take((bounds[pairs.first] != bounds[pairs.second]).any(axis=1))
+    # the intersection lies in both windows; of each shape only what the other window shows counts
+    own = areas(kind, _clip(kind, seen[pairs.first], bounds[pairs.second]))
+    other = areas(kind, _clip(kind, seen[pairs.second], bounds[pairs.first]))
+    agreement = pairs.value / (own + other - pairs.value)
+    return replace(pairs, iou=agreement).take(agreement > threshold)
+
+
+def _components(count: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    links = coo_array((np.ones(len(first), bool), (first, second)), (count, count))
+    return connected_components(links, directed=False)[1]
+
+
+def _join(crowns: Annotations, group: np.ndarray, kept: np.ndarray) -> tuple[Annotations, int]:
+    """One crown per group of the kept: around all its members, with the best member's row."""
+    rows = np.flatnonzero(kept)
+    order = rows[np.lexsort((-crowns.score[rows], group[rows]))]
+    if not len(order):
+        return crowns.take(order), 0
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    best = crowns.take(order[starts])
+    if crowns.kind == BOX:
+        low = np.minimum.reduceat(crowns.shape[order, :2], starts)
+        high = np.maximum.reduceat(crowns.shape[order, 2:], starts)
+        shape = np.hstack([low, high])
+    else:
+        import shapely
+
+        shape = np.empty(len(starts), object)
+        for place, members in enumerate(np.split(order, starts[1:])):
+            shape[place] = shapely.union_all(crowns.shape[members])
+    return replace(best, shape=shape), len(starts)

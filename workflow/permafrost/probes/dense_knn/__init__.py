@@ -1,0 +1,1 @@
+"""Nearest neighbours of the patches of maps."""

@@ -1,0 +1,1 @@
+"""What the probes of embeddings share: features in, tables of predictions out."""

@@ -1,0 +1,90 @@
+"""Predictions of a probe on the test split, as the table that statistics and reports read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.tables import write_table
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.metadata import prediction_metadata
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a probe says of the test split.
+
+    Attributes
+    ----------
+    prediction : (N,) class ids, (N, L) 0/1 for multi-label, or (N,) float64 numbers.
+    scores : (N, K) float32, one column per class id of the dataset, whether or not it was in train;
+        None for numbers.
+    settings : what was fitted or chosen (best C, …); JSON-able.
+    gates : names of the sanity checks that the run did not pass.
+    """
+
+    prediction: np.ndarray
+    scores: np.ndarray | None
+    settings: dict = field(default_factory=dict)
+    gates: list[str] = field(default_factory=list)
+
+    def write(
+        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
+    ) -> None:
+        """Write one row per test item: sample, group, target, prediction and, of classes, scores."""
+        write_rows(
+            path,
+            answer_columns(splits["test"], self),
+            splits=splits,
+            spec=spec,
+            fingerprint=fingerprint,
+            settings=self.settings,
+            gates=self.gates,
+        )
+
+
+def answer_columns(test: Features, result: Prediction) -> dict[str, pa.Array]:
+    """The columns target, prediction and, of classes, scores."""
+    columns = {"target": _column(test.labels), "prediction": _column(result.prediction)}
+    if result.scores is not None:
+        columns["scores"] = _column(np.asarray(result.scores, dtype=np.float32))
+    return columns
+
+
+def write_rows(
+    path: Path,
+    columns: dict[str, pa.Array],
+    *,
+    splits: dict[str, Features],
+    spec: dict,
+    fingerprint: str,
+    settings: dict,
+    gates: list[str],
+    **own,
+) -> None:
+    """Write `columns` of the test split beside its samples and groups; `own` goes into the metadata."""
+    test = splits["test"]
+    names = {name: test.samples[name].cast(pa.string()) for name in ("sample_id", "group_id")}
+    metadata = prediction_metadata(
+        test.attributes,
+        spec=spec,
+        fingerprint=fingerprint,
+        counts={split: len(features.embeddings) for split, features in splits.items()},
+        feature_dim=int(test.embeddings.shape[1]),
+        settings=settings,
+        gates=gates,
+    )
+    write_table(path, pa.table({**names, **columns}), {**metadata, **own})
+
+
+def _column(values: np.ndarray) -> pa.Array:
+    values = np.ascontiguousarray(values)
+    if values.ndim == 2:
+        kind = np.float32 if values.dtype.kind == "f" else np.uint8
+        flat = pa.array(values.astype(kind, copy=False).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    kind = np.float64 if values.dtype.kind == "f" else np.int32
+    return pa.array(values.astype(kind, copy=False))

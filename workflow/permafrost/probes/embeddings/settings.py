@@ -1,0 +1,96 @@
+"""Probes that score the test split under several settings: one table of predictions holds them all.
+
+The table is that of `predictions`, for what is ranked and compared, with one more column: for a
+single label ``setting_predictions``, a class id for each setting; for several labels
+``setting_scores``, setting by setting a score for each label; for numbers ``setting_numbers``. The metadata name the settings in the
+order of that column. Scores of single-label settings are not kept: they would be most of the table,
+and nothing but top-5 accuracy needs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.probes.embeddings.features import Features
+from permafrost.probes.embeddings.predictions import Prediction, answer_columns, write_rows
+
+# task -> column of the answers of all settings, and their type
+_COLUMNS = {
+    "classification": ("setting_predictions", np.int32),
+    "multilabel": ("setting_scores", np.float32),
+    "regression": ("setting_numbers", np.float64),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a probe says of the test split under one setting.
+
+    Attributes
+    ----------
+    name : of the setting, in words; settings of one name are draws of the same one.
+    answer : (N,) class ids or numbers; for multi-label (N, L) float32 scores.
+    settings : what tells it from the others, and what was chosen; JSON-able.
+    n_train, n_val : number of samples that it learned from.
+    gates : names of the sanity checks that it did not pass.
+    draw : number of the draw, or None where nothing was drawn.
+    """
+
+    name: str
+    answer: np.ndarray
+    settings: dict
+    n_train: int
+    n_val: int
+    gates: list[str] = field(default_factory=list)
+    draw: int | None = None
+
+    @property
+    def about(self) -> dict:
+        names = ("name", "settings", "n_train", "n_val", "gates", "draw")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Several:
+    """The prediction that is ranked and compared, and those of all settings.
+
+    Attributes
+    ----------
+    ranked : its ``settings`` are what the score rows of the evaluation say.
+    settings : all that was scored; that of `ranked` is one of them.
+    headline : name of the setting that is ranked, where its draws are ranked together; `ranked` is then
+        the first of them. None where `ranked` itself is.
+    paired : names of two settings, the first of which is scored against the second.
+    """
+
+    ranked: Prediction
+    settings: list[Setting]
+    headline: str | None = None
+    paired: tuple[str, str] | None = None
+
+    def write(
+        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
+    ) -> None:
+        """Write one row per test item with the answers of all settings."""
+        test, ranked = splits["test"], self.ranked
+        name, kind = _COLUMNS[test.task]
+        answers = np.stack([one.answer.astype(kind, copy=False) for one in self.settings], axis=1)
+        flat = pa.array(answers.reshape(-1))
+        columns = answer_columns(test, ranked)
+        columns[name] = pa.FixedSizeListArray.from_arrays(flat, answers[0].size)
+        write_rows(
+            path,
+            columns,
+            splits=splits,
+            spec=spec,
+            fingerprint=fingerprint,
+            settings=ranked.settings,
+            gates=ranked.gates,
+            scored_settings=[one.about for one in self.settings],
+            headline=self.headline,
+            **({"paired": list(self.paired)} if self.paired else {}),
+        )

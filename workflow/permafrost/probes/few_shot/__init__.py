@@ -1,0 +1,1 @@
+"""Probes on small draws of the training images."""

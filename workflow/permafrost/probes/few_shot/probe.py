@@ -1,0 +1,169 @@
+"""How many labels a backbone needs: linear and knn probes on small draws of the training set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.device import resolve_device
+from permafrost.core.errors import PermafrostError
+from permafrost.probes.embeddings.choosing import score_on_validation
+from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
+from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.embeddings.settings import Setting, Several
+from permafrost.probes.few_shot.draws import Draw, Size, nested_draws, sizes_of
+from permafrost.probes.knn.search import vote
+from permafrost.probes.knn.subsets import SubsetNeighbours
+from permafrost.probes.linear import fit_linear
+
+
+def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Several:
+    """Score the test split by every classifier after every draw; one size of one classifier is ranked.
+
+    Parameters
+    ----------
+    options : ``shares``, ``per_class``, ``draws``, ``classifiers``, ``ranked`` (what is ranked), those of
+        the linear probe, and ``k`` (chosen on validation) and ``metric`` of knn.
+    seed : of the draws; the same for all backbones of a dataset, so that they learn from the same images.
+    """
+    check_splits(splits, where="few_shot")
+    sizes = sizes_of(options["shares"], options["per_class"])
+    ranked_name = _ranked(options, sizes)
+    data = _Data.of(splits)
+    draws = list(
+        nested_draws(
+            data.train.labels, data.val.labels, sizes, draws=options["draws"],
+            n_classes=data.n_classes, seed=seed,
+        )
+    )  # fmt: skip
+    settings, ranked = [], None
+    for classifier in options["classifiers"]:
+        answers = CLASSIFIERS[classifier](data, draws, options, device)
+        for draw, answer in zip(draws, answers, strict=True):
+            about = {"classifier": classifier, "share": draw.size.share,
+                     "per_class": draw.size.per_class}  # fmt: skip
+            name = _name(classifier, draw.size)
+            settings.append(
+                Setting(
+                    name,
+                    answer.scores if data.task == "multilabel" else answer.prediction,
+                    {**about, **answer.settings},
+                    n_train=len(draw.train),
+                    n_val=len(draw.val),
+                    gates=sorted({*answer.gates, *_gates(data, draw)}),
+                    draw=draw.number,
+                )
+            )
+            if name == ranked_name and ranked is None:
+                ranked = Prediction(answer.prediction, answer.scores, about, [])
+    return Several(ranked, settings, headline=ranked_name)
+
+
+# without backbone and probe: all of them are given the same draws
+run = on_embeddings(run_few_shot, seed_of=("dataset", "seed"))
+
+
+@dataclass(frozen=True)
+class _Data:
+    train: Features
+    val: Features
+    test: Features
+
+    @classmethod
+    def of(cls, splits: dict[str, Features]) -> _Data:
+        return cls(*(splits[name] for name in ("train", "val", "test")))
+
+    @property
+    def task(self) -> str:
+        return self.train.task
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.train.classes)
+
+
+def _linear(data: _Data, draws: list[Draw], options: dict, device: str) -> Iterator[Prediction]:
+    """The linear probe on each draw: C chosen on its validation rows, refitted on both."""
+    device = resolve_device(device, "torch")
+    low, high = np.log10(options["c_min"]), np.log10(options["c_max"])
+    for draw in draws:
+        fit = fit_linear(
+            data.train.embeddings[draw.train],
+            data.train.labels[draw.train],
+            data.val.embeddings[draw.val],
+            data.val.labels[draw.val],
+            n_classes=data.n_classes,
+            task=data.task,
+            c_grid=np.logspace(low, high, options["c_count"]),
+            merge_val=options["merge_val"],
+            standardize=options["standardize"],
+            ties=options["ties"],
+            device=device,
+        )
+        scores = fit.scores(data.test.embeddings)
+        several = data.task == "multilabel"
+        prediction = (scores > 0.5).astype(np.uint8) if several else scores.argmax(axis=1)
+        yield Prediction(prediction, scores, {"best_c": fit.settings["best_c"]}, fit.gates)
+
+
+def _knn(data: _Data, draws: list[Draw], options: dict, device: str) -> Iterator[Prediction]:
+    """Unweighted votes of neighbours in each draw's train rows; k chosen on its validation rows."""
+    ks, cut = sorted(options["k"]), len(data.val.embeddings)
+    queries = np.concatenate([data.val.embeddings, data.test.embeddings])
+    search = SubsetNeighbours(
+        data.train.embeddings,
+        queries,
+        min(ks[-1], len(data.train.embeddings)),
+        metric=options["metric"],
+        device=resolve_device(device, "faiss"),
+    )
+    of_test = np.arange(cut, len(queries))
+    known = {"n_classes": data.n_classes, "task": data.task}
+    for draw in draws:
+        found = search.find(draw.train, np.concatenate([draw.val, of_test]))
+        # a draw with fewer rows than any k has all of them for neighbours
+        possible = [k for k in ks if k <= len(draw.train)] or [len(draw.train)]
+        labels, values = data.val.labels[draw.val], []
+        for k in possible:
+            answer = vote(found[: len(draw.val), :k], data.train.labels, **known)
+            values.append(score_on_validation(labels, *answer, data.task))
+        k = possible[int(np.argmax(values))]  # the smallest of equals
+        scores, prediction = vote(found[len(draw.val) :, :k], data.train.labels, **known)
+        gates = [f"k_above_train:{ks[0]}"] if ks[0] > len(draw.train) else []
+        yield Prediction(prediction, scores, {"k": k}, gates)
+
+
+CLASSIFIERS = {"linear": _linear, "knn": _knn}
+
+
+def _name(classifier: str, size: Size) -> str:
+    return f"{classifier}, {size.name}"
+
+
+def _ranked(options: dict, sizes: list[Size]) -> str:
+    """The name of the setting that is ranked."""
+    chosen = options["ranked"]
+    size = Size(chosen["share"], chosen["per_class"])
+    if chosen["classifier"] not in options["classifiers"] or size not in sizes:
+        raise PermafrostError(
+            f"what is to be ranked is no setting of this probe: {chosen}",
+            where="few_shot: ranked",
+            remedy="name a classifier, and one share or one number per class of the lists",
+        )
+    return _name(chosen["classifier"], size)
+
+
+def _gates(data: _Data, draw: Draw) -> list[str]:
+    """Classes that the draw's train rows lack, and those with fewer rows than were asked for."""
+    labels = data.train.labels[draw.train]
+    gates = class_gates(labels, data.task, data.n_classes)
+    if draw.size.per_class is None:
+        return gates
+    counts = (
+        labels.sum(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=data.n_classes)
+    )
+    few = np.flatnonzero((counts > 0) & (counts < draw.size.per_class))
+    return gates + [f"fewer_samples_than_asked:{label}" for label in few]

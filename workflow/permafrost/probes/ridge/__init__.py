@@ -1,0 +1,1 @@
+"""Ridge regression of numbers on embeddings."""

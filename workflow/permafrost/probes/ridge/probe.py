@@ -1,0 +1,85 @@
+"""The probe for numbers: ridge regression, its penalty chosen on validation or by leaving one out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.ridge.solver import Ridge
+
+
+def run_ridge(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+    """Choose alpha by the mean squared error, fit and predict the test split.
+
+    With ``choose: leave_one_out`` the error is that of each training sample in the fit without it, and
+    validation only adds samples (``merge_val``). Samples of one group are then left out one by one
+    too, so where groups resemble each other the penalty comes out weak. Of equals the largest alpha
+    is taken; `device` and `seed` are not used.
+
+    Raises
+    ------
+    PermafrostError : the error cannot be measured: no validation sample, or one training sample; NaN
+        or infinite features.
+    """
+    check_splits(splits, where="ridge")
+    train, val, test = (splits[name] for name in ("train", "val", "test"))
+    alphas = np.logspace(
+        np.log10(options["alpha_min"]), np.log10(options["alpha_max"]), options["alpha_count"]
+    )
+    standardize = options["standardize"]
+    merged = options["merge_val"] and len(val.labels)
+    whole = _joined(train, val) if merged else (train.embeddings, train.labels)
+    if options["choose"] == "leave_one_out":
+        fit = Ridge.of(*_at_least_two(*whole), standardize=standardize)
+        errors = fit.left_out(alphas)
+    else:
+        fit = Ridge.of(*_at_least_two(train.embeddings, train.labels), standardize=standardize)
+        errors = _on_validation(fit, val, alphas)
+    scores = np.sqrt(np.mean(errors**2, axis=0))
+    best = len(alphas) - 1 - int(np.argmin(scores[::-1]))
+    if merged and options["choose"] == "validation":
+        fit = Ridge.of(*whole, standardize=standardize)
+    settings = {
+        "alpha": float(alphas[best]),
+        "alphas": alphas.tolist(),
+        "val_metric": "rmse",
+        "val_scores": scores.tolist(),
+        **{name: options[name] for name in ("choose", "merge_val", "standardize")},
+        "directions": fit.directions,
+    }
+    gates = ["best_alpha_on_edge"] if len(alphas) > 1 and best in (0, len(alphas) - 1) else []
+    gates += ["collapsed_features"] if not fit.directions else []
+    return Prediction(fit.predict(test.embeddings, alphas[[best]])[:, 0], None, settings, gates)
+
+
+run = on_embeddings(run_ridge)
+
+
+def _joined(train: Features, val: Features) -> tuple[np.ndarray, np.ndarray]:
+    return (
+        np.concatenate([train.embeddings, val.embeddings]),
+        np.concatenate([train.labels, val.labels]),
+    )
+
+
+def _at_least_two(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if len(targets) < 2:
+        raise PermafrostError(
+            f"a fit needs two samples, train has {len(targets)}",
+            where="ridge",
+            remedy="give the dataset a larger train split",
+        )
+    return features, targets
+
+
+def _on_validation(fit: Ridge, val: Features, alphas: np.ndarray) -> np.ndarray:
+    """(N, A) errors on validation."""
+    if not len(val.labels):
+        raise PermafrostError(
+            "alpha is to be chosen on validation, which has no sample",
+            where="ridge: choose",
+            remedy="use choose: leave_one_out, or a dataset with validation",
+        )
+    return fit.predict(val.embeddings, alphas) - val.labels[:, None]

@@ -1,0 +1,90 @@
+"""A linear layer trained by stochastic gradient descent, for one learning rate or for many at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
+from permafrost.probes.embeddings.features import Features, on_embeddings
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.sgd.fit import Fitted, answers
+from permafrost.probes.sgd.linear_heads import LinearHeads, uniform_start
+from permafrost.probes.sgd.training import Schedule
+
+
+def run_sgd_linear(
+    splits: dict[str, Features], options: dict, *, device: str, seed: int
+) -> Prediction:
+    """Train on train and predict the test split with the layer that was best on validation.
+
+    All learning rates start from the same weights and see the same batches, so that the result for
+    one does not depend on the others. Of equals the smallest is taken. Validation is used for
+    nothing else, and for nothing at all if there is one learning rate; `device` is not used.
+
+    Raises
+    ------
+    PermafrostError : every learning rate led to weights that are not finite; nothing to train on,
+        or to choose on.
+    """
+    given = options["learning_rate"]
+    rates = sorted(given) if isinstance(given, list) else [given]
+
+    def build(generator, inputs: int, outputs: int, task: str) -> LinearHeads:
+        return LinearHeads(*uniform_start(generator, inputs, outputs), len(rates), task)
+
+    names = ("epochs", "batch_size", "momentum", "weight_decay")
+    schedule = Schedule(tuple(rates), **{name: options[name] for name in names})
+    fitted = Fitted(
+        splits, build, schedule, standardize=options["standardize"], seed=seed, where="sgd_linear"
+    )
+    finite = _finite(fitted.model)
+    if not finite.any():
+        raise PermafrostError(
+            f"the weights became infinite or NaN at every learning rate ({_words(rates)})",
+            where="sgd_linear: learning_rate",
+            remedy="give a smaller learning_rate or weight_decay",
+        )
+    val_scores = _validate(fitted, finite) if len(rates) > 1 else []
+    best = max(range(len(val_scores)), key=lambda i: _or_least(val_scores[i]), default=0)
+    settings = {
+        "learning_rate": rates[best],
+        "learning_rates": rates,
+        "val_scores": val_scores,
+        **validation_metric(fitted.task),
+        **{name: options[name] for name in names},
+        "standardize": options["standardize"],
+        "seed": seed,
+    }
+    gates = [
+        f"learning_rate_diverged:{rate:g}" for rate, ok in zip(rates, finite, strict=True) if not ok
+    ]
+    if len(rates) > 2 and best in (0, len(rates) - 1):
+        gates.append("best_learning_rate_on_edge")
+    return fitted.prediction(fitted.scores("test")[best], settings, gates)
+
+
+run = on_embeddings(run_sgd_linear)
+
+
+def _finite(model: LinearHeads) -> np.ndarray:
+    """(H,) whether all of a head's weights are finite."""
+    finite = [np.isfinite(p).reshape(-1, model.heads, model.width) for p in model.parameters]
+    return np.concatenate(finite).all(axis=(0, 2))
+
+
+def _validate(fitted: Fitted, finite: np.ndarray) -> list[float | None]:
+    """What each head reaches on validation; None for one that is not finite."""
+    labels, scores = fitted.splits["val"].labels, fitted.scores("val")
+    return [
+        score_on_validation(labels, one, answers(one, fitted.task), fitted.task) if ok else None
+        for one, ok in zip(scores, finite, strict=True)
+    ]
+
+
+def _or_least(value: float | None) -> float:
+    return float("-inf") if value is None else value
+
+
+def _words(rates: list[float]) -> str:
+    return ", ".join(f"{rate:g}" for rate in rates)

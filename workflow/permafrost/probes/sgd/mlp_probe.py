@@ -1,0 +1,54 @@
+"""A network of two layers, trained with given settings: what a linear layer cannot read from features."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.probes.embeddings.features import Features, on_embeddings
+from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.sgd.fit import Fitted
+from permafrost.probes.sgd.perceptron import Perceptron
+from permafrost.probes.sgd.training import Schedule
+
+MOMENTUM = 0.9
+
+
+def run_mlp(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+    """Train on standardised features of train and predict the test split.
+
+    Nothing is chosen: the last epoch is scored, and validation and `device` are not used.
+
+    Raises
+    ------
+    PermafrostError : the weights became infinite or NaN; nothing to train on.
+    """
+
+    def build(generator, inputs: int, outputs: int, task: str) -> Perceptron:
+        return Perceptron(generator, inputs, options["hidden"], outputs, task)
+
+    schedule = Schedule(
+        (options["learning_rate"],),
+        options["epochs"],
+        options["batch_size"],
+        MOMENTUM,
+        options["weight_decay"],
+    )
+    fitted = Fitted(splits, build, schedule, standardize=True, seed=seed, where="mlp")
+    if not all(np.isfinite(parameter).all() for parameter in fitted.model.parameters):
+        raise PermafrostError(
+            "the weights became infinite or NaN",
+            where="mlp: learning_rate",
+            remedy="give a smaller learning_rate or weight_decay",
+        )
+    names = ("hidden", "learning_rate", "epochs", "batch_size", "weight_decay")
+    settings = {
+        **{name: options[name] for name in names},
+        "momentum": MOMENTUM,
+        "parameters": sum(parameter.size for parameter in fitted.model.parameters),
+        "seed": seed,
+    }
+    return fitted.prediction(fitted.scores("test")[0], settings, [])
+
+
+run = on_embeddings(run_mlp)

@@ -1,0 +1,1 @@
+"""The archive of a run: written, described, and restored."""

@@ -1,0 +1,179 @@
+"""What an archive may hold and where it may be restored to: results, and Snakemake's records of them.
+
+A list of what is allowed, by folder and kind of file. Nothing on it is ever run or read as settings, so
+that an archive by somebody else can bring wrong numbers, but no code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from permafrost.report.archive.manifest import Member
+from permafrost.report.archive.provenance import SOURCES
+from permafrost.report.archive.records import METADATA
+
+TIMESTAMP = ".snakemake_timestamp"  # Snakemake's, in every folder that is an output
+#: folder of the results -> endings of the files in it; stores are named apart
+_TABLES = frozenset({".parquet"})
+_KINDS = {
+    "images": frozenset({".json"}),
+    "features": frozenset(),
+    "views": frozenset(),
+    "predictions": _TABLES,
+    "masks": frozenset({".tif", ".parquet"}),
+    "detections": frozenset({".json"}),
+    "measures": _TABLES,
+    "similarity": _TABLES,
+    "profiles": _TABLES,
+    "scores": _TABLES,
+    "comparisons": _TABLES,
+    "report": frozenset({".html", ".png", ".svg", ".csv", ".json"}),
+    "plans": frozenset({".json", ".done"}),
+}
+_ALONE = frozenset({"leaderboard.parquet", "leaderboard.csv", "summary.csv", "plans/current"})
+_STORES = frozenset({"images", "features", "views", "masks"})
+# ….zarr/zarr.json, ….zarr/samples.parquet, ….zarr/ARRAY/zarr.json, ….zarr/ARRAY/c/0/0/0
+_IN_STORE = re.compile(r"(?:\w+/)?zarr\.json|samples\.parquet|\w+/c(?:/\d+)*", re.ASCII)
+_RUN = re.compile(r"run/[A-Za-z]+\.(?:json|md)")
+_RESULTS = re.compile(r"\w[\w. -]*(?:/\w[\w. -]*)*")
+#: names at the top of a clone that are no folder of results; ``run`` is the archive's own
+_RESERVED = frozenset(
+    {name.casefold() for name in SOURCES}
+    | {"tests", "docs", "benchmarks", "local", "slurm", "build", "run"}
+)
+_DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+_LONGEST_NAME = 255
+_RECORD = {
+    "rule": str, "input": list, "log": list, "shellcmd": str, "params": list, "code": str,
+    "record_format_version": int, "conda_env": str, "container_img_url": str,
+    "software_stack_hash": str, "job_hash": int, "starttime": (int, float), "endtime": (int, float),
+    "incomplete": bool, "external_jobid": type(None), "input_checksums": dict,
+}  # fmt: skip
+
+
+def results_refusal(results: object) -> str | None:
+    """Why `results` cannot be the folder of an archive's results; None if it can."""
+    if not isinstance(results, str) or not _RESULTS.fullmatch(results):
+        return f"the folder of the results is {results!r}, not a plain folder below the working directory"
+    top = results.partition("/")[0]
+    if top.casefold() in _RESERVED or _component_refusal(results):
+        return f"the folder of the results is {results!r}, where sources or settings lie"
+    return None
+
+
+def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
+    """Path -> reason, for every member that has no place in an archive of a run with `results`."""
+    found, seen = {}, {}
+    for member in members:
+        reason = _refusal(member, results)
+        folded = unicodedata.normalize("NFC", member.path).casefold()
+        if reason is None and folded in seen:
+            reason = f"the same name as {seen[folded]} where case does not count"
+        if reason:
+            found[member.path] = reason
+        seen[folded] = member.path
+    for folded, path in seen.items():
+        inside = [str(parent) for parent in PurePosixPath(folded).parents if str(parent) in seen]
+        if inside and path not in found:
+            found[path] = f"it lies in {seen[inside[0]]}, which is a file"
+    return found
+
+
+def is_result(path: str, results: str) -> bool:
+    """Whether a file at `path` (relative to the working directory) is of a kind that a run leaves."""
+    return _result_refusal(path, results) is None
+
+
+def record_refusal(content: bytes) -> str | None:
+    """Why a record is none that Snakemake writes of a finished job; None if it is one."""
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    if not isinstance(record, dict):
+        return "not a record of Snakemake"
+    unknown = sorted(set(record) - set(_RECORD))
+    wrong = [
+        name
+        for name, value in record.items()
+        if name in _RECORD and value is not None and not isinstance(value, _RECORD[name])
+    ]
+    if unknown or wrong:
+        return f"not a record of Snakemake ({', '.join([*unknown, *wrong])})"
+    return "of a job that was not finished" if record.get("incomplete") else None
+
+
+def _refusal(member: Member, results: str) -> str | None:
+    match member.role:
+        case "result":
+            if member.path.endswith(f"/{TIMESTAMP}") and member.size:
+                return "a time stamp with content"
+            return _result_refusal(member.path, results)
+        case "record":
+            return _place_of_record(member.path, results)
+        case "run":
+            return None if _RUN.fullmatch(member.path) else "not one of the files about the run"
+    top = member.path.partition("/")[0]
+    return None if top in SOURCES else "not a source of the workflow"
+
+
+def _result_refusal(path: str, results: str) -> str | None:
+    if reason := _component_refusal(path):
+        return reason
+    if not path.startswith(f"{results}/"):
+        return f"not below {results}"
+    inside = path.removeprefix(f"{results}/")
+    top, *rest = inside.split("/")
+    if inside in _ALONE:
+        return None
+    if top not in _KINDS or not rest:
+        return f"nothing of a run lies there in {results}"
+    if rest[-1] == TIMESTAMP:
+        return None
+    if PurePosixPath(path).suffix in _KINDS[top]:
+        return None
+    if top in _STORES and any(
+        _IN_STORE.fullmatch("/".join(rest[start:])) for start in range(1, len(rest))
+    ):
+        return None
+    return f"no kind of file that a run leaves in {results}/{top}"
+
+
+def _place_of_record(path: str, results: str) -> str | None:
+    """A record is named by its output, which must be one of the results."""
+    parts = PurePosixPath(path).relative_to(METADATA).parts if _is_below(path, METADATA) else ()
+    if not parts or any(not part.startswith("@") for part in parts[:-1]):
+        return "not a record of Snakemake"
+    coded = "".join([*(part[1:] for part in parts[:-1]), parts[-1]])
+    try:
+        output = urlsafe_b64decode(coded).decode()
+    except ValueError:
+        return "not a record of Snakemake"
+    if urlsafe_b64encode(output.encode()).decode() != coded:
+        return "not a record of Snakemake"
+    top = output.removeprefix(f"{results}/").partition("/")[0]
+    plain = output.startswith(f"{results}/") and (top in _KINDS or top in _ALONE)
+    if not plain or _component_refusal(output):
+        return f"the record of {output!r}, which is no result"
+    return None
+
+
+def _is_below(path: str, folder) -> bool:
+    return path.startswith(f"{PurePosixPath(folder)}/")
+
+
+def _component_refusal(path: str) -> str | None:
+    """A name that hides, leads elsewhere, or means something else on another system."""
+    for part in path.split("/"):
+        if part in ("", ".", "..") or (part.startswith(".") and part != TIMESTAMP):
+            return "a hidden name" if len(part) > 2 else "not a plain path"
+        if part[-1] in " ." or _DEVICES.fullmatch(part) or len(part.encode()) > _LONGEST_NAME:
+            return f"the name {part!r} is not usable on every system"
+        if any(unicodedata.category(char) in ("Cc", "Cs") or char in '\\:*?"<>|' for char in part):
+            return f"the name {part!r} is not usable on every system"
+    return None

@@ -1,0 +1,288 @@
+"""The archive: one zip with everything that a run found and how, and where to go on from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_file
+from permafrost.report.archive import provenance
+from permafrost.report.archive.contents import is_result, results_refusal
+from permafrost.report.archive.crate import WORKFLOW, crate_json
+from permafrost.report.archive.manifest import (
+    CHECKSUMS,
+    CRATE,
+    MANIFEST,
+    Member,
+    checksum_lines,
+    describe_file,
+    describe_text,
+    manifest_json,
+)
+from permafrost.report.archive.records import find_records
+
+STORE = ".zarr"
+MASKS = "masks"  # stage of the outputs that hold predicted masks: stores, or folders of GeoTIFFs
+# already compressed (zarr chunks: no suffix)
+_PACKED = {".parquet", ".png", ".tif", ".zip", ".gz", ".zst", ""}
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class ArchiveSummary:
+    """What was archived and what was not.
+
+    Attributes
+    ----------
+    files : number of files in the archive.
+    left_out : stores and predicted masks that were not included.
+    without_record : outputs that Snakemake has no record of; restored, they count as up to date by
+        their time stamps only.
+    foreign : files among the results that no rule leaves there.
+    """
+
+    files: int
+    left_out: list[str]
+    without_record: list[str]
+    foreign: list[str]
+
+    def __str__(self) -> str:
+        lines = [f"{self.files} files archived"]
+        if self.left_out:
+            lines.append(
+                f"{len(self.left_out)} stores or masks left out (snakemake makes them again when needed)"
+            )
+        if self.without_record:
+            lines.append(
+                f"Snakemake has no record of {len(self.without_record)} outputs: {_some(self.without_record)}"
+            )
+        if self.foreign:
+            lines.append(
+                f"{len(self.foreign)} files that no rule writes left out: {_some(self.foreign)}"
+            )
+        return "\n".join(lines)
+
+
+def _some(paths: list[str]) -> str:
+    return ", ".join(paths[:8]) + (", …" if len(paths) > 8 else "")
+
+
+def write_archive(
+    *,
+    plan: dict,
+    files: Iterable[Path],
+    root: Path,
+    output: Path,
+    include_stores: bool = False,
+    source: Path | None = None,
+    agent: str | None = None,
+    incomplete: str | None = None,
+) -> ArchiveSummary:
+    """Write one zip, whole: results, Snakemake's records of them, code, and a description of the run.
+
+    The same files, records and code on the same machine give the same bytes.
+
+    Parameters
+    ----------
+    plan : the recorded plan; its ``outputs`` (rows with ``path``) are the outputs whose records
+        are kept, also of stores that are left out.
+    files : results, relative to `root`; a directory stands for all files in it. Stores (``*.zarr``)
+        and predicted masks (the plan's outputs of the stage ``masks``, stores or folders of
+        GeoTIFFs) are taken only with `include_stores`.
+    root : Snakemake's working directory.
+    output : the zip.
+    source : folder with the Snakefile; default `root`.
+    agent : who ran it; default git's user name, where there is one.
+    incomplete : of a run of which jobs failed, what lacks, in a sentence.
+
+    Raises
+    ------
+    PermafrostError : a file does not exist, lies outside `root`, or changes while it is packed; the
+        folder of the results is one that no archive is restored into.
+    """
+    root, output = Path(root), Path(output)
+    source = root if source is None else Path(source)
+    place = Path(plan["results"]).as_posix()
+    if reason := results_refusal(place):
+        raise PermafrostError(
+            reason, remedy="set `results` in the configuration to a folder of its own, as results"
+        )
+    large = {Path(row["path"]) for row in plan.get("outputs", []) if row["stage"] == MASKS}
+    results, stores, left_out = _expand(root, [Path(p) for p in files], large, include_stores)
+    if output.resolve() in {(root / path).resolve() for path in results}:
+        raise PermafrostError(
+            "the archive cannot hold itself", where=output, remedy="leave it out of files"
+        )
+    foreign = [path for path in results if not is_result(path.as_posix(), place)]
+    results = [path for path in results if path not in set(foreign)]
+    named = [row["path"] for row in plan.get("outputs", [])]
+    records, lacking = find_records(root, [*named, *(path.as_posix() for path in results), *stores])
+    lacking = [
+        path
+        for path in lacking
+        if path in set(named) and (incomplete is None or (root / path).exists())
+    ]
+    members = [describe_file(root, path, "result") for path in results]
+    members += [describe_file(root, path, "record") for path in sorted(set(records.values()))]
+    members += [describe_file(source, path, "code") for path in _code(source)]
+    bases = {member.path: source if member.role == "code" else root for member in members}
+    newest = max(member.mtime_ns for member in members)
+    texts = _run_texts(plan, source, incomplete)
+    members += [describe_text(path, content, newest) for path, content in texts.items()]
+    members.sort(key=lambda member: member.path)
+    texts[MANIFEST] = manifest_json(
+        plan["plan"],
+        members,
+        records={path: records[path].as_posix() for path in sorted(records)},
+        stores=stores,
+        left_out=left_out,
+        without_record=lacking,
+    )
+    texts[CRATE] = crate_json(
+        members, root=root, plan=plan, stores=stores, code=json.loads(texts["run/code.json"]),
+        versions=json.loads(texts["run/packages.json"]), times=_times(root, records, members),
+        agent=agent or provenance.git_user(source), incomplete=incomplete,
+    )  # fmt: skip
+    digests = {member.path: member.sha256 for member in members}
+    digests |= {path: hashlib.sha256(texts[path]).hexdigest() for path in (MANIFEST, CRATE)}
+    texts[CHECKSUMS] = checksum_lines(digests)
+    _pack(output, members, texts, bases, newest)
+    foreign = [path.as_posix() for path in foreign]
+    return ArchiveSummary(len(digests) + 1, left_out, lacking, foreign)
+
+
+def _expand(root: Path, paths: list[Path], large: set[Path], include_stores: bool):
+    """Files to pack, stores that are packed, and stores that are left out; all relative, sorted.
+
+    What is in `large` counts as a store.
+    """
+    files, stores, left_out = set(), set(), set()
+    for path in paths:
+        if path.is_absolute() or ".." in path.parts:
+            raise PermafrostError("not a path inside the working directory", where=path,
+                                  remedy="give paths relative to the root")  # fmt: skip
+        is_store = path.suffix == STORE or path in large
+        if not (root / path).exists() and (include_stores or not is_store):
+            raise PermafrostError("the file to archive does not exist", where=root / path,
+                                  remedy=f"run snakemake; if it finds nothing to do, snakemake {path}")  # fmt: skip
+        if is_store:
+            (stores if include_stores else left_out).add(path.as_posix())
+            if not include_stores:
+                continue
+        if (root / path).is_dir():
+            inside = [file for file in (root / path).rglob("*") if file.is_file()]
+            files.update(file.relative_to(root) for file in inside)
+        else:
+            files.add(path)
+    return sorted(files), sorted(stores), sorted(left_out)
+
+
+def _code(source: Path) -> list[Path]:
+    files = provenance.source_files(source)
+    if Path(WORKFLOW) not in files:
+        raise PermafrostError(
+            "the workflow's Snakefile is not here",
+            where=source,
+            remedy="run in the repository's root",
+        )
+    return files
+
+
+def _run_texts(plan: dict, source: Path, incomplete: str | None) -> dict[str, bytes]:
+    """What describes the run, as files of the archive's own."""
+    content = {
+        "run/plan.json": plan,
+        "run/code.json": provenance.describe_code(source),
+        "run/machine.json": provenance.describe_machine(),
+        "run/packages.json": provenance.installed_packages(),
+    }
+    texts = {
+        path: (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        for path, value in content.items()
+    }
+    texts["run/README.md"] = _readme(plan, incomplete).encode()
+    return texts
+
+
+def _readme(plan: dict, incomplete: str | None) -> str:
+    warning = f"{incomplete} `results/report/failures.csv` says why.\n\n" if incomplete else ""
+    return f"""# Permafrost run {plan["plan"]}
+
+{warning}- `results/`: leaderboard, report, scores, comparisons and per-sample predictions
+- `run/plan.json`: the resolved configuration; `run/code.json`, `run/packages.json`, `run/machine.json`:
+  what it was run with
+- `run/manifest.json`: every file with size, SHA-256 and time stamp; `run/SHA256SUMS`: the same for
+  `sha256sum --check`
+- `ro-crate-metadata.json`: this archive as a Workflow Run RO-Crate
+- `.snakemake/metadata/`: what Snakemake needs to know that nothing is left to do
+
+To go on from here, in a clone of the version named in `run/code.json`:
+
+    permafrost restore ARCHIVE --into .
+    snakemake -n
+
+Restoring writes the results and Snakemake's records, never the code that the archive holds.
+"""
+
+
+def _times(root: Path, records: dict[str, Path], members: list[Member]) -> tuple[float, float]:
+    """When the run began and ended: from Snakemake's records, else from the files' time stamps."""
+    began, ended = [], []
+    for path in records.values():
+        record = json.loads((root / path).read_text(encoding="utf-8"))
+        began += [record["starttime"]] if record.get("starttime") else []
+        ended += [record["endtime"]] if record.get("endtime") else []
+    stamps = [member.mtime_ns / 1e9 for member in members if member.role == "result"] or [0.0]
+    return min(began, default=min(stamps)), max(ended, default=max(stamps))
+
+
+def _pack(
+    output: Path, members: list[Member], texts: dict, bases: dict[str, Path], newest: int
+) -> None:
+    with (
+        whole_file(output) as partial,
+        zipfile.ZipFile(partial, "w", compresslevel=6, strict_timestamps=False) as archive,
+    ):
+        for path in (CRATE, MANIFEST, CHECKSUMS):
+            archive.writestr(_entry(path, newest), texts[path])
+        for member in members:
+            if member.path in texts:
+                archive.writestr(_entry(member.path, newest), texts[member.path])
+            else:
+                _pack_file(archive, bases[member.path] / member.path, member)
+
+
+def _pack_file(archive: zipfile.ZipFile, path: Path, member: Member) -> None:
+    digest = hashlib.sha256()
+    info = _entry(member.path, member.mtime_ns)
+    info.file_size = member.size  # lets zipfile choose the large format where it is needed
+    with open(path, "rb") as stream, archive.open(info, "w") as packed:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+            packed.write(chunk)
+    if digest.hexdigest() != member.sha256:
+        raise PermafrostError(
+            "the file changed while it was archived",
+            where=path,
+            remedy="archive when nothing is running",
+        )
+
+
+def _entry(path: str, mtime_ns: int) -> zipfile.ZipInfo:
+    """A zip entry with its time stamp in UTC, to 2 s as zip keeps it and to 1 s as Unix tools read it."""
+    seconds = max(mtime_ns // 10**9, 315_532_800)  # zip knows nothing before 1980
+    moment = datetime.fromtimestamp(seconds, UTC)
+    info = zipfile.ZipInfo(path, moment.timetuple()[:6])
+    info.create_system = 3  # Unix, whatever this is written on
+    info.external_attr = 0o100644 << 16
+    info.extra = struct.pack("<HHBl", 0x5455, 5, 1, min(seconds, 2**31 - 1))
+    packed = Path(path).suffix in _PACKED and not path.startswith(".snakemake/")
+    info.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED
+    return info

@@ -1,0 +1,1 @@
+"""What several datasets or seeds say together: means, ranks, and candidates that none beats."""

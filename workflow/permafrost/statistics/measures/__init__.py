@@ -1,0 +1,1 @@
+"""Tables of measures of the features themselves."""

@@ -1,0 +1,144 @@
+"""From features, and views where asked for, to a table of measures: scores without a probe and a rank."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import canonical_json
+from permafrost.core.splits import SPLITS
+from permafrost.core.tables import write_table
+from permafrost.metrics.representation import (
+    LABELLED,
+    MEASURES,
+    Measure,
+    measures,
+    measures_of_views,
+)
+from permafrost.statistics.measures.feature_rows import FeatureRows, read_rows
+from permafrost.statistics.measures.measured import measured
+from permafrost.statistics.measures.view_rows import ViewRows, read_views
+from permafrost.statistics.scores.score_columns import score_table_of
+
+# stands where a score has its probe
+KIND = "measures"
+
+
+def measure_features(
+    store: Path, output: Path, *, views: Path | None = None, spec: dict, fingerprint: str
+) -> str:
+    """Measure the features of `store` as `spec` says and write `output`; returns a line for the log.
+
+    The table has the columns of a table of scores. ``higher_is_better`` is null, so that nothing is
+    ranked by a measure, and ``settings`` says which rows were measured and what limits each value.
+
+    Parameters
+    ----------
+    views : store of augmented views, which is measured too where `spec` asks for it.
+    """
+    dataset, options, inputs = spec["dataset"], spec["options"], spec["inputs"]
+    if (views is None) == ("views" in inputs):
+        raise PermafrostError(
+            "a store of views is given, and the job asks for none"
+            if views is not None
+            else "the job asks for augmented views, and no store of them is given",
+            where=views,
+            remedy="give --views exactly where the job has them among its inputs",
+        )
+    rows = read_rows(store, options, dataset=dataset, expect=inputs["features"])
+    made = [(rows, inputs["features"], measure_rows(rows, options["names"]))]
+    if views is not None:
+        seen = read_views(views, expect=inputs["views"], split=options["split"])
+        made.append((seen, inputs["views"], _measure_views(seen, options)))
+    found, lines = {}, []
+    for about, source, values in made:
+        values = measured(values, about.units, options["bootstrap"], dataset=dataset)
+        lines += _lines(values, about, source, spec, fingerprint)
+        found |= values
+    metadata = {"fingerprint": fingerprint, "stage": spec["stage"]}
+    write_table(output, score_table_of(lines), metadata)
+    return _summary(found, spec, len(rows))
+
+
+def _measure_views(views: ViewRows, options: dict) -> dict[str, Measure]:
+    """The measures of views of these names, or all of them."""
+    found = measures_of_views(
+        views.features,
+        delta=options["augmentations"]["delta"],
+        units=views.units.index,
+        names=options["names"],
+    )
+    return _with_notes(found, views.notes())
+
+
+def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measure]:
+    """The measures of these names, or all of them, in the order of `MEASURES`.
+
+    Measures of classes are undefined, with the reason, where samples have no class.
+    """
+    wanted = [name for name in MEASURES if names is None or name in names]
+    if not wanted:
+        return {}
+    able = [name for name in wanted if rows.labels is not None or name not in LABELLED]
+    # the rows are drawn already, and a seed is of no use to measures of all of them
+    found = measures(
+        rows.features,
+        rows.labels,
+        seed=0,
+        max_rows=len(rows),
+        units=rows.units.index,
+        names=able,
+    )
+    reason = f"samples of the task {rows.attributes['task']!r} have no class"
+    without = Measure(float("nan"), {"rows": len(rows), "undefined": reason})
+    return _with_notes({name: found.get(name, without) for name in wanted}, rows.notes())
+
+
+def _with_notes(found: dict[str, Measure], notes: dict) -> dict[str, Measure]:
+    return {
+        name: dataclasses.replace(one, notes={**one.notes, **notes}) for name, one in found.items()
+    }
+
+
+def _lines(
+    found: dict[str, dict], rows: FeatureRows | ViewRows, source: str, spec: dict, fingerprint: str
+) -> list[dict]:
+    """Rows of the table; `source` is the fingerprint of the store that was measured."""
+    attributes, split = rows.attributes, spec["options"]["split"]
+    common = {
+        "dataset": spec["dataset"],
+        "backbone": spec["backbone"],
+        "probe": KIND,
+        "kind": KIND,
+        "seed": 0,
+        "task": attributes["task"],
+        **dict.fromkeys(("class", "setting", "n_draws", "draw_std")),
+        **{f"n_{name}": rows.total if name == split else None for name in SPLITS},
+        "feature_dim": rows.features.shape[-1],
+        "primary": False,
+        "higher_is_better": None,
+        "split_method": attributes["split_method"],
+        "spatially_random": attributes["spatially_random"],
+        "gates": ";".join(sorted(attributes.get("gates", []))),
+        "fingerprint": fingerprint,
+        "backbone_fingerprint": source,
+    }
+    return [
+        {
+            **common,
+            **values,
+            "metric": name,
+            "settings": canonical_json({"split": split, **values["notes"]}),
+        }
+        for name, values in found.items()
+    ]
+
+
+def _summary(found: dict[str, dict], spec: dict, count: int) -> str:
+    undefined = [name for name, values in found.items() if "undefined" in values["notes"]]
+    words = f", undefined: {', '.join(undefined)}" if undefined else ""
+    return (
+        f"{spec['dataset']} | {spec['backbone']}: {len(found) - len(undefined)} measures of "
+        f"{count} samples of {spec['options']['split']}{words}"
+    )

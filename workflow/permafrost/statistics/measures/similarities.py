@@ -1,0 +1,102 @@
+"""How alike the backbones see a dataset: debiased linear CKA of every pair, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import canonical_json
+from permafrost.core.tables import write_table
+from permafrost.metrics.representation import cka_matrix
+from permafrost.statistics.measures.feature_rows import FeatureRows, read_rows
+from permafrost.statistics.measures.measured import measured
+
+MEASURE = "debiased_cka"
+COLUMNS = {
+    "dataset": pa.string(),
+    "measure": pa.string(),
+    "backbone_a": pa.string(),
+    "backbone_b": pa.string(),
+    "value": pa.float64(),
+    "lower": pa.float64(),
+    "upper": pa.float64(),
+    "confidence": pa.float64(),
+    "method": pa.string(),
+    "resamples": pa.int64(),
+    "n_undefined": pa.int64(),
+    "unit": pa.string(),
+    "n_units": pa.int64(),
+    "split": pa.string(),
+    "n_rows": pa.int64(),
+    "notes": pa.string(),
+    "bootstrap_seed": pa.int64(),
+}
+
+
+def compare_features(folder: Path, output: Path, *, spec: dict, fingerprint: str) -> str:
+    """Measure every pair of backbones of one dataset and write `output`; returns a line for the log.
+
+    Parameters
+    ----------
+    folder : holds ``{dataset}/{backbone}/{split}.zarr``.
+    spec : names dataset and options; ``inputs.features`` maps backbones to fingerprints.
+
+    Raises
+    ------
+    PermafrostError : two backbones have features of different samples (both are named).
+    """
+    dataset, options = spec["dataset"], spec["options"]
+    expected = spec["inputs"]["features"]
+    names = sorted(expected)
+
+    def read(backbone: str) -> FeatureRows:
+        path = folder / dataset / backbone / f"{options['split']}.zarr"
+        return read_rows(path, options, dataset=dataset, expect=expected[backbone])
+
+    first = read(names[0])
+
+    def loader(backbone: str) -> Callable[[], np.ndarray]:
+        def load() -> np.ndarray:
+            rows = read(backbone)
+            _check_same_samples(names[0], first, backbone, rows)
+            return rows.features
+
+        return load
+
+    units = first.units
+    found = cka_matrix({name: loader(name) for name in names}, units=units.index)
+    values = measured(found, units, options["bootstrap"], dataset=dataset)
+    table = _table(values, first, dataset, options["split"])
+    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
+    return f"{dataset}: {len(found)} pairs of backbones on {len(first)} samples"
+
+
+def _table(values: dict[tuple, dict], rows: FeatureRows, dataset: str, split: str) -> pa.Table:
+    lines = [
+        {
+            **line,
+            "dataset": dataset,
+            "measure": MEASURE,
+            "backbone_a": first,
+            "backbone_b": second,
+            "split": split,
+            "n_rows": len(rows),
+            "notes": canonical_json({**line["notes"], **rows.notes()}),
+        }
+        for (first, second), line in values.items()
+    ]
+    return pa.table(
+        {name: pa.array([line[name] for line in lines], kind) for name, kind in COLUMNS.items()}
+    )
+
+
+def _check_same_samples(name_a: str, a: FeatureRows, name_b: str, b: FeatureRows) -> None:
+    if a.sample_ids != b.sample_ids or a.total != b.total:
+        raise PermafrostError(
+            f"the features of {name_a!r} and {name_b!r} are of different samples",
+            remedy="delete the features of both and run snakemake again",
+        )

@@ -1,0 +1,70 @@
+"""Predictions of class ids or labels, one per sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.metrics.classification.evaluate import evaluate
+from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.predictions.targets import Targets
+from permafrost.statistics.replicates.families import make_family
+
+
+@dataclass(frozen=True)
+class LabelledSamples(Targets):
+    """Predictions of the tasks ``classification`` and ``multilabel``; see `Predictions`.
+
+    Attributes
+    ----------
+    target, prediction : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
+    scores : (N, K) or (N, L) float, column c belongs to class c.
+    """
+
+    sample_ids: np.ndarray
+    groups: np.ndarray | None
+    target: np.ndarray
+    prediction: np.ndarray
+    scores: np.ndarray
+    task: str
+    classes: list[str]
+
+    @classmethod
+    def from_arrays(
+        cls, sample_ids, target, prediction, scores, *, task, classes, groups=None
+    ) -> LabelledSamples:
+        """From rows in any order."""
+        order, ids, groups = sorted_rows(sample_ids, groups)
+        rows = [np.asarray(array)[order] for array in (target, prediction, scores)]
+        return cls(ids, groups, *rows, task=task, classes=list(classes))
+
+    @classmethod
+    def from_table(cls, table, metadata: dict) -> LabelledSamples:
+        """From a prediction table; see `predictions_from_table`."""
+        names = ("target", "prediction", "scores")
+        need_columns(table, ("sample_id", *names))
+        return cls.from_arrays(
+            table.column("sample_id").to_pylist(),
+            *(array_of(table, name) for name in names),
+            task=metadata["task"],
+            classes=metadata["classes"],
+            groups=groups_of(table),
+        )
+
+    def evaluate(self) -> dict:
+        """Every metric on the whole test set."""
+        return evaluate(
+            self.target, self.prediction, self.scores, task=self.task, classes=len(self.classes)
+        )
+
+    def family(self, units: np.ndarray):
+        """Every metric on resamples of the units."""
+        return make_family(
+            self.target,
+            self.prediction,
+            self.scores,
+            task=self.task,
+            classes=len(self.classes),
+            units=units,
+        )

@@ -1,0 +1,229 @@
+"""Predictions of objects: the truth and the detections of every whole image, matched once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.objects import Objects, objects_of
+from permafrost.metrics.objects.detected import Detected, detected_of
+from permafrost.metrics.tasks import class_metrics, overall_metrics
+from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.replicates.boxes import BoxScores
+from permafrost.statistics.replicates.pixels import sum_by_unit, weighted_sums
+from permafrost.statistics.replicates.points import PointScores
+from permafrost.statistics.resampling.resamples import Resamples
+
+_REMEDY = "run the evaluation that made it again"
+
+
+@dataclass(frozen=True)
+class DetectedObjects:
+    """Predictions of the tasks ``detection`` and ``point_detection``; see `Predictions`.
+
+    Attributes
+    ----------
+    objects : of every whole image, crowds included.
+    detections : of every whole image.
+    sizes : (N, 2) height and width of the images.
+    score_threshold : detections that score less take no part in recall, precision, F1 and counts.
+    max_detections : of an image and a class that average precision looks at; of boxes.
+    match_distance : pixels within which a detection finds a point; None for boxes.
+    """
+
+    sample_ids: np.ndarray
+    groups: np.ndarray | None
+    objects: list[Objects]
+    detections: list[Detected]
+    sizes: np.ndarray
+    task: str
+    classes: list[str]
+    score_threshold: float
+    max_detections: int
+    match_distance: float | None
+
+    dead_classes = ()
+    boundary = False
+
+    def __len__(self) -> int:
+        return len(self.sample_ids)
+
+    @property
+    def rules(self) -> tuple:
+        """Caps and distances of the dataset, which all its evaluations share."""
+        return self.max_detections, self.match_distance
+
+    @cached_property
+    def truth(self) -> np.ndarray:
+        """(N, K) objects of each class, without crowds."""
+        return self._per_class([each.classes[~each.crowd] for each in self.objects])
+
+    @cached_property
+    def truth_keys(self) -> np.ndarray:
+        """(N,) digests of all objects, and of the images' sizes."""
+        import hashlib
+
+        keys = []
+        for one, size in zip(self.objects, self.sizes, strict=True):
+            columns = (size, one.classes, one.boxes, one.areas, one.crowd)
+            content = b"".join(np.ascontiguousarray(column).tobytes() for column in columns)
+            keys.append(hashlib.blake2b(content, digest_size=16).hexdigest())
+        return np.array(keys)
+
+    @cached_property
+    def answers(self) -> np.ndarray:
+        """(N, K) detections of each class, whatever their scores."""
+        return self._per_class([each.classes for each in self.detections])
+
+    @classmethod
+    def from_arrays(
+        cls,
+        sample_ids,
+        objects: list[Objects],
+        detections: list[Detected],
+        sizes,
+        *,
+        task: str,
+        classes,
+        score_threshold: float,
+        max_detections: int = 100,
+        match_distance: float | None = None,
+        groups=None,
+    ) -> DetectedObjects:
+        """From rows in any order.
+
+        Raises
+        ------
+        PermafrostError : class ids that are not those of `classes`; corners that are not finite or
+            lie the wrong way round; scores that are not finite; points without a distance.
+        """
+        order, ids, groups = sorted_rows(sample_ids, groups)
+        for what, rows in (("objects", objects), ("detections", detections)):
+            for place in order.tolist():
+                _check(rows[place], what, ids=sample_ids, place=place, classes=len(classes))
+        if task == "point_detection" and not (match_distance and match_distance > 0):
+            raise PermafrostError(
+                f"points cannot be matched within a distance of {match_distance} pixels",
+                remedy=_REMEDY,
+            )
+        return cls(
+            ids,
+            groups,
+            [objects[place] for place in order.tolist()],
+            [detections[place] for place in order.tolist()],
+            np.asarray(sizes, np.int64).reshape(-1, 2)[order],
+            task=task,
+            classes=list(classes),
+            score_threshold=float(score_threshold),
+            max_detections=int(max_detections),
+            match_distance=None if match_distance is None else float(match_distance),
+        )
+
+    @classmethod
+    def from_table(cls, table, metadata: dict) -> DetectedObjects:
+        """From a prediction table; see `predictions_from_table`."""
+        need_columns(table, ("sample_id", "height", "width", "objects", "detections"))
+        threshold = metadata["settings"].get("score_threshold")
+        if threshold is None:
+            raise PermafrostError(
+                "the prediction table does not say which score its detections need",
+                remedy=_REMEDY,
+            )
+        for name in ("objects", "detections"):
+            if table.column(name).null_count:
+                raise PermafrostError(
+                    f"the column {name!r} of the prediction table has empty entries",
+                    remedy=_REMEDY,
+                )
+        return cls.from_arrays(
+            table.column("sample_id").to_pylist(),
+            objects_of(table.column("objects")),
+            detected_of(table.column("detections")),
+            np.stack([array_of(table, name) for name in ("height", "width")], axis=1),
+            task=metadata["task"],
+            classes=metadata["classes"],
+            score_threshold=threshold,
+            max_detections=metadata["detection"]["max_detections"],
+            match_distance=metadata["detection"]["match_distance"],
+            groups=groups_of(table),
+        )
+
+    @cached_property
+    def scores(self) -> BoxScores | PointScores:
+        """The detections matched with the truth."""
+        common = {"classes": self.classes, "score_threshold": self.score_threshold}
+        if self.task == "point_detection":
+            return PointScores(
+                self.objects, self.detections, match_distance=self.match_distance, **common
+            )
+        return BoxScores(
+            self.objects,
+            self.detections,
+            self.sizes,
+            max_detections=self.max_detections,
+            **common,
+        )
+
+    def evaluate(self) -> dict:
+        """Every metric on the whole test set."""
+        sums = self.scores.counts.sum(axis=1, keepdims=True)
+        values = {name: float(ratio[0]) for name, ratio in self.scores.ratios(sums).items()}
+        return self._ordered({**self.scores.curve_values(), **values})
+
+    def family(self, units: np.ndarray) -> ObjectFamily:
+        """Every metric on resamples of the units."""
+        return ObjectFamily(self, units)
+
+    def _ordered(self, values: dict) -> dict:
+        names = overall_metrics(self.task, len(self.classes)) + class_metrics(self.task)
+        return {name: values[name] for name in names if name in values}
+
+    def _per_class(self, ids: list[np.ndarray]) -> np.ndarray:
+        width = len(self.classes)
+        counts = [np.bincount(each, minlength=width) for each in ids]
+        return np.stack(counts) if counts else np.zeros((0, width), np.int64)
+
+
+class ObjectFamily:
+    """Every metric on many resamples at once; nothing is matched again.
+
+    What is read from curves takes every detection as often as its image was drawn; the others are
+    ratios of sums over images.
+
+    Parameters
+    ----------
+    units : (N,) unit of each image.
+    """
+
+    def __init__(self, found: DetectedObjects, units) -> None:
+        self.found, self.units = found, np.asarray(units)
+        self.sums = sum_by_unit(found.scores.counts, self.units)
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
+        scores, task = self.found.scores, self.found.task
+        names = overall_metrics(task, len(self.found.classes)) + class_metrics(task)
+        wanted = set(names if metrics is None else metrics)
+        values = scores.curve_replicates(resamples.counts[self.units], wanted)
+        if wanted - set(values):
+            values.update(scores.ratios(weighted_sums(self.sums, resamples)))
+        return {name: values[name] for name in names if name in wanted}
+
+
+def _check(rows, what: str, *, ids, place: int, classes: int) -> None:
+    """Refuse objects or detections of one image that cannot be scored."""
+    problem = None
+    if not np.isfinite(rows.boxes).all() or (rows.boxes[:, 2:] < rows.boxes[:, :2]).any():
+        problem = "corners that are not finite or lie the wrong way round"
+    elif ((rows.classes < 0) | (rows.classes >= classes)).any():
+        problem = f"class ids that are not those of its {classes} classes"
+    elif isinstance(rows, Detected) and not np.isfinite(rows.scores).all():
+        problem = "scores that are not finite"
+    if problem:
+        raise PermafrostError(
+            f"the {what} of the image {ids[place]} in the prediction table have {problem}",
+            remedy=_REMEDY,
+        )

@@ -1,0 +1,84 @@
+"""The predictions of one backbone on one test set, whatever their task."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol
+
+import numpy as np
+
+from permafrost.metrics.tasks import check_task
+
+# a further task is a name in `metrics.tasks` and a line here; none pays for importing another's metrics
+KINDS = {
+    "classification": "permafrost.statistics.predictions.labelled:LabelledSamples",
+    "multilabel": "permafrost.statistics.predictions.labelled:LabelledSamples",
+    "segmentation": "permafrost.statistics.predictions.confusions:Confusions",
+    "regression": "permafrost.statistics.predictions.numbers:PredictedNumbers",
+    "pixel_regression": "permafrost.statistics.predictions.pixel_numbers:PredictedPixels",
+    "detection": "permafrost.statistics.predictions.objects:DetectedObjects",
+    "point_detection": "permafrost.statistics.predictions.objects:DetectedObjects",
+    "retrieval": "permafrost.statistics.predictions.queries:Queries",
+}
+
+
+class Predictions(Protocol):
+    """What statistics ask of predictions; rows are in the ascending order of their sample ids.
+
+    Attributes
+    ----------
+    sample_ids : (N,) unique strings, ascending.
+    groups : (N,) strings or None, or None as a whole where no group is known.
+    task : a name of `metrics.tasks`.
+    classes : names of the K classes.
+    truth : (N, …) what is true of each sample: class ids or numbers (N,), labels (N, L) of 0 and 1, or
+        pixels or objects of each class (N, K).
+    truth_keys : (N, …) what tells two test sets apart: `truth`, or a digest of all there is to it.
+    answers : (N, …) what was predicted, in the form of `truth`.
+    dead_classes : ids of classes that are scored nowhere.
+    rules : what else decides on the scores and is the dataset's, such as a distance of matching.
+    boundary : whether boundaries were counted.
+    """
+
+    sample_ids: np.ndarray
+    groups: np.ndarray | None
+    task: str
+    classes: list[str]
+    dead_classes: tuple[int, ...]
+    rules: tuple
+
+    def __len__(self) -> int: ...
+
+    @property
+    def truth(self) -> np.ndarray: ...
+
+    @property
+    def truth_keys(self) -> np.ndarray: ...
+
+    @property
+    def answers(self) -> np.ndarray: ...
+
+    @property
+    def boundary(self) -> bool: ...
+
+    def evaluate(self) -> dict:
+        """Every metric on the whole test set: name to a float, or to (K,) per class."""
+
+    def family(self, units: np.ndarray):
+        """What evaluates every metric on resamples of the units; `units` is (N,), see `units`."""
+
+
+def predictions_from_table(table, metadata: dict) -> Predictions:
+    """From a prediction table and its metadata, as `core.tables.read_table` returns them.
+
+    Raises
+    ------
+    PermafrostError : an unknown task; a column is missing, has the wrong width, or holds a null.
+    """
+    check_task(metadata["task"])
+    if metadata.get("headline") is not None:
+        from permafrost.statistics.predictions.settings import headline_of
+
+        return headline_of(table, metadata)
+    module, kind = KINDS[metadata["task"]].split(":")
+    return getattr(import_module(module), kind).from_table(table, metadata)

@@ -1,0 +1,187 @@
+"""Predictions of a test set under the settings of one probe, each perhaps drawn several times.
+
+A setting that was drawn several times has one value per metric, the mean over its draws, and an
+interval of that mean: all draws are scored on the same resamples of the test units, so what the draws
+share of the chance in the test set stays in it. How much the draws differ on the whole test set
+is the second kind of uncertainty, as the spread over seeds is (see `seeds`), and is given beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.tasks import overall_metrics
+from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.predictions.targets import Targets
+from permafrost.statistics.predictions.whole_settings import COLUMNS, WholeSetting, whole_settings
+from permafrost.statistics.replicates.families import FAMILIES
+from permafrost.statistics.resampling.resamples import Resamples
+
+
+@dataclass(frozen=True)
+class ScoredSetting:
+    """What is known of a setting, of all its draws together.
+
+    Attributes
+    ----------
+    name : in words.
+    settings : those of the first draw, without what was chosen anew in every draw.
+    n_train, n_val : number of samples that a draw learned from (the mean over draws, rounded).
+    gates : those that any draw met.
+    """
+
+    name: str
+    settings: dict
+    n_train: int
+    n_val: int
+    gates: list[str]
+
+
+@dataclass(frozen=True)
+class Draws(Targets):
+    """The draws of one setting; see `predictions.Predictions`.
+
+    Attributes
+    ----------
+    target : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
+    drawn : (D, N) class ids, or (D, N, L) scores for ``multilabel``.
+    about : what the setting is.
+    """
+
+    sample_ids: np.ndarray
+    groups: np.ndarray | None
+    target: np.ndarray
+    drawn: np.ndarray
+    task: str
+    classes: list[str]
+    about: ScoredSetting
+
+    @property
+    def answers(self) -> np.ndarray:
+        """Of the first draw, which stands for the others where answers are looked at, not scored."""
+        first = self.drawn[0]
+        return (first > 0.5).astype(np.uint8) if self.task == "multilabel" else first
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those over all classes that need no scores of single labels."""
+        return tuple(
+            name
+            for name in overall_metrics(self.task, len(self.classes))
+            if name != "top5_accuracy"
+        )
+
+    def values(self) -> dict[str, np.ndarray]:
+        """(D,) value of every metric in every draw, on the whole test set."""
+        once = Resamples.of(np.ones((len(self), 1), np.uint8))
+        each = [one.replicates(once, self.metrics) for one in self._families(np.arange(len(self)))]
+        return {name: np.array([float(one[name][0]) for one in each]) for name in self.metrics}
+
+    def evaluate(self) -> dict:
+        """Every metric on the whole test set: the mean over draws."""
+        return {name: float(values.mean()) for name, values in self.values().items()}
+
+    def spread(self) -> dict[str, float | None]:
+        """Standard deviation over draws (n - 1 below the fraction line); None for one draw."""
+        return {
+            name: float(values.std(ddof=1)) if len(values) > 1 else None
+            for name, values in self.values().items()
+        }
+
+    def family(self, units: np.ndarray) -> _MeanOverDraws:
+        """Every metric on resamples of the units."""
+        return _MeanOverDraws(self._families(units), self.metrics)
+
+    def _families(self, units: np.ndarray) -> list:
+        several = self.task == "multilabel"
+        return [
+            FAMILIES[self.task](
+                self.target,
+                None if several else one,
+                one if several else None,
+                len(self.classes),
+                units,
+            )
+            for one in self.drawn
+        ]
+
+
+class _MeanOverDraws:
+    """Metrics of several draws on the same resamples, averaged."""
+
+    def __init__(self, families: list, names: tuple[str, ...]) -> None:
+        self.families, self.names = families, names
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,); NaN on a resample where any draw is undefined."""
+        wanted = [name for name in self.names if metrics is None or name in metrics]
+        each = [family.replicates(resamples, wanted) for family in self.families]
+        return {name: np.mean([one[name] for one in each], axis=0) for name in wanted}
+
+
+def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSetting]:
+    """All settings of a prediction table, in the order of its metadata; none if it has a single one.
+
+    Raises
+    ------
+    PermafrostError : the table lacks the column of the settings, or it has another width than the
+        metadata say.
+    """
+    listed = metadata.get("scored_settings")
+    if not listed:
+        return []
+    if metadata["task"] in COLUMNS:
+        return whole_settings(table, metadata, [_about([one]) for one in listed])
+    labels = len(metadata["classes"]) if metadata["task"] == "multilabel" else 1
+    column = "setting_scores" if metadata["task"] == "multilabel" else "setting_predictions"
+    need_columns(table, ("sample_id", "target", column))
+    order, ids, groups = sorted_rows(table.column("sample_id").to_pylist(), groups_of(table))
+    target = array_of(table, "target")[order]
+    answers = array_of(table, column, len(listed) * labels)[order]
+    answers = answers.reshape(len(order), len(listed), -1)
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(listed):
+        places.setdefault(one["name"], []).append(place)
+    return [
+        Draws(
+            ids,
+            groups,
+            target,
+            np.stack([answers[:, place] for place in own]).reshape(len(own), *target.shape),
+            task=metadata["task"],
+            classes=list(metadata["classes"]),
+            about=_about([listed[place] for place in own]),
+        )
+        for own in places.values()
+    ]
+
+
+def headline_of(table, metadata: dict) -> Draws | None:
+    """The setting that is ranked by all of its draws together; None where a single prediction is."""
+    if metadata.get("headline") is None:
+        return None
+    for one in settings_from_table(table, metadata):
+        if one.about.name == metadata["headline"]:
+            return one
+    raise PermafrostError(
+        f"the prediction table has no setting {metadata['headline']!r}, which is to be ranked",
+        remedy="run the evaluation that made it again",
+    )
+
+
+def _about(draws: list[dict]) -> ScoredSetting:
+    first = draws[0]
+    same = {
+        name: value
+        for name, value in first["settings"].items()
+        if all(one["settings"].get(name) == value for one in draws)
+    }
+    return ScoredSetting(
+        first["name"],
+        same,
+        *(round(float(np.mean([one[name] for one in draws]))) for name in ("n_train", "n_val")),
+        sorted({gate for one in draws for gate in one["gates"]}),
+    )

@@ -1,0 +1,226 @@
+"""Calibration of probabilities, on a test set and on many resamples of its units at once.
+
+Everything is a function of sums over units: of bins and Brier scores before and after temperature
+scaling, and for the temperature itself of the likelihood's derivative on a grid of temperatures.
+
+Probes may be refitted on train and validation, which leaves only the test split for temperatures.
+So scores are scaled by temperatures that other units of it gave (`metrics.calibration.cross_fit`), and
+the scaled scores then stay as they are on resamples: their intervals hold what another test set would
+change in the errors, not what it would change in the temperatures that were fitted.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.calibration import (
+    CrossFit,
+    Temperature,
+    confidence,
+    cross_fit,
+    evaluate_sums,
+    fit_temperature,
+    item_slopes,
+    unit_sums,
+)
+from permafrost.metrics.calibration.temperature import BOUNDS
+from permafrost.metrics.tasks import CALIBRATION, SCALED, TEMPERATURE
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.resampling.resamples import Resamples
+
+UNDEFINED, AT_BOUND, FLAT = "temperature_undefined", "temperature_at_bound", "temperature_flat"
+_FLAGS = {"at_bound": AT_BOUND, "flat": FLAT}
+# the grid: so many standard errors to either side, where the derivative is nearly a straight line
+_ERRORS = np.linspace(-4.5, 4.5, 7)
+_COARSE = 5
+# counts of resamples are turned to floats this many bytes at a time, so that they stay in the cache
+_FLOAT_BYTES = 4 << 20
+
+
+class Calibration:
+    """The metrics `metrics.tasks.CALIBRATION` of one test set.
+
+    Parameters
+    ----------
+    target, scores : as `metrics.calibration.confidence`; refused if they are not probabilities.
+    units : (N,) unit of each sample.
+    task : one of `metrics.tasks.CALIBRATED_TASKS`.
+    bins : of equal width, for the calibration errors.
+    folds : of units, for temperatures; with fewer units, as many as there are.
+    floor : to which probabilities are raised before they are scaled, or None.
+    seed : deals units into folds; the same for all backbones of a dataset.
+    """
+
+    def __init__(
+        self,
+        target,
+        scores,
+        units,
+        *,
+        task: str,
+        bins: int,
+        folds: int = 5,
+        floor=None,
+        seed: int = 0,
+    ) -> None:
+        self.target, self.scores, self.units = target, np.asarray(scores), np.asarray(units)
+        self.n_units = int(self.units.max()) + 1
+        self.task, self.bins, self.folds, self.seed = task, bins, folds, seed
+        self.scaling = {"task": task, "floor": floor}
+        self.sums = self._unit_sums(self.scores)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Every metric on the whole test set; NaN if undefined, see `flags`."""
+        return self.evaluate(CALIBRATION)
+
+    def evaluate(self, metrics) -> dict[str, float]:
+        """Some metrics on the whole test set, in the order of `metrics.tasks.CALIBRATION`."""
+        once = Resamples.of(np.ones((self.n_units, 1), np.uint8))
+        found = {name: float(value[0]) for name, value in self.replicates(once, metrics).items()}
+        if TEMPERATURE in found and self.temperature:
+            found[TEMPERATURE] = self.temperature.value  # that of the grid is rounded
+        return found
+
+    def flags(self, metric: str) -> list[str]:
+        """Signs that a metric means little, or why it is undefined; see the names above."""
+        if metric == TEMPERATURE:
+            fitted = [self.temperature]
+        elif metric.endswith(SCALED):
+            fitted = self.fitted.temperatures if self.fitted else [None]
+        else:
+            return []
+        flags = {_FLAGS[one.notes["flag"]] for one in fitted if one and "flag" in one.notes}
+        return sorted(flags | {UNDEFINED for one in fitted if one is None or np.isnan(one.value)})
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,) on each resample; NaN where undefined on the whole test set."""
+        wanted = [name for name in CALIBRATION if metrics is None or name in metrics]
+        before, after = (
+            any(name != TEMPERATURE and name.endswith(SCALED) == scaled for name in wanted)
+            for scaled in (False, True)
+        )
+        parts = {"": self.sums} if before else {}
+        if after and self.scaled_sums is not None:
+            parts[SCALED] = self.scaled_sums
+        if TEMPERATURE in wanted and self._moves:
+            parts[TEMPERATURE] = self._derivatives[1]
+        values: dict[str, np.ndarray] = {}
+        for name, sums in _weighted(parts, resamples).items():
+            if name == TEMPERATURE:
+                values[name] = self._temperatures(sums)
+            else:
+                values |= {f"{one}{name}": each for one, each in evaluate_sums(sums).items()}
+        unmoved = self.temperature.value if TEMPERATURE in wanted and self.temperature else np.nan
+        fixed = {TEMPERATURE: unmoved}
+        return {
+            name: values.get(name, np.full(len(resamples), fixed.get(name, np.nan)))
+            for name in wanted
+        }
+
+    @cached_property
+    def temperature(self) -> Temperature | None:
+        """Fitted on the whole test set; None for one unit, whose temperature says nothing of others."""
+        if self.n_units < 2:
+            return None
+        return fit_temperature(self.target, self.scores, **self.scaling)
+
+    @cached_property
+    def fitted(self) -> CrossFit | None:
+        """Scores scaled by what other units give; None where there are no others."""
+        if self.n_units < 2:
+            return None
+        folds = min(self.folds, self.n_units)
+        return cross_fit(
+            self.target, self.scores, units=self.units, folds=folds, seed=self.seed, **self.scaling
+        )
+
+    @cached_property
+    def scaled_sums(self) -> np.ndarray | None:
+        """As `sums`, after scaling; None if any of the temperatures is undefined."""
+        if self.fitted is None or any(np.isnan(one.value) for one in self.fitted.temperatures):
+            return None
+        return self._unit_sums(self.fitted.scores)
+
+    def _unit_sums(self, scores) -> np.ndarray:
+        items = confidence(self.target, scores, task=self.task, n_bins=self.bins)
+        return unit_sums(items, self.units, self.n_units)
+
+    @property
+    def _moves(self) -> bool:
+        """Whether the temperature is defined and depends on the data."""
+        found = self.temperature
+        return bool(found and not np.isnan(found.value) and found.notes.get("flag") != "flat")
+
+    def _temperatures(self, drawn: np.ndarray) -> np.ndarray:
+        """(B,) temperatures, where straight lines through the (G, B) derivatives cross zero."""
+        grid, columns = self._derivatives[0], np.arange(drawn.shape[1])
+        # derivatives rise along the grid, so that the last one below zero is before the crossing
+        after = np.clip(np.count_nonzero(drawn < 0, axis=0), 1, len(grid) - 1)
+        low, high = drawn[after - 1, columns], drawn[after, columns]
+        rise = high - low
+        share = np.clip(np.divide(-low, rise, out=np.zeros_like(rise), where=rise > 0), 0.0, 1.0)
+        return 1.0 / (grid[after - 1] + share * (grid[after] - grid[after - 1]))
+
+    @cached_property
+    def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
+        """(G,) inverse temperatures, ascending, and (G, U) derivatives there, summed over each unit."""
+        least, most = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
+        middle = 1.0 / self.temperature.value
+        step = 1e-3 * middle
+        near = self._slopes(np.array([middle - step, middle, middle + step]))
+        curvature = (near[2].sum() - near[0].sum()) / (2 * step)
+        error = np.sqrt(np.sum(near[1] ** 2)) / curvature if curvature > 0 else 0.0
+        fine = np.clip(middle + error * _ERRORS, least, most)
+        grid = np.unique(np.concatenate((np.geomspace(least, most, _COARSE), fine)))
+        return grid, self._slopes(grid)
+
+    def _slopes(self, inverses: np.ndarray) -> np.ndarray:
+        found = item_slopes(self.target, self.scores, inverses, **self.scaling)
+        return np.stack([np.bincount(self.units, row, self.n_units) for row in found])
+
+
+class Joined:
+    """Two families of metrics as one: what each of them says of the same resamples."""
+
+    def __init__(self, *families) -> None:
+        self.families = families
+        # the first one's metrics may have exact intervals, see `families.SingleLabel`
+        for name in ("proportions", "support"):
+            if hasattr(families[0], name):
+                setattr(self, name, getattr(families[0], name))
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to its values on each resample, of all families."""
+        found: dict[str, np.ndarray] = {}
+        for family in self.families:
+            found |= family.replicates(resamples, metrics)
+        return found
+
+
+def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration:
+    """The calibration of `labelled.LabelledSamples`; `options` are those of `Calibration`."""
+    if not isinstance(predictions, LabelledSamples):
+        raise PermafrostError(
+            f"{type(predictions).__name__} of the task {predictions.task!r} have no probabilities",
+            remedy="leave calibration out for this probe",
+        )
+    return Calibration(
+        predictions.target, predictions.scores, units, task=predictions.task, **options
+    )
+
+
+def _weighted(parts: dict[str, np.ndarray], resamples: Resamples) -> dict[str, np.ndarray]:
+    """(S, B) sums of each of the (S, U) parts, weighted by the (U, B) counts, in double precision."""
+    # each for itself: the last bit of a product may hang on the number of its rows
+    out = {name: np.empty((len(sums), len(resamples))) for name, sums in parts.items()}
+    width = max((sums.shape[1] for sums in parts.values()), default=1)
+    step = max(1, _FLOAT_BYTES // (8 * width))
+    for start in range(0, len(resamples) if parts else 0, step):
+        counts = resamples.counts[:, start : start + step].astype(np.float64)
+        for name, sums in parts.items():
+            out[name][:, start : start + step] = sums @ counts
+    return out

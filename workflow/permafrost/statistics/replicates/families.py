@@ -1,0 +1,183 @@
+"""Every metric of a task on many resamples at once, from what a resample's counts suffice for.
+
+A family is made from a test set's predictions and then asked for its values on resamples. It
+yields the same names as `metrics.classification.evaluate`, each with a trailing axis of resamples.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from permafrost.metrics.classification.evaluate import check_task, check_width
+from permafrost.metrics.classification.topk import top_k_hits
+from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
+from permafrost.metrics.tasks import TOP_K, class_metrics, overall_metrics
+from permafrost.statistics.replicates.rankings import Ranking
+from permafrost.statistics.replicates.totals import Segments
+from permafrost.statistics.resampling.resamples import Resamples
+
+
+class SingleLabel:
+    """Metrics of single-label classification from hits and misses per class.
+
+    Parameters
+    ----------
+    target, prediction : (N,) class ids in [0, K).
+    scores : (N, K).
+    classes : K.
+    units : (N,) unit of each sample.
+    """
+
+    def __init__(self, target, prediction, scores, classes: int, units) -> None:
+        self.classes, self.units, self.scores = classes, np.asarray(units), scores
+        self.target, self.prediction = np.asarray(target), np.asarray(prediction)
+        self.hit = self.target == self.prediction
+        self.sizes = np.bincount(self.units)
+
+    # shares of samples that are right, each sample counting once: binomial where samples are the units
+    proportions = frozenset({"accuracy", "top5_accuracy", "recall", "precision"})
+
+    def support(self, metric: str) -> float | np.ndarray:
+        """Number of units that a metric rests on, (K,) per class: what knows it where all are alike."""
+        by = self.prediction if metric.endswith("precision") else self.target
+        if metric in ("recall", "precision"):
+            return units_of_each(by, self.units, self.classes)
+        if metric in ("accuracy", "top5_accuracy"):
+            return float(len(self.sizes))
+        return harmonic_support(units_of_each(by, self.units, self.classes))
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
+        wanted = set(_names("classification", self.classes) if metrics is None else metrics)
+        drawn = self._drawn(resamples)
+        values = {}
+        if "accuracy" in wanted:
+            values["accuracy"] = share_of(self.hit, self.units, resamples, drawn)
+        if "top5_accuracy" in wanted:
+            values["top5_accuracy"] = share_of(self._top_hits, self.units, resamples, drawn)
+        if wanted - set(values):
+            values.update(self._per_class(resamples))
+        return {name: values[name] for name in values if name in wanted}
+
+    @cached_property
+    def _top_hits(self) -> np.ndarray:
+        return top_k_hits(self.target, self.scores, TOP_K)
+
+    def _drawn(self, resamples: Resamples):
+        """Number of samples in each resample, (B,) or one for all."""
+        if len(self.sizes) == len(self.units):
+            return resamples.size
+        everything = Segments(self.units, [0, len(self.units)])
+        return everything.totals(resamples)[0].astype(np.int64)
+
+    def _per_class(self, resamples: Resamples) -> dict[str, np.ndarray]:
+        hits = self._by_class(self.target, self.hit, resamples)
+        targets = hits + self._by_class(self.target, ~self.hit, resamples)
+        predictions = hits + self._by_class(self.prediction, ~self.hit, resamples)
+        recall = divide(hits, targets)
+        return {
+            "balanced_accuracy": mean_of_defined(recall),
+            **macro_means(hits, targets, predictions),
+            "recall": recall,
+            "precision": divide(hits, predictions),
+        }
+
+    def _by_class(self, labels, chosen: np.ndarray, resamples: Resamples) -> np.ndarray:
+        """(K, B) int64 number of the `chosen` samples of each class in each resample."""
+        segments = Segments.by_label(self.units[chosen], labels[chosen], self.classes)
+        return segments.totals(resamples).astype(np.int64)
+
+
+class MultiLabel:
+    """Average precisions of multi-label classification from rankings that are sorted once.
+
+    Parameters
+    ----------
+    target : (N, L) of 0 and 1.
+    prediction : unused; no metric of this task needs a threshold.
+    scores : (N, L) without NaN.
+    classes : L.
+    units : (N,) unit of each sample.
+    """
+
+    def __init__(self, target, prediction, scores, classes: int, units) -> None:
+        self.target, self.scores = np.asarray(target) != 0, np.asarray(scores)
+        self.classes, self.units = classes, np.asarray(units)
+        self._rankings: dict[int | None, Ranking] = {}
+
+    proportions = frozenset()
+
+    def support(self, metric: str) -> float | np.ndarray:
+        """As of `SingleLabel`: of a label, the units in which it is true."""
+        if metric == "micro_ap":
+            return float(len(np.unique(self.units[self.target.any(axis=1)])))
+        rows, labels = np.nonzero(self.target)
+        each = units_of_each(labels, self.units[rows], self.classes)
+        return each if metric == "average_precision" else harmonic_support(each)
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,), or (L, B) per class, on each resample; NaN if undefined."""
+        wanted = set(_names("multilabel", self.classes) if metrics is None else metrics)
+        values = {}
+        if "micro_ap" in wanted:
+            values["micro_ap"] = self._ranking(None).average_precision(resamples)
+        if wanted - {"micro_ap"}:
+            each = np.stack(
+                [self._ranking(label).average_precision(resamples) for label in range(self.classes)]
+            )
+            values.update(macro_ap=mean_of_defined(each), average_precision=each)
+        return {name: values[name] for name in values if name in wanted}
+
+    def _ranking(self, label: int | None) -> Ranking:
+        """The ranking of one class, or of all entries together; kept for the next block."""
+        if label not in self._rankings:
+            if label is None:
+                units = np.repeat(self.units, self.classes)
+                ranking = Ranking(self.target.ravel(), self.scores.ravel(), units)
+            else:
+                ranking = Ranking(self.target[:, label], self.scores[:, label], self.units)
+            self._rankings[label] = ranking
+        return self._rankings[label]
+
+
+def units_of_each(labels, units, classes: int) -> np.ndarray:
+    """(K,) number of different units among the samples of each label."""
+    pairs = np.unique(np.asarray(labels, np.int64) + classes * np.asarray(units, np.int64))
+    return np.bincount(pairs % classes, minlength=classes).astype(np.float64)
+
+
+def harmonic_support(each: np.ndarray) -> float:
+    """K^2 / sum 1 / n_k over the K classes that occur: units that know the mean over classes as well."""
+    present = each[each > 0]
+    return float(len(present) ** 2 / np.sum(1 / present)) if present.size else 0.0
+
+
+def share_of(hit: np.ndarray, units: np.ndarray, resamples: Resamples, drawn) -> np.ndarray:
+    """(B,) share of samples with `hit` in each resample, summing only the rarer outcome's rows.
+
+    Parameters
+    ----------
+    hit : (N,) bool.
+    units : (N,) unit of each sample.
+    drawn : number of samples in each resample, (B,) or one for all.
+    """
+    rarer = hit if np.count_nonzero(hit) * 2 <= len(hit) else ~hit
+    rows = units[rarer]
+    total = Segments(rows, [0, len(rows)]).totals(resamples)[0].astype(np.int64)
+    return divide(total if rarer is hit else drawn - total, drawn)
+
+
+FAMILIES = {"classification": SingleLabel, "multilabel": MultiLabel}
+
+
+def make_family(target, prediction, scores, *, task: str, classes: int, units):
+    """The family of `task`; raises PermafrostError for another task or a wrong score width."""
+    check_task(task)
+    check_width(scores, classes)
+    return FAMILIES[task](target, prediction, scores, classes, units)
+
+
+def _names(task: str, classes: int) -> tuple[str, ...]:
+    return overall_metrics(task, classes) + class_metrics(task)

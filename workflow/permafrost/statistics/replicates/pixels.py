@@ -1,0 +1,83 @@
+"""Every metric of segmentation on many resamples at once, from counts of pixels.
+
+A confusion matrix of a resample is the sum of those of its units, each as often as it was drawn.
+The metrics need less of it: pixels hit, pixels of each class, pixels given each class. With these
+3 K numbers of U units as rows S, and with the counts of B resamples as columns W, one product S W
+of (3 K, U) and (U, B) has them for all resamples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.metrics.segmentation import class_counts, evaluate_counts
+from permafrost.metrics.tasks import class_metrics, overall_metrics
+from permafrost.statistics.resampling.resamples import Resamples
+
+# counts of resamples are turned to floats this many bytes at a time, so that they stay in the cache
+_FLOAT_BYTES = 4 << 20
+# whole numbers below this are exact in double precision, in any order of summation
+_EXACT = 1 << 53
+
+
+class PixelCounts:
+    """Metrics of segmentation from counts of pixels per unit.
+
+    Parameters
+    ----------
+    confusion : (N, K, K) counts of each image, rows truth, columns predictions.
+    units : (N,) unit of each image.
+    dead_classes : ids of classes that take part in no mean.
+    boundaries : (intersection, union) of boundaries, (N, K) each, or None.
+    """
+
+    def __init__(self, confusion, units, *, dead_classes=(), boundaries=None) -> None:
+        self.classes, self.dead_classes = confusion.shape[-1], tuple(dead_classes)
+        self.boundary = boundaries is not None
+        counts = [*class_counts(confusion)]
+        if self.boundary:
+            counts += [np.asarray(each).T for each in boundaries]
+        self.sums = sum_by_unit(np.concatenate(counts).astype(np.int64), np.asarray(units))
+
+    def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
+        """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
+        names = overall_metrics("segmentation", self.classes, boundary=self.boundary)
+        names += class_metrics("segmentation", boundary=self.boundary)
+        wanted = set(names if metrics is None else metrics)
+        drawn = weighted_sums(self.sums, resamples)
+        hits, truths, predictions, *boundary = drawn.reshape(-1, self.classes, len(resamples))
+        values = evaluate_counts(
+            hits,
+            truths,
+            predictions,
+            dead_classes=self.dead_classes,
+            boundary=boundary if self.boundary else None,
+        )
+        return {name: values[name] for name in names if name in wanted}
+
+
+def weighted_sums(sums: np.ndarray, resamples: Resamples) -> np.ndarray:
+    """(S, B) exact sums of the (S, U) whole numbers, weighted by the (U, B) counts.
+
+    In double precision, in which matrix products are fastest, while nothing can reach 2^53; beyond
+    in 64-bit integers.
+    """
+    # the metrics add some of these sums, so that all of them together must stay exact
+    largest = int(sums.sum()) * max(1, resamples.peak)
+    kind = np.float64 if largest < _EXACT else np.int64
+    # rows that are zero everywhere (classes nobody is given, dead ones) cost nothing
+    rows = np.flatnonzero(sums.any(axis=1))
+    factors = sums[rows].astype(kind)
+    out = np.zeros((len(sums), len(resamples)), kind)
+    step = max(1, _FLOAT_BYTES // (8 * max(1, sums.shape[1])))
+    for start in range(0, len(resamples), step):
+        counts = resamples.counts[:, start : start + step].astype(kind)
+        out[rows, start : start + step] = factors @ counts
+    return out
+
+
+def sum_by_unit(counts: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """(S, U) sums of (S, N) counts over the images of each unit; every unit has an image."""
+    order = np.argsort(units, kind="stable")
+    firsts = np.flatnonzero(np.diff(units[order], prepend=-1))
+    return np.add.reduceat(counts[:, order], firsts, axis=1)

@@ -1,0 +1,85 @@
+"""Average precision on all resamples of a ranking that is sorted once.
+
+With w the counts of a resample, and thresholds at the ends of tied scores that hold a positive::
+
+    TP_g = sum of w over positives down to threshold g      N_g = the same over all entries
+    AP   = sum_g (TP_g - TP_{g-1}) TP_g / N_g / TP_last
+
+Between two such thresholds only the sum of w matters, so N is a running sum of segment totals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.statistics.replicates.totals import Segments
+from permafrost.statistics.resampling.resamples import Resamples
+
+# resamples whose running sums are formed together: they stay in the second-level cache
+_TOGETHER = 8
+# bytes of segment totals at a time; rankings of millions of entries take fewer resamples at once
+_TOTALS_BYTES = 64 << 20
+
+
+class Ranking:
+    """Entries ranked by score, ready for average precision on any resamples.
+
+    Parameters
+    ----------
+    target : (M,) bool.
+    scores : (M,) floats without NaN.
+    units : (M,) unit of each entry.
+    """
+
+    def __init__(self, target: np.ndarray, scores: np.ndarray, units: np.ndarray) -> None:
+        order = np.argsort(-scores)
+        ordered, positive, units = scores[order], target[order], units[order]
+        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)])
+        found = np.concatenate(([0], np.cumsum(positive)))
+        # thresholds where nothing is found add nothing, nor does what lies below the last positive
+        gaining = np.diff(found[ends + 1], prepend=0) > 0
+        stops = ends[gaining] + 1
+        self.everything = Segments(units, np.concatenate(([0], stops)))
+        self.positives = Segments(units[positive], np.concatenate(([0], found[stops])))
+
+    def average_precision(self, resamples: Resamples) -> np.ndarray:
+        """(B,) average precision on each resample; NaN where no positive was drawn."""
+        thresholds = len(self.everything)
+        if thresholds == 0:
+            return np.full(len(resamples), np.nan)
+        step = max(_TOGETHER, _TOTALS_BYTES // (2 * thresholds * resamples.counts.itemsize))
+        parts = (resamples.part(start, start + step) for start in range(0, len(resamples), step))
+        return np.concatenate(
+            [
+                _step_function(self.everything.totals(part), self.positives.totals(part))
+                for part in parts
+            ]
+        )
+
+
+def _step_function(everything: np.ndarray, positives: np.ndarray) -> np.ndarray:
+    """Average precision from (G, B) weights that are added at each threshold."""
+    thresholds, resamples = everything.shape
+    result = np.full(resamples, np.nan)
+    together = min(_TOGETHER, resamples)
+    largest = thresholds * int(everything.max(initial=0))
+    kind = np.int32 if largest < 1 << 31 else np.int64
+    retrieved = np.empty((together, thresholds), kind)
+    found, gained = np.empty_like(retrieved), np.empty((together, thresholds))
+    precision = np.empty_like(gained)
+    for start in range(0, resamples, together):
+        stop = min(start + together, resamples)
+        part = slice(0, stop - start)
+        retrieved[part] = everything[:, start:stop].T
+        found[part] = positives[:, start:stop].T
+        gained[part] = found[part]
+        np.cumsum(retrieved[part], axis=1, out=retrieved[part])
+        np.cumsum(found[part], axis=1, out=found[part])
+        # before anything is drawn both are 0 and nothing is gained; running sums begin with that
+        empty = max(int(np.searchsorted(row, 1)) for row in retrieved[part])
+        np.maximum(retrieved[:, :empty], 1, out=retrieved[:, :empty])
+        np.divide(found[part], retrieved[part], out=precision[part])
+        total = found[part, -1]
+        area = np.vecdot(gained[part], precision[part])
+        np.divide(area, total, out=result[start:stop], where=total > 0)
+    return result

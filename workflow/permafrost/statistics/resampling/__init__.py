@@ -1,0 +1,1 @@
+"""Resamples of units, and the intervals and p-values that follow from them."""

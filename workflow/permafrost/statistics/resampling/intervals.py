@@ -1,0 +1,200 @@
+"""Intervals: from a standard error and Student's t, and from bootstrap replicates.
+
+Those of replicates are percentile, basic (of squares too), and BCa, bias-corrected and accelerated.
+`docs/intervals.md` says which covers when.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
+
+# those to choose from; ``auto`` takes what covers, see `bootstrap.bootstrap_scores`
+METHODS = ("auto", "percentile", "bca")
+
+
+def check_method(method: str, confidence: float) -> None:
+    """Refuse an unknown kind of interval and a confidence outside (0, 1)."""
+    if method not in METHODS:
+        raise PermafrostError(
+            f"no interval is called {method!r}", remedy=near_names(method, METHODS)
+        )
+    if not 0 < confidence < 1:
+        raise PermafrostError(
+            f"the confidence {confidence} is not between 0 and 1", remedy="give for example 0.95"
+        )
+
+
+def wilson_interval(value: float, size: float, quantile: float) -> tuple[float, float]:
+    """Wilson's interval of a share in [0, 1], which has a width at 0 and 1 too.
+
+    It holds the shares p from which the value lies no more than `quantile` standard errors
+    sqrt(p (1 - p) / size) away, so that the error is that of the share and not of the value.
+
+    Parameters
+    ----------
+    size : number of independent units that would give the value's standard error.
+    quantile : of a normal distribution, or of Student's t where the error was estimated.
+
+    Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (1927);
+    Korn and Graubard, Confidence Intervals for Proportions with Small Expected Number of Positive
+    Counts Estimated from Survey Data (1998) for the size.
+    """
+    extra = quantile**2 / size
+    centre = value + extra / 2
+    half = quantile * math.sqrt(value * (1 - value) / size + extra / (4 * size))
+    # rounding may leave [0, 1], and must not part the value from its end
+    return max(0.0, (centre - half) / (1 + extra)), min(1.0, (centre + half) / (1 + extra))
+
+
+def log_interval(value: float, error: float, quantile: float) -> tuple[float, float]:
+    """value exp(± quantile error / value): the interval of a positive size, on its logarithm."""
+    if value <= 0:
+        return value, value
+    factor = math.exp(min(quantile * error / value, 700.0))
+    return value / factor, value * factor
+
+
+def same_in_all_units(n_units: int, confidence: float) -> float:
+    """Share of units that may yet differ though none of `n_units` did.
+
+    1 - (alpha / 2)^(1 / U), the exact bound of Clopper and Pearson for no event ("rule of three").
+    """
+    return 1 - ((1 - confidence) / 2) ** (1 / n_units)
+
+
+def constant_difference_interval(
+    value: float, n_units: int, confidence: float
+) -> tuple[float, float]:
+    """The interval of a difference that is `value` in each of its units, so that no error is known.
+
+    Units of the opposite difference may make up the share q of `same_in_all_units`, hence
+    value ± 2 q |value|. It leaves 0 out where 2^(1 - U) <= 1 - confidence: the p-value of the sign test.
+    """
+    half = 2 * same_in_all_units(n_units, confidence) * abs(value)
+    return value - half, value + half
+
+
+def percentile_interval(replicates: np.ndarray, confidence: float) -> tuple[float, float]:
+    """The central `confidence` share of the replicates, linearly interpolated.
+
+    Undefined (NaN) replicates are left out; the caller counts them. NaN, NaN if none is left.
+    """
+    return _quantiles(replicates, (1 - confidence) / 2, (1 + confidence) / 2)
+
+
+def reflected(value: float, replicates: np.ndarray) -> np.ndarray:
+    """(B,) 2 value - replicate: the replicates mirrored at the value.
+
+    Precision is read from an envelope, which is the higher the fewer different images shape it: the
+    value lies above that of all images there could be, and replicates lie above the value by about
+    as much again. Percentiles of the replicates then miss on one side; those of the mirrored ones,
+    the basic interval, take both away.
+    Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), equation 5.6.
+    """
+    return 2 * value - replicates
+
+
+def basic_interval(value: float, replicates: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Percentiles of the `reflected` replicates of a metric in [0, 1], cut to that range."""
+    lower, upper = percentile_interval(reflected(value, replicates), confidence)
+    return max(lower, 0.0), min(upper, 1.0)
+
+
+def reflected_square(value: float, replicates: np.ndarray) -> np.ndarray:
+    """(B,) sqrt(2 value^2 - replicate^2), 0 where that is negative: mirrored as squares.
+
+    For sizes of gaps, such as calibration errors. Chance adds to the square of a gap whatever the gap
+    is: with n items, E[value^2] is the true square plus some v / n, and a resample adds v / n once
+    more. So squares are mirrored without bias, while the gap itself is not: near a true gap of 0 the
+    value lies c / sqrt(n) above it, replicates only 0.41 c / sqrt(n) above the value. All of the
+    interval may lie below the value, where most of that is chance.
+
+    Coverage of intervals of 95 % from 200 resamples, simulated with 10 classes, at n = 200, 1000 and
+    5000 items, of the expected calibration error where it is 0.001, 0.06 and 0.22::
+
+        percentile  0.00 0.00 0.00   0.03 0.77 0.95   0.92 0.94 0.94
+        BCa         0.00 0.00 0.00   0.35 0.83 0.92   0.89 0.93 0.94
+        reflected   0.47 0.57 0.66   0.87 0.86 0.90   0.88 0.93 0.96
+        squares     0.99 0.99 0.99   0.96 0.89 0.88   0.87 0.92 0.96
+
+    and about the same for the root mean square. The largest gap of any bin is irregular: no interval
+    from resamples holds it reliably (squares: 0.14 to 0.97).
+    """
+    return np.sqrt(np.maximum(2 * value**2 - replicates**2, 0.0))
+
+
+def expanded(replicates: np.ndarray, n_units: int, confidence: float) -> np.ndarray:
+    """(B,) replicates moved away from their mean, by sqrt(U / (U - 1)) t / z.
+
+    Resamples of U units vary too little by the first factor, and the second allows for a variance that
+    few units tell. Both go to 1 as U grows.
+    Source: Hesterberg, What Teachers Should Know About the Bootstrap (2015), section 4.4.
+    """
+    if n_units < 2 or np.isnan(replicates).all():
+        return replicates
+    quantile = float(t_quantile(confidence, n_units - 1))
+    factor = math.sqrt(n_units / (n_units - 1)) * quantile / normal_quantile(confidence)
+    centre = np.nanmean(replicates)
+    return centre + factor * (replicates - centre)
+
+
+def basic_square_interval(
+    value: float, replicates: np.ndarray, confidence: float
+) -> tuple[float, float]:
+    """Percentiles of `reflected_square` of a gap in [0, 1]."""
+    lower, upper = percentile_interval(reflected_square(value, replicates), confidence)
+    return lower, min(upper, 1.0)
+
+
+def bca_interval(
+    value: float, replicates: np.ndarray, jackknife: np.ndarray, confidence: float
+) -> tuple[float, float] | None:
+    """Efron's BCa interval: percentiles moved for bias and for a variance that changes.
+
+    Parameters
+    ----------
+    value : the metric on the whole test set.
+    replicates : (B,) values on resamples; NaN is left out.
+    jackknife : (U,) values with one unit left out; NaN is left out.
+
+    Returns
+    -------
+    The interval, or None where BCa does not exist: all replicates on one side of the value, or no
+    variation in the jackknife. The caller then takes the percentile interval and says so.
+
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), equations 14.9 to 14.15;
+    replicates that equal the value count half, as metrics of a finite test set are discrete.
+    """
+    from statistics import NormalDist
+
+    replicates = replicates[~np.isnan(replicates)]
+    jackknife = jackknife[~np.isnan(jackknife)]
+    if math.isnan(value) or not replicates.size or not jackknife.size:
+        return None
+    below = np.count_nonzero(replicates < value) + np.count_nonzero(replicates == value) / 2
+    deviations = jackknife.mean() - jackknife
+    spread = float(np.sum(deviations**2))
+    # rounding leaves a spread of about 1e-32 per unit where all values are the same
+    if not 0 < below < replicates.size or spread <= 1e-28 * jackknife.size:
+        return None
+    normal = NormalDist()
+    bias = normal.inv_cdf(below / replicates.size)
+    acceleration = float(np.sum(deviations**3)) / (6 * spread**1.5)
+    levels = []
+    for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
+        shifted = bias + normal.inv_cdf(tail)
+        levels.append(normal.cdf(bias + shifted / (1 - acceleration * shifted)))
+    return _quantiles(replicates, *levels)
+
+
+def _quantiles(replicates: np.ndarray, low: float, high: float) -> tuple[float, float]:
+    defined = replicates[~np.isnan(replicates)]
+    if not defined.size:
+        return float("nan"), float("nan")
+    lower, upper = np.quantile(defined, [low, high])
+    return float(lower), float(upper)

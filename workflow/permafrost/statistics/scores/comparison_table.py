@@ -1,0 +1,70 @@
+"""From the predictions of all backbones to a table of their paired differences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from permafrost.core.tables import read_table, write_table
+from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
+from permafrost.statistics.scores.compare import compare
+from permafrost.statistics.scores.score_table import bootstrap_seed
+
+_TYPES = {
+    "dataset": pa.string(),
+    "probe": pa.string(),
+    "seed": pa.int64(),
+    "metric": pa.string(),
+    "higher_is_better": pa.bool_(),
+    "backbone_a": pa.string(),
+    "backbone_b": pa.string(),
+    "difference": pa.float64(),
+    "lower": pa.float64(),
+    "upper": pa.float64(),
+    "p_value": pa.float64(),
+    "p_adjusted": pa.float64(),
+    "adjustment": pa.string(),
+    "p_mcnemar": pa.float64(),
+    "confidence": pa.float64(),
+    "resamples": pa.int64(),
+    "n_undefined": pa.int64(),
+    "unit": pa.string(),
+    "n_units": pa.int64(),
+    "n_test": pa.int64(),
+    "gates": pa.string(),
+    "bootstrap_seed": pa.int64(),
+}
+
+
+def compare_predictions(folder: Path, output: Path, *, spec: dict, fingerprint: str) -> None:
+    """Compare all pairs of backbones of one dataset and probe, for each seed, and write `output`.
+
+    Parameters
+    ----------
+    folder : holds ``{dataset}/{backbone}/seed{seed}/{probe}.parquet``.
+    spec : names dataset and probe; ``inputs.predictions`` maps ``backbone/seedN`` to fingerprints.
+    """
+    by_seed: dict[int, dict[str, Predictions]] = {}
+    for name, expected in spec["inputs"]["predictions"].items():
+        backbone, seed = name.rsplit("/seed", 1)
+        path = folder / spec["dataset"] / backbone / f"seed{seed}" / f"{spec['probe']}.parquet"
+        found = predictions_from_table(*read_table(path, expect=expected))
+        by_seed.setdefault(int(seed), {})[backbone] = found
+    rows = [
+        {**row, "dataset": spec["dataset"], "probe": spec["probe"], "seed": seed}
+        for seed, predictions in sorted(by_seed.items())
+        for row in compare(
+            predictions,
+            resamples=spec["options"]["resamples"],
+            confidence=spec["options"]["confidence"],
+            seed=bootstrap_seed(spec),
+            calibration=spec["options"].get("calibration"),
+        )
+    ]
+    for row in rows:
+        row["bootstrap_seed"] = spec["options"]["seed"]
+    table = pa.table(
+        {name: pa.array([row[name] for row in rows], kind) for name, kind in _TYPES.items()}
+    )
+    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})

@@ -1,0 +1,179 @@
+"""Sanity gates: signs that a score should not be believed. They are recorded, never acted upon.
+
+What is true of a test set, ``truth`` below, is (N,) class ids, (N, L) of 0 and 1 for
+``multilabel``, (N, K) pixels of each class and image for ``segmentation``, or (N, K) objects of each
+class and image, crowds left out, for ``detection`` and ``point_detection``, or (N,) numbers for
+``regression``, or (N, 2) smallest and largest number of each image, NaN where it has none, for
+``pixel_regression``, or (N,) shares of the gallery that are relevant for ``retrieval``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from permafrost.metrics.tasks import PRIMARY, check_task
+from permafrost.statistics.predictions.reading import Predictions
+
+BELOW_CHANCE = "below_chance"
+ONE_CLASS = "one_class_predictions"
+CONSTANT_PREDICTIONS = "constant_predictions"
+CONSTANT_TEST = "constant_target_in_test"
+NO_DETECTIONS = "no_detections"
+ONE_UNIT = "one_unit"
+MISSING_IN_TEST = "class_missing_in_test"
+FEW_UNITS = "few_units"
+OUT_OF_REACH = "significance_out_of_reach"
+# with fewer units no sign test can reject at 5 %: whatever an interval says rests on assumptions alone
+ENOUGH_UNITS = 6
+# tasks whose truth and answers are counts of each class and image
+_COUNTED = frozenset({"segmentation", "detection", "point_detection"})
+_OBJECTS = _COUNTED - {"segmentation"}
+_NUMBERS = frozenset({"regression", "pixel_regression"})
+
+
+def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
+    """What the primary metric gives without looking at the images.
+
+    For accuracy, the share of the most frequent class of the test set (always answering it). For
+    micro-AP, the share of positives among all entries (the expected precision of a random order).
+    For mean IoU, that of giving every pixel the most frequent class: its share of the pixels,
+    divided by the number of classes of the test set. NaN if the test set holds dead classes only.
+    For average precision 0, that of detecting nothing: boxes or points at random hardly ever match.
+    For R² 0, that of always saying the mean of the test set.
+    For mean average precision of retrieval, the mean share of the gallery that is relevant (the
+    precision of a random order), of the queries to which anything is.
+    """
+    check_task(task)
+    if task in _OBJECTS | _NUMBERS:
+        return 0.0
+    truth = np.asarray(truth)
+    if task == "retrieval":
+        return float(truth[truth > 0].mean()) if truth.any() else float("nan")
+    if task == "segmentation":
+        pixels = truth.sum(axis=0)
+        alive = np.delete(pixels, list(dead_classes))
+        present = np.count_nonzero(alive)
+        return float(alive.max() / pixels.sum() / present) if present else float("nan")
+    if task == "multilabel":
+        return float(np.count_nonzero(truth)) / truth.size
+    return int(np.bincount(truth).max()) / len(truth)
+
+
+def below_chance(
+    truth, rows: list[dict], task: str, dead_classes: Iterable[int] = (), *, constant: bool = False
+) -> list[str]:
+    """``below_chance`` if the interval of the primary metric ends at or below `chance_level`.
+
+    It takes the upper end, so a backbone that may still be better than chance is not accused. On
+    a test set of one class nothing is better than chance, and the gate says so. Where chance is 0
+    because nothing is known, a value of it is enough if no other test set could give more.
+
+    Parameters
+    ----------
+    rows : of `bootstrap_scores` for this test set.
+    constant : whether all answers are the same, so that R² cannot be above 0.
+    """
+    chance = chance_level(truth, task, dead_classes)
+    known = task in _OBJECTS or (task in _NUMBERS and constant)
+    rows = [row for row in rows if row["metric"] == PRIMARY[task]]
+    ends = [row["value"] if known and row["value"] <= chance else row["upper"] for row in rows]
+    return [BELOW_CHANCE] if any(end <= chance for end in ends) else []
+
+
+def one_class_predictions(truth, answers, task: str) -> list[str]:
+    """``one_class_predictions`` if all predictions are the same though the truth is not.
+
+    For numbers, ``constant_predictions``.
+
+    For multi-label arrays, if every image is given the same set of labels; for masks, if every
+    pixel of every image is given the same class; for objects, if all detections have the same class.
+    """
+    if task == "retrieval" or (task in _OBJECTS and not np.any(answers)):
+        return []
+    same = [_one_class(values, task) for values in (answers, truth)]
+    gate = CONSTANT_PREDICTIONS if task in _NUMBERS else ONE_CLASS
+    return [gate] if same == [True, False] else []
+
+
+def constant_target_in_test(truth, task: str) -> list[str]:
+    """``constant_target_in_test`` if all numbers of the test set are the same: R² is undefined then."""
+    return [CONSTANT_TEST] if task in _NUMBERS and _one_class(truth, task) else []
+
+
+def no_detections(truth, answers, task: str) -> list[str]:
+    """``no_detections`` if no image of the test set has a detection, though there are objects."""
+    return [NO_DETECTIONS] if task in _OBJECTS and np.any(truth) and not np.any(answers) else []
+
+
+def one_unit(rows: list[dict]) -> list[str]:
+    """``one_unit`` if the test set is a single group or image: its interval is a point and means nothing."""
+    return [ONE_UNIT] if any(row["n_units"] == 1 for row in rows) else []
+
+
+def few_units(rows: list[dict]) -> list[str]:
+    """``few_units`` if there are too few units (2 to 5) for an interval to be trusted.
+
+    It is still formed, by Student's t, and covers where units are alike in size and kind; that they
+    are, so few cannot show.
+    """
+    return [FEW_UNITS] if any(1 < row["n_units"] < ENOUGH_UNITS for row in rows) else []
+
+
+def comparison_gates(n_units: int, resamples: int, confidence: float) -> list[str]:
+    """Gates of all comparisons on a test set: `one_unit`, `few_units`, and ``significance_out_of_reach``.
+
+    The last says that no p-value of a family can reach 1 - confidence, whatever the data.
+
+    So it is with too few resamples, since no adjusted p-value is below 1 / (resamples + 1), and with
+    too few units: if two backbones are alike, one of them is ahead on all of U units with probability
+    2^(1 - U), so that no test of paired units can reject more rarely.
+    """
+    smallest = max(1 / (resamples + 1), 2.0 ** (1 - n_units))
+    rows = [{"n_units": n_units}]
+    reached = smallest <= 1 - confidence
+    return [*one_unit(rows), *few_units(rows), *([] if reached else [OUT_OF_REACH])]
+
+
+def class_missing_in_test(
+    truth, task: str, classes: int, dead_classes: Iterable[int] = ()
+) -> list[str]:
+    """``class_missing_in_test:c`` for every class id c without a (positive) test sample, pixel or object.
+
+    Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
+    """
+    check_task(task)
+    if task in _NUMBERS | {"retrieval"}:
+        return []
+    truth = np.asarray(truth)
+    if task == "classification":
+        present = np.bincount(truth, minlength=classes)
+    else:
+        present = np.count_nonzero(truth, axis=0)
+    missing = sorted(set(np.flatnonzero(present == 0).tolist()) - set(dead_classes))
+    return [f"{MISSING_IN_TEST}:{label}" for label in missing]
+
+
+def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
+    """All gates of this module, in a fixed order; `rows` of `bootstrap_scores` for them."""
+    truth, task, dead = predictions.truth, predictions.task, predictions.dead_classes
+    constant = one_class_predictions(truth, predictions.answers, task)
+    return [
+        *below_chance(truth, rows, task, dead, constant=bool(constant)),
+        *constant,
+        *constant_target_in_test(truth, task),
+        *no_detections(truth, predictions.answers, task),
+        *one_unit(rows),
+        *few_units(rows),
+        *class_missing_in_test(truth, task, len(predictions.classes), dead),
+    ]
+
+
+def _one_class(values, task: str) -> bool:
+    values = np.asarray(values)
+    if task in _COUNTED:
+        return np.count_nonzero(values.sum(axis=0)) <= 1
+    if task == "pixel_regression":
+        values = values[~np.isnan(values)]
+    return bool((values == values[:1]).all())

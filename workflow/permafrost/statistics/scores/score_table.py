@@ -1,0 +1,123 @@
+"""From a table of predictions to a table of scores: one row per metric, with its interval.
+
+Where a probe scored several settings, each has rows of its own after those of what is ranked; their
+column ``setting`` names it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from permafrost.core.identity import canonical_json, derive_seed
+from permafrost.core.tables import read_table, write_table
+from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
+from permafrost.statistics.predictions.settings import Draws, settings_from_table
+from permafrost.statistics.predictions.whole_settings import Gain, WholeSetting, gain_of
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.gates import score_gates
+from permafrost.statistics.scores.score_columns import score_table_of
+
+# columns that a score repeats from its predictions, so that every row says what it is
+_REPEATED = (
+    "dataset", "backbone", "probe", "kind", "seed", "task", "feature_dim", "split_method",
+    "spatially_random", "fingerprint", "backbone_fingerprint",
+)  # fmt: skip
+
+
+def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprint: str) -> str:
+    """Score the table `predictions` as `spec` says and write `output`; returns a line for the log.
+
+    The resamples follow from the dataset's name and the configured seed, so all backbones and
+    probes of a dataset are scored on the same ones.
+    """
+    table, metadata = read_table(predictions, expect=spec["inputs"]["predictions"])
+    found = predictions_from_table(table, metadata)
+    options = {**spec["options"], "seed": bootstrap_seed(spec)}
+    judged = calibration_options(spec, options.pop("calibration", None))
+    rows = _rows(found, metadata, {**options, "calibration": judged})
+    settings = settings_from_table(table, metadata)
+    for one in settings:
+        rows += _rows_of_setting(one, metadata, options)
+    if (gain := gain_of(settings, metadata)) is not None:
+        rows += _rows_of_setting(gain, metadata, options)
+    table = _table(rows, metadata, spec["options"]["seed"])
+    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
+    return _summary(rows, metadata)
+
+
+def bootstrap_seed(spec: dict) -> int:
+    """The seed of a dataset's resamples."""
+    return derive_seed("bootstrap", spec["dataset"], spec["options"]["seed"])
+
+
+def calibration_options(spec: dict, options: dict | None) -> dict | None:
+    """What `calibration.Calibration` is told: folds are the same for all backbones of a dataset."""
+    if options is None:
+        return None
+    return {**options, "seed": derive_seed("temperature", spec["dataset"], spec["options"]["seed"])}
+
+
+def _rows(found: Predictions, metadata: dict, options: dict) -> list[dict]:
+    """The rows of what is ranked, each with the gates that it met."""
+    rows = bootstrap_scores(found, **options)
+    about = found.about if isinstance(found, Draws | WholeSetting | Gain) else None
+    # a difference is not a score: chance, say, means nothing to it
+    met = () if isinstance(found, Gain) else score_gates(found, rows)
+    own = {
+        "setting": None,
+        "gates": {*metadata["gates"], *(about.gates if about else ()), *met},
+        "settings": metadata["settings"],
+        "n_train": about.n_train if about else metadata["n_train"],
+        "n_val": about.n_val if about else metadata["n_val"],
+    }
+    spread = found.spread() if isinstance(found, Draws) else {}
+    drawn = len(found.drawn) if isinstance(found, Draws) else None
+    return [
+        {
+            **row,
+            **own,
+            "gates": own["gates"] | set(row.get("flags", ())),
+            "n_draws": drawn,
+            "draw_std": spread.get(row["metric"]),
+        }
+        for row in rows
+    ]
+
+
+def _rows_of_setting(
+    found: Draws | WholeSetting | Gain, metadata: dict, options: dict
+) -> list[dict]:
+    """The rows of one setting of several: none is primary, so that it is ranked beside its like only."""
+    own = {"setting": found.about.name, "settings": found.about.settings, "primary": False}
+    return [{**row, **own} for row in _rows(found, metadata, options)]
+
+
+def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
+    common = {name: metadata[name] for name in _REPEATED}
+    return score_table_of(
+        [
+            {
+                **row,
+                **common,
+                "gates": ";".join(sorted(row["gates"])),
+                "settings": canonical_json(_brief(row["settings"])),
+                "bootstrap_seed": seed,
+            }
+            for row in rows
+        ]
+    )
+
+
+def _brief(settings: dict) -> dict:
+    """Settings without what has one number per C: those stay with the predictions."""
+    return {key: value for key, value in settings.items() if not isinstance(value, list | dict)}
+
+
+def _summary(rows: list[dict], metadata: dict) -> str:
+    primary = next(row for row in rows if row["primary"])
+    return (
+        f"{metadata['dataset']} | {metadata['backbone']} | {metadata['probe']}: {primary['metric']} "
+        f"{primary['value']:.4f} [{primary['lower']:.4f}, {primary['upper']:.4f}]"
+    )
