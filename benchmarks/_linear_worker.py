@@ -79,9 +79,7 @@ def peer(arrays: dict) -> tuple[float, dict]:
         for part in ("train", "val", "test")
         for a in "xy"
     ]
-    result = main.evaluate_logistic(
-        *inputs, list(GRID), 0, 1, True, "cpu", temp_scale=False
-    )  # fmt: skip
+    result = main.evaluate_logistic(*inputs, list(GRID), 0, 1, True, "cpu", temp_scale=False)
     return sum(f[0] for f in fits), {
         "coef": np.stack([f[1] for f in fits[:-1]]),
         "bias": np.stack([f[2] for f in fits[:-1]]),

@@ -420,9 +420,15 @@ def main() -> None:
                 of_group = GENERATORS[name][2]
                 truths[kind] = truth_of(name, of_group, count, unequal, arguments.seed)
             results += run(
-                name, images, count, unequal, truths[kind],
-                sets=arguments.sets, seed=arguments.seed, before=not arguments.no_before,
-            )  # fmt: skip
+                name,
+                images,
+                count,
+                unequal,
+                truths[kind],
+                sets=arguments.sets,
+                seed=arguments.seed,
+                before=not arguments.no_before,
+            )
             for row in results[-len(GENERATORS[name][1]) :]:
                 print_row(row, before=not arguments.no_before)
     if arguments.json:

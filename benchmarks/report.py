@@ -90,7 +90,7 @@ def build(job: Path) -> None:
         cards={name: Path(path) for name, path in given["cards"]},
         **tables,
         output_dir=job.parent / "report",
-    )  # fmt: skip
+    )
 
 
 def write_job(results: Path, folder: Path, backbones: int = 0, datasets: int = 0) -> Path:
@@ -114,7 +114,11 @@ def write_job(results: Path, folder: Path, backbones: int = 0, datasets: int = 0
         "plan": {**plan, "outputs": [], "backbones": more["b"], "datasets": more["d"]},
         "leaderboard": str(folder / "leaderboard.parquet"),
         "summary": str(folder / "summary.csv"),
-        "cards": [[new, path] for name, path in by_names(plan, "card", "dataset").items() for new in named["d"][name]],
+        "cards": [
+            [new, path]
+            for name, path in by_names(plan, "card", "dataset").items()
+            for new in named["d"][name]
+        ],
         "images": [
             [[new, split], path]
             for (name, split), path in by_names(plan, "prepare", "dataset", "split").items()
@@ -122,16 +126,23 @@ def write_job(results: Path, folder: Path, backbones: int = 0, datasets: int = 0
         ],
         "predictions": [
             [[new, backbone, seed, probe], path]
-            for (name, own, seed, probe), path in by_names(plan, "probe", "dataset", "backbone", "seed", "probe").items()
+            for (name, own, seed, probe), path in by_names(
+                plan, "probe", "dataset", "backbone", "seed", "probe"
+            ).items()
             for new in named["d"][name]
             for backbone in named["b"][own]
         ],
         "comparisons": [
-            [[new, probe], compare(read_table(path)[0], new, list(more["b"]), folder / f"{new}-{probe}.parquet")]
+            [
+                [new, probe],
+                compare(
+                    read_table(path)[0], new, list(more["b"]), folder / f"{new}-{probe}.parquet"
+                ),
+            ]
             for (name, probe), path in by_names(plan, "compare", "dataset", "probe").items()
             for new in named["d"][name]
         ],
-    }  # fmt: skip
+    }
     job = folder / "job.json"
     job.write_text(json.dumps(given, default=os.fspath))
     return job

@@ -74,9 +74,15 @@ def compare(case: str, arguments) -> list[list[str]]:
         seconds = median_cpu(found)
         lower, upper = found[0]["interval"]
         lines.append(
-            [name, method, f"{seconds:.3f}", f"{seconds / ours:.1f}", f"[{lower:.5f}, {upper:.5f}]",
-             f"{found[0]['peak_mb']:.0f}"]
-        )  # fmt: skip
+            [
+                name,
+                method,
+                f"{seconds:.3f}",
+                f"{seconds / ours:.1f}",
+                f"[{lower:.5f}, {upper:.5f}]",
+                f"{found[0]['peak_mb']:.0f}",
+            ]
+        )
     return lines
 
 

@@ -44,9 +44,13 @@ def write_stores(folder: Path, samples: int, dimensions: int, classes: int) -> N
             names = [f"{split} {i}" for i in range(count)]
             writer.samples(pa.table({"sample_id": names, "group_id": names}))
             writer.attributes.update(
-                task="classification", classes=[str(i) for i in range(classes)], gates=[],
-                dataset="synthetic", split_method="random", spatially_random=False,
-            )  # fmt: skip
+                task="classification",
+                classes=[str(i) for i in range(classes)],
+                gates=[],
+                dataset="synthetic",
+                split_method="random",
+                spatially_random=False,
+            )
 
 
 def job(folder: Path, rates) -> float:
@@ -57,11 +61,22 @@ def job(folder: Path, rates) -> float:
     from permafrost.stages.cli import main
 
     spec = {
-        "stage": "sgd_linear", "dataset": "d", "backbone": "b", "probe": "p", "seed": 0,
-        "options": {"kind": "sgd_linear", "learning_rate": rates, "momentum": 0.9, "epochs": EPOCHS,
-                    "weight_decay": 0.0, "batch_size": BATCH, "standardize": True},
+        "stage": "sgd_linear",
+        "dataset": "d",
+        "backbone": "b",
+        "probe": "p",
+        "seed": 0,
+        "options": {
+            "kind": "sgd_linear",
+            "learning_rate": rates,
+            "momentum": 0.9,
+            "epochs": EPOCHS,
+            "weight_decay": 0.0,
+            "batch_size": BATCH,
+            "standardize": True,
+        },
         "inputs": {"features": "features"},
-    }  # fmt: skip
+    }
     spent, whole = [], fit.train
 
     def timed(*arguments):
@@ -70,9 +85,18 @@ def job(folder: Path, rates) -> float:
     fit.train = timed
     stores = [str(folder / f"{split}.zarr") for split in ("train", "val", "test")]
     status = main(
-        ["sgd_linear", "--spec", canonical_json(spec), "--code", code_hash("sgd_linear"),
-         "--features", *stores, "--output", str(folder / "out.parquet")]
-    )  # fmt: skip
+        [
+            "sgd_linear",
+            "--spec",
+            canonical_json(spec),
+            "--code",
+            code_hash("sgd_linear"),
+            "--features",
+            *stores,
+            "--output",
+            str(folder / "out.parquet"),
+        ]
+    )
     if status:
         raise SystemExit(status)
     return spent[0]
@@ -137,12 +161,20 @@ def main() -> None:
     print_table(
         ["", "one rate, s", f"{len(RATES)} rates, s", "ratio"],
         [
-            ["job", *(f"{job_s[s]:.2f}" for s in ("single", "grid")),
-             f"{job_s['grid'] / job_s['single']:.2f}"],
+            [
+                "job",
+                *(f"{job_s[s]:.2f}" for s in ("single", "grid")),
+                f"{job_s['grid'] / job_s['single']:.2f}",
+            ],
             ["training", f"{single:.2f}", f"{grid:.2f}", f"{grid / single:.2f}"],
-            ["training, one rate by the torch loop", f"{loop:.2f}", f"{grid:.2f}", f"{grid / loop:.2f}"],
+            [
+                "training, one rate by the torch loop",
+                f"{loop:.2f}",
+                f"{grid:.2f}",
+                f"{grid / loop:.2f}",
+            ],
         ],
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

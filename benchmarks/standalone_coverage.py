@@ -85,10 +85,12 @@ def run_detections(name: str, sets: int, seed: int, tally) -> None:
             own = truth[key[0]][[int(label.split()[-1]) for label in labels]]
             expected[key] = own.mean() if len(own) else np.nan
         before, after = (
-            [list_rows(one, units, method=method, **drawn),
-             comparison_rows(one, other, units, method=method, **drawn)]
+            [
+                list_rows(one, units, method=method, **drawn),
+                comparison_rows(one, other, units, method=method, **drawn),
+            ]
             for method, list_rows in (("basic", detection_rows), ("jackknife_t", detection_rows))
-        )  # fmt: skip
+        )
         for old, new, old_test, new_test in zip(
             *before[:1], *after[:1], *before[1:], *after[1:], strict=True
         ):
@@ -255,8 +257,17 @@ class Tally:
                     name: float(np.mean(each)) for name, each in cell.items() if name != "none"
                 }
                 count = len(cell["after"])
-                found.append({"kind": kind, "units": units, "figure": figure, "gate": gate,
-                              "intervals": count, "without": len(cell["none"]), **means})  # fmt: skip
+                found.append(
+                    {
+                        "kind": kind,
+                        "units": units,
+                        "figure": figure,
+                        "gate": gate,
+                        "intervals": count,
+                        "without": len(cell["none"]),
+                        **means,
+                    }
+                )
         return sorted(found, key=lambda row: (row["units"], row["figure"], row["gate"]))
 
 

@@ -288,8 +288,13 @@ def seeds(name: str) -> list[bytes]:
     if name in ("truth", "predictions"):
         made = []
         for place, iou_type in enumerate(IOU_TYPES):
-            truth, results = coco_case(place, images=1, truths=2, detections=2,
-                                       geometry="segm" if iou_type == "boundary" else iou_type)  # fmt: skip
+            truth, results = coco_case(
+                place,
+                images=1,
+                truths=2,
+                detections=2,
+                geometry="segm" if iou_type == "boundary" else iou_type,
+            )
             text = json.dumps(truth if name == "truth" else results, separators=(",", ":")).encode()
             made += [bytes([place, mode, 0, 1, 0]) + text for mode in (0, 1)]
         return made

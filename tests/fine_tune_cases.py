@@ -158,9 +158,15 @@ class Scenes:
 
         path = self.folder / f"{out}.parquet"
         run_fine_tune(
-            spec, images=self.stores, card=self.folder / "card.json", output=path,
-            fingerprint="f" * 32, device=device, threads=1, memory=memory,
-        )  # fmt: skip
+            spec,
+            images=self.stores,
+            card=self.folder / "card.json",
+            output=path,
+            fingerprint="f" * 32,
+            device=device,
+            threads=1,
+            memory=memory,
+        )
         return read_table(path, expect="f" * 32)
 
     def extract(self, **extraction) -> dict:
@@ -171,9 +177,14 @@ class Scenes:
         outputs = {split: self.folder / "features" / f"{split}.zarr" for split in SPLITS}
         spec = {**self.spec(), "extraction": {"size": 16, **extraction}}
         extract(
-            spec, images=self.stores, card=self.folder / "card.json", outputs=outputs,
-            fingerprint="e" * 32, device="cpu", threads=1,
-        )  # fmt: skip
+            spec,
+            images=self.stores,
+            card=self.folder / "card.json",
+            outputs=outputs,
+            fingerprint="e" * 32,
+            device="cpu",
+            threads=1,
+        )
         return {split: Store(path).read("embeddings") for split, path in outputs.items()}
 
 

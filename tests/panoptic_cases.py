@@ -17,10 +17,15 @@ CATEGORIES = [
 def listed(ids: np.ndarray, category: dict, crowd=()) -> list[dict]:
     """segments_info of a map, with the true areas."""
     return [
-        {"id": int(i), "category_id": category[int(i)], "iscrowd": int(i in crowd),
-         "area": int((ids == i).sum())}
-        for i in np.unique(ids) if i
-    ]  # fmt: skip
+        {
+            "id": int(i),
+            "category_id": category[int(i)],
+            "iscrowd": int(i in crowd),
+            "area": int((ids == i).sum()),
+        }
+        for i in np.unique(ids)
+        if i
+    ]
 
 
 def documents(truth: dict, predicted: dict) -> tuple[dict, dict]:

@@ -65,8 +65,14 @@ def naive_replicates(truth, prediction, counts, units, *, classes, dead_classes=
         rows = np.repeat(np.arange(len(units)), resample[units])
         boundary = None
         if ratio is not None:
-            boundary = [each.sum(axis=0) for each in boundaries(
-                truth[rows], prediction[rows], classes, ratio)] if len(rows) else None  # fmt: skip
+            boundary = (
+                [
+                    each.sum(axis=0)
+                    for each in boundaries(truth[rows], prediction[rows], classes, ratio)
+                ]
+                if len(rows)
+                else None
+            )
         confusion = confusion_matrix(truth[rows], prediction[rows], classes, IGNORE)
         found.append(evaluate(confusion, dead_classes=dead_classes, boundary=boundary))
     return {name: np.stack([values[name] for values in found], axis=-1) for name in found[0]}

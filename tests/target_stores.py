@@ -42,12 +42,29 @@ RUNS = {"dense_ridge": (run_dense_ridge, RIDGE), "dense_knn": (run_dense_knn, KN
 
 def spec_of(options: dict, backbone: str = "made-up") -> dict:
     """What a stage gives a probe."""
-    return {"stage": options["kind"], "dataset": "toy", "backbone": backbone, "probe": "pixels",
-            "seed": 0, "options": options, "inputs": {"features": FINGERPRINT}}  # fmt: skip
+    return {
+        "stage": options["kind"],
+        "dataset": "toy",
+        "backbone": backbone,
+        "probe": "pixels",
+        "seed": 0,
+        "options": options,
+        "inputs": {"features": FINGERPRINT},
+    }
 
 
-def write_targets(path: Path, maps, targets, *, split="train", sizes=None, working=None, dtype="float32",
-                  backbone="made-up", **about) -> Path:  # fmt: skip
+def write_targets(
+    path: Path,
+    maps,
+    targets,
+    *,
+    split="train",
+    sizes=None,
+    working=None,
+    dtype="float32",
+    backbone="made-up",
+    **about,
+) -> Path:
     """A store of `maps` (N, C, H, W), coarse to fine, and native `targets` (N, h, w)."""
     count = len(targets)
     sizes = np.array([targets.shape[1:]] * count if sizes is None else sizes).reshape(count, 2)
@@ -72,12 +89,23 @@ def write_targets(path: Path, maps, targets, *, split="train", sizes=None, worki
         known = targets[~np.isnan(targets)]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         writer.attributes.update(
-            {"dataset": "toy", "backbone": backbone, "split": split, "task": "pixel_regression",
-             "classes": [], "target": "height", "layers": layers, "gates": [],
-             "split_method": "group", "spatially_random": False,
-             "working_size": list(working or targets.shape[1:]),
-             "target_centre": 3.0, "target_range": [min(low, -20.0), max(high, 30.0)], **about}
-        )  # fmt: skip
+            {
+                "dataset": "toy",
+                "backbone": backbone,
+                "split": split,
+                "task": "pixel_regression",
+                "classes": [],
+                "target": "height",
+                "layers": layers,
+                "gates": [],
+                "split_method": "group",
+                "spatially_random": False,
+                "working_size": list(working or targets.shape[1:]),
+                "target_centre": 3.0,
+                "target_range": [min(low, -20.0), max(high, 30.0)],
+                **about,
+            }
+        )
     return path
 
 
@@ -117,6 +145,12 @@ def run(
     probe, usual = RUNS[kind]
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
-    probe(stores, output, spec=spec_of({**usual, **options}, backbone), fingerprint="0" * 32,
-          device="cpu", second_output=second_output)  # fmt: skip
+    probe(
+        stores,
+        output,
+        spec=spec_of({**usual, **options}, backbone),
+        fingerprint="0" * 32,
+        device="cpu",
+        second_output=second_output,
+    )
     return *read_table(output, expect="0" * 32), output

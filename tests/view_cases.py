@@ -57,7 +57,7 @@ def make_views(
         "split": split,
         "augmentations": {**OPTIONS, **options},
         "inputs": {"images": "fingerprint-of-images"},
-    }  # fmt: skip
+    }
     extract_views(
         spec,
         images={name: dataset.folder / f"{name}.zarr" for name in ("train", "val", "test")},
@@ -74,8 +74,12 @@ def write_both(folder: Path, views, *, drawn_from=None, groups=None, fingerprint
     views = np.asarray(views, np.float32)
     names = [f"sample {i:02}" for i in range(len(views))]
     groups = pa.array([None] * len(views) if groups is None else groups, pa.string())
-    about = {"task": "classification", "gates": [], "split_method": "given",
-             "spatially_random": False}  # fmt: skip
+    about = {
+        "task": "classification",
+        "gates": [],
+        "split_method": "given",
+        "spatially_random": False,
+    }
     for name, values, made in (
         ("embeddings", views[:, 0], FEATURES),
         ("views", views, fingerprint),

@@ -52,9 +52,13 @@ def test_score_rows_equal_the_oracles(task, probe):
     data = splits(task)
     result, target = run(data, options, device="cpu", seed=0), data["test"].labels
     found = LabelledSamples.from_arrays(
-        [f"{number:03}" for number in range(len(target))], target, result.prediction, result.scores,
-        task=task, classes=data["test"].classes,
-    )  # fmt: skip
+        [f"{number:03}" for number in range(len(target))],
+        target,
+        result.prediction,
+        result.scores,
+        task=task,
+        classes=data["test"].classes,
+    )
     judged = {"bins": 15, "folds": 5, "floor": 1e-3, "seed": 0}
     values = {
         row["metric"]: row["value"]

@@ -31,9 +31,13 @@ def found():
     splits = make_splits(counts=(240, 120, 150), classes=4, skill=0.7, seed=2)
     result = run_few_shot(splits, OPTIONS, device="cpu", seed=3)
     draws = nested_draws(
-        splits["train"].labels, splits["val"].labels, sizes_of([0.05, 0.2], [1, 5]), draws=2,
-        n_classes=4, seed=3,
-    )  # fmt: skip
+        splits["train"].labels,
+        splits["val"].labels,
+        sizes_of([0.05, 0.2], [1, 5]),
+        draws=2,
+        n_classes=4,
+        seed=3,
+    )
     return splits, {(one.name, one.draw): one for one in result.settings}, list(draws)
 
 

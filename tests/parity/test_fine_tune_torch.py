@@ -97,9 +97,13 @@ def test_full_batch_steps_are_those_of_a_loop_written_by_hand(scenes, clip):
 def test_without_steps_of_the_backbone_the_head_learns_from_the_features_of_extract(scenes):
     """Learning rate 0 of the backbone: the answers are those of the head on frozen features."""
     table, metadata = scenes.tune(
-        **{**PLAIN, "batch_size": 8}, epochs=4, head_epochs=4, clip_norm=None, learning_rate=0.0 + 1e-30,
+        **{**PLAIN, "batch_size": 8},
+        epochs=4,
+        head_epochs=4,
+        clip_norm=None,
+        learning_rate=0.0 + 1e-30,
         head_learning_rate=0.02,
-    )  # fmt: skip
+    )
     frozen = metadata["settings"]["frozen"]["epochs_log"]
     np.testing.assert_allclose(
         [one["train_loss"] for one in metadata["settings"]["epochs_log"]],
@@ -120,9 +124,13 @@ def test_the_frozen_head_is_one_that_is_trained_on_extracted_features(scenes):
     mean, scale, head = fresh_head(x)
     losses = []
     optimiser = torch.optim.AdamW(
-        [{"params": [head.weight], "weight_decay": 0.1}, {"params": [head.bias], "weight_decay": 0.0}],
-        lr=0.02, foreach=False,
-    )  # fmt: skip
+        [
+            {"params": [head.weight], "weight_decay": 0.1},
+            {"params": [head.bias], "weight_decay": 0.0},
+        ],
+        lr=0.02,
+        foreach=False,
+    )
     for _ in range(5):
         loss = functional.cross_entropy(head((x - mean) / scale), labels)
         optimiser.zero_grad()

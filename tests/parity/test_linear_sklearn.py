@@ -104,10 +104,17 @@ def tight(x, y, c):
 def test_softmax_objective_is_never_above_scikit_learns(kind, backend):
     x, y, classes = problem(kind)
     fit = fit_linear(
-        x, y, x, y,
-        n_classes=classes, task="classification", c_grid=GRID, keep_path=True, merge_val=False,
+        x,
+        y,
+        x,
+        y,
+        n_classes=classes,
+        task="classification",
+        c_grid=GRID,
+        keep_path=True,
+        merge_val=False,
         backend=backend,
-    )  # fmt: skip
+    )
     for c, (coef, intercept) in zip(GRID, fit.path, strict=True):
         # two classes share one logit's weights in halves, and so half its squared norm
         peer_coef, peer_intercept = tight(x, y, 2 * c if classes == 2 else c)
@@ -124,9 +131,14 @@ def test_refit_on_train_and_validation_reaches_scikit_learns_optimum():
     x, y, classes = problem("plain")
     for c in (1e-3, 1.0, 1e3):
         fit = fit_linear(
-            x[:160], y[:160], x[160:], y[160:],
-            n_classes=classes, task="classification", c_grid=[c / 100, c],
-        )  # fmt: skip
+            x[:160],
+            y[:160],
+            x[160:],
+            y[160:],
+            n_classes=classes,
+            task="classification",
+            c_grid=[c / 100, c],
+        )
         chosen = fit.settings["best_c"]
         ours = softmax_objective(fit.coef, fit.intercept, x, y, chosen)
         theirs = softmax_objective(*tight(x, y, chosen), x, y, chosen)
@@ -141,10 +153,17 @@ def test_multilabel_objective_is_never_above_scikit_learns(backend):
     x = rng.normal(size=(200, 15)).astype(np.float32)
     y = (x @ rng.normal(size=(15, 4)) + rng.normal(size=(200, 4)) > 0.5).astype(np.uint8)
     fit = fit_linear(
-        x, y, x, y,
-        n_classes=4, task="multilabel", c_grid=GRID, keep_path=True, merge_val=False,
+        x,
+        y,
+        x,
+        y,
+        n_classes=4,
+        task="multilabel",
+        c_grid=GRID,
+        keep_path=True,
+        merge_val=False,
         backend=backend,
-    )  # fmt: skip
+    )
     for c, (coef, intercept) in zip(GRID, fit.path, strict=True):
         peers = [
             LogisticRegression(C=c, solver="newton-cholesky", tol=1e-10, max_iter=200).fit(
@@ -155,8 +174,10 @@ def test_multilabel_objective_is_never_above_scikit_learns(backend):
         theirs = sigmoid_objective(
             np.concatenate([p.coef_ for p in peers]),
             np.concatenate([p.intercept_ for p in peers]),
-            x, y, c,
-        )  # fmt: skip
+            x,
+            y,
+            c,
+        )
         ours = sigmoid_objective(coef, intercept, x, y, c)
         assert ours <= theirs * (1 + RELATIVE), (c, ours / theirs - 1)
     assert fit.settings["objectives"] == pytest.approx(

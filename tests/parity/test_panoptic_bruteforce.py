@@ -47,9 +47,10 @@ def by_hand(true_ids, true_segments, found_ids, found_segments, strict=False, ra
         counts[one["category_id"]][2] += not one["iscrowd"] and one["id"] not in hits
     for other in found_segments:
         crowds = [
-            one["id"] for one in true_segments
+            one["id"]
+            for one in true_segments
             if one["iscrowd"] and one["category_id"] == other["category_id"]
-        ]  # fmt: skip
+        ]
         found = found_ids == other["id"]
         excuse = np.isin(true_ids, [0, *(crowds[-1:] if strict else crowds)])
         counted = (found & excuse).sum() <= 0.5 * found.sum()
@@ -84,13 +85,16 @@ def table(case, **how) -> np.ndarray:
         [
             list(
                 by_hand(
-                    maps[one["image_id"]], one["segments_info"],
-                    others[one["image_id"]], other["segments_info"], **how,
+                    maps[one["image_id"]],
+                    one["segments_info"],
+                    others[one["image_id"]],
+                    other["segments_info"],
+                    **how,
                 ).values()
             )
             for one, other in pairs
         ]
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("mode", ["corrected", "strict"])

@@ -107,8 +107,14 @@ def gathered(stores, names=("train",), stride=4):
             for r, c in np.ndindex(grid, grid):
                 known = blocks[r, c][~np.isnan(blocks[r, c])]
                 if known.size:
-                    rows.append((features[i, r, c], known.astype(float).mean(), known.size / step**2,
-                                 f"{split}{i}"))  # fmt: skip
+                    rows.append(
+                        (
+                            features[i, r, c],
+                            known.astype(float).mean(),
+                            known.size / step**2,
+                            f"{split}{i}",
+                        )
+                    )
     x, y, w, image = zip(*rows, strict=True)
     return np.array(x), np.array(y), np.array(w), np.array(image)
 
@@ -131,8 +137,10 @@ def predicted(stores, model, size=16, stride=4):
 
 
 def scores_of(table) -> dict[str, float]:
-    sums = {name: np.array(table[name].to_pylist(), float).sum() for name in
-            ("pixels", "squared_error", "absolute_error", "truth", "truth_squares")}  # fmt: skip
+    sums = {
+        name: np.array(table[name].to_pylist(), float).sum()
+        for name in ("pixels", "squared_error", "absolute_error", "truth", "truth_squares")
+    }
     variance = sums["truth_squares"] - sums["truth"] ** 2 / sums["pixels"]
     return {
         "r2": 1 - sums["squared_error"] / variance,
@@ -219,9 +227,11 @@ def test_patches_take_the_mean_of_their_pixels_and_weigh_their_share():
     means, shares = patch_means(target, (4, 7))
     for i, j in np.ndindex(4, 7):
         inside = [
-            (y, x) for y in range(13) for x in range(10)
+            (y, x)
+            for y in range(13)
+            for x in range(10)
             if i / 4 <= (y + 0.5) / 13 < (i + 1) / 4 and j / 7 <= (x + 0.5) / 10 < (j + 1) / 7
-        ]  # fmt: skip
+        ]
         values = [float(target[p]) for p in inside if not np.isnan(target[p])]
         assert shares[i, j] == pytest.approx(len(values) / len(inside) if inside else 0)
         if values:

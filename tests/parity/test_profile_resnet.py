@@ -31,8 +31,12 @@ def counted_by_hooks(module: nn.Module, images: torch.Tensor) -> int:
 def test_a_network_of_timm_costs_what_is_known_of_it(tmp_path, model):
     import timm
 
-    entry = {"kind": "timm", "model": model, "weights": {"source": "random"},
-             "input": {"bands": "rgb", "normalization": "dataset"}}  # fmt: skip
+    entry = {
+        "kind": "timm",
+        "model": model,
+        "weights": {"source": "random"},
+        "input": {"bands": "rgb", "normalization": "dataset"},
+    }
     found = profile(
         tmp_path,
         entry,

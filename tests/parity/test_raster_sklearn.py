@@ -41,8 +41,10 @@ def test_mean_iou_equals_torchmetrics():
     from torchmetrics import JaccardIndex
 
     generator = torch.Generator().manual_seed(1)
-    ours, theirs = MeanIoU(5, ignore_index=255), JaccardIndex("multiclass", num_classes=5,
-                                                              ignore_index=255)  # fmt: skip
+    ours, theirs = (
+        MeanIoU(5, ignore_index=255),
+        JaccardIndex("multiclass", num_classes=5, ignore_index=255),
+    )
     for _ in range(3):
         logits = torch.randn(2, 5, 8, 8, generator=generator)
         target = torch.randint(0, 5, (2, 8, 8), generator=generator)

@@ -61,8 +61,14 @@ def test_left_out_residuals_are_those_of_ridge_cv_and_of_leaving_out(shape):
 @pytest.mark.parametrize("merge_val", [False, True])
 def test_leave_one_out_chooses_the_alpha_of_ridge_cv(merge_val):
     made = splits(train=40, val=20, test=10)
-    options = {"alpha_min": 1e-3, "alpha_max": 1e5, "alpha_count": 9, "choose": "leave_one_out",
-               "merge_val": merge_val, "standardize": False}  # fmt: skip
+    options = {
+        "alpha_min": 1e-3,
+        "alpha_max": 1e5,
+        "alpha_count": 9,
+        "choose": "leave_one_out",
+        "merge_val": merge_val,
+        "standardize": False,
+    }
     result = run_ridge(made, options, device="cpu", seed=0)
     names = ("train", "val") if merge_val else ("train",)
     x = np.concatenate([made[name].embeddings for name in names]).astype(np.float64)
@@ -76,8 +82,14 @@ def test_leave_one_out_chooses_the_alpha_of_ridge_cv(merge_val):
 @pytest.mark.parametrize("merge_val", [False, True])
 def test_validation_chooses_what_fits_it_best(merge_val):
     made = splits(train=40, val=20, test=10)
-    options = {"alpha_min": 1e-3, "alpha_max": 1e5, "alpha_count": 9, "choose": "validation",
-               "merge_val": merge_val, "standardize": True}  # fmt: skip
+    options = {
+        "alpha_min": 1e-3,
+        "alpha_max": 1e5,
+        "alpha_count": 9,
+        "choose": "validation",
+        "merge_val": merge_val,
+        "standardize": True,
+    }
     result = run_ridge(made, options, device="cpu", seed=0)
     pipe = [
         linear_model.Ridge(alpha=alpha, solver="svd").fit(

@@ -57,8 +57,13 @@ def of(array, **profile) -> bytes:
     ],
 )
 def test_one_raster_that_cannot_be_used(out, tmp_path, data, message):
-    refused(out, raster_entry(broken(tmp_path, data)), "1 of 12 images cannot be used",
-            "images/05.png: its target targets/05.tif", message)  # fmt: skip
+    refused(
+        out,
+        raster_entry(broken(tmp_path, data)),
+        "1 of 12 images cannot be used",
+        "images/05.png: its target targets/05.tif",
+        message,
+    )
 
 
 def test_pickles_are_never_run(out, tmp_path):
@@ -70,8 +75,12 @@ def test_an_image_without_a_raster_and_the_reverse(out, tmp_path):
     files = raster_files()
     del files["targets/05.tif"], files["images/07.png"]
     place = write_folder(tmp_path / "set", files)
-    refused(out, raster_entry(place), "images without a target: images/05.png",
-            "targets without an image: targets/07.tif")  # fmt: skip
+    refused(
+        out,
+        raster_entry(place),
+        "images without a target: images/05.png",
+        "targets without an image: targets/07.tif",
+    )
 
 
 def test_a_raster_that_a_table_names_is_missing(out, tmp_path):
@@ -135,11 +144,19 @@ def test_how_rasters_store_numbers_is_nothing_for_others(out, tmp_path, key):
     )
     place = write_folder(tmp_path / "set", raster_files())
     entry = raster_entry(place, task="regression", target={key: 2})
-    entry["source"] = {"kind": "table", "table": str(table), "images": str(place), "path": "image",
-                       "target": "height"}  # fmt: skip
+    entry["source"] = {
+        "kind": "table",
+        "table": str(table),
+        "images": str(place),
+        "path": "image",
+        "target": "height",
+    }
     refused(out, entry, f"target.{key} has no meaning here")
-    refused(out, {"task": "pixel_regression", "source": {"kind": "demo"}, "target": {key: 2}},
-            f"target.{key} has no meaning here")  # fmt: skip
+    refused(
+        out,
+        {"task": "pixel_regression", "source": {"kind": "demo"}, "target": {key: 2}},
+        f"target.{key} has no meaning here",
+    )
 
 
 @pytest.mark.parametrize("target", [{"scale": 0}, {"nodata": "nan"}, {"nodata": []}, {"fill": 0}])

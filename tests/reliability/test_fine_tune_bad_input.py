@@ -80,8 +80,14 @@ def test_a_warm_up_that_is_longer_than_the_training(scenes):
 
 
 def test_options_that_do_not_exist_are_refused_by_the_schema():
-    for wrong in ({"precision": "fp16"}, {"batch_norm": "off"}, {"augmentation": {"hue": 0.1}},
-                  {"learning_rate": 0}, {"layer_decay": 1.5}, {"epoch": 3}):  # fmt: skip
+    for wrong in (
+        {"precision": "fp16"},
+        {"batch_norm": "off"},
+        {"augmentation": {"hue": 0.1}},
+        {"learning_rate": 0},
+        {"layer_decay": 1.5},
+        {"epoch": 3},
+    ):
         with pytest.raises(PermafrostError):
             options(**wrong)
 

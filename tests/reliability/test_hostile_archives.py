@@ -50,8 +50,14 @@ def honest(tmp_path) -> Path:
 def clone(tmp_path) -> Path:
     """A clone with sources, settings and an environment, which no archive may change."""
     folder = tmp_path / "clone"
-    for name in ("Snakefile", "config/config.yaml", "workflow/permafrost/__init__.py",
-                 "profiles/local/config.yaml", ".venv/lib/site.py", "results/README.md"):  # fmt: skip
+    for name in (
+        "Snakefile",
+        "config/config.yaml",
+        "workflow/permafrost/__init__.py",
+        "profiles/local/config.yaml",
+        ".venv/lib/site.py",
+        "results/README.md",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("mine\n")
     (folder / "local").symlink_to("profiles/local")
@@ -206,8 +212,12 @@ def test_the_folder_of_results_may_be_written_in_other_ways(honest, clone, resul
 
 def test_what_no_rule_writes_is_left_out_of_an_archive_and_named(tmp_path):
     root = tmp_path / "origin"
-    for name in ("Snakefile", "results/report/index.html", "results/report/.DS_Store",
-                 "results/report/mine.py"):  # fmt: skip
+    for name in (
+        "Snakefile",
+        "results/report/index.html",
+        "results/report/.DS_Store",
+        "results/report/mine.py",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
     files = [Path("results/report")]

@@ -152,9 +152,11 @@ def test_no_row_at_all_is_an_error(kind, task, split):
     splits = splits_of(task)
     empty = splits[split]
     splits[split] = dataclasses.replace(
-        empty, embeddings=empty.embeddings[:0], labels=empty.labels[:0],
+        empty,
+        embeddings=empty.embeddings[:0],
+        labels=empty.labels[:0],
         samples=empty.samples.slice(0, 0),
-    )  # fmt: skip
+    )
     if kind == "knn_sweep" and split == "test":
         assert run(kind, splits).ranked.prediction.shape[0] == 0
         return

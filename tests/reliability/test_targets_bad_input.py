@@ -30,10 +30,22 @@ def write_table(folder, cells, splits=None):
 
 
 def entry(folder, **changes) -> dict:
-    source = {"kind": "table", "table": str(folder / "table.csv"), "images": str(folder / "images"),
-              "path": "name", "target": changes.pop("column", "height")}  # fmt: skip
-    made = {"task": "regression", "source": source, "sensor": "rgb", "splits": SPLIT,
-            "bands": ["red", "green", "blue"], "units": {"unit": "uint8"}, **changes}  # fmt: skip
+    source = {
+        "kind": "table",
+        "table": str(folder / "table.csv"),
+        "images": str(folder / "images"),
+        "path": "name",
+        "target": changes.pop("column", "height"),
+    }
+    made = {
+        "task": "regression",
+        "source": source,
+        "sensor": "rgb",
+        "splits": SPLIT,
+        "bands": ["red", "green", "blue"],
+        "units": {"unit": "uint8"},
+        **changes,
+    }
     if made["splits"].get("method") == "given":
         source["split"] = "split"
     validate(made, "dataset", where="test")
@@ -143,14 +155,22 @@ def test_a_target_is_refused_where_images_have_classes(tmp_path):
 def test_the_demo_world_knows_the_share_of_a_class(tmp_path):
     made = {
         "task": "regression",
-        "source": {"kind": "demo", "chips": {"train": 30, "val": 10, "test": 10},
-                   "chip_size": 32, "scene_size": 128, "cover": "water"},
-    }  # fmt: skip
+        "source": {
+            "kind": "demo",
+            "chips": {"train": 30, "val": 10, "test": 10},
+            "chip_size": 32,
+            "scene_size": 128,
+            "cover": "water",
+        },
+    }
     validate(made, "dataset", where="test")
     outputs = {split: tmp_path / f"{split}.zarr" for split in ("train", "val", "test")}
     card = prepare(
-        {"dataset": "demo", "entry": made}, outputs=outputs, card_path=tmp_path / "card.json",
-        fingerprint="f", workers=1,
-    )  # fmt: skip
+        {"dataset": "demo", "entry": made},
+        outputs=outputs,
+        card_path=tmp_path / "card.json",
+        fingerprint="f",
+        workers=1,
+    )
     labels = Store(outputs["train"]).read("labels")
     assert card["classes"] == [] and 0 <= labels.min() < labels.max() <= 1

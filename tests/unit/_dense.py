@@ -22,8 +22,9 @@ KINDS = {"fpn": "segmentation", "linear-head": "segmentation", "dense-knn": "den
 
 
 def make_dense_card(dataset: str = "town", *, images: int = 12, classes=tuple(CLASSES)) -> dict:
-    card = make_card(dataset, task="segmentation", classes=len(classes), bands=3,
-                     counts=(40, 20, images))  # fmt: skip
+    card = make_card(
+        dataset, task="segmentation", classes=len(classes), bands=3, counts=(40, 20, images)
+    )
     for split in card["splits"].values():
         split["class_counts"] = [1_234_567, 200_000, 0][: len(classes)] + [9] * (len(classes) - 3)
     return {**card, "classes": list(classes), "ignore_index": IGNORE, "dead_classes": []}
@@ -58,9 +59,19 @@ def names_of(card: dict) -> list[str]:
     return [f"{card['dataset']}-{i:03d}" for i in range(card["splits"]["test"]["count"])]
 
 
-def make_dense_predictions(path: Path, card: dict, *, backbone: str, probe: str = "fpn", seed: int = 0,
-                           wrong: float = 0.2, size: int = 16, pictures: int = 3, boundary: bool = False,
-                           gates=()) -> dict:  # fmt: skip
+def make_dense_predictions(
+    path: Path,
+    card: dict,
+    *,
+    backbone: str,
+    probe: str = "fpn",
+    seed: int = 0,
+    wrong: float = 0.2,
+    size: int = 16,
+    pictures: int = 3,
+    boundary: bool = False,
+    gates=(),
+) -> dict:
     """Write a table in which a share `wrong` of the pixels has another class; return its metadata."""
     count, classes = card["splits"]["test"]["count"], len(card["classes"])
     random = np.random.default_rng([seed, len(backbone), len(probe), int(1000 * wrong)])
@@ -97,15 +108,32 @@ def make_dense_predictions(path: Path, card: dict, *, backbone: str, probe: str 
     kind = KINDS[probe]
     metadata = {
         "fingerprint": fingerprint("predictions", card["dataset"], backbone, probe, seed),
-        "stage": kind, "dataset": card["dataset"], "backbone": backbone, "probe": probe, "kind": kind,
-        "seed": seed, "task": "segmentation", "classes": card["classes"], "ignore_index": IGNORE,
-        "dead_classes": [], "resolution": "native", "layers": ["layer4", "layer3"],
-        "head": "fpn" if kind == "segmentation" else None, "n_train": 40, "n_val": 20, "n_test": count,
-        "feature_dim": 96, "split_method": card["split_method"], "spatially_random": False,
-        "settings": training_settings(wrong) if kind == "segmentation" else {"k": 5, "metric": "l2"},
-        "gates": list(gates), "options": {"kind": kind},
+        "stage": kind,
+        "dataset": card["dataset"],
+        "backbone": backbone,
+        "probe": probe,
+        "kind": kind,
+        "seed": seed,
+        "task": "segmentation",
+        "classes": card["classes"],
+        "ignore_index": IGNORE,
+        "dead_classes": [],
+        "resolution": "native",
+        "layers": ["layer4", "layer3"],
+        "head": "fpn" if kind == "segmentation" else None,
+        "n_train": 40,
+        "n_val": 20,
+        "n_test": count,
+        "feature_dim": 96,
+        "split_method": card["split_method"],
+        "spatially_random": False,
+        "settings": training_settings(wrong)
+        if kind == "segmentation"
+        else {"k": 5, "metric": "l2"},
+        "gates": list(gates),
+        "options": {"kind": kind},
         "backbone_fingerprint": fingerprint("features", card["dataset"], backbone),
-    }  # fmt: skip
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_table(path, pa.table(columns), metadata)
     return {**metadata, "path": path}
@@ -113,13 +141,27 @@ def make_dense_predictions(path: Path, card: dict, *, backbone: str, probe: str 
 
 def training_settings(wrong: float, epochs: int = 4) -> dict:
     log = [
-        {"epoch": e, "learning_rate": 1e-3, "train_loss": 1 / e + wrong, "val_loss": 1.2 / e + wrong,
-         "val_mean_iou": 0.9 - wrong - 0.2 / e}
+        {
+            "epoch": e,
+            "learning_rate": 1e-3,
+            "train_loss": 1 / e + wrong,
+            "val_loss": 1.2 / e + wrong,
+            "val_mean_iou": 0.9 - wrong - 0.2 / e,
+        }
         for e in range(1, epochs + 1)
-    ]  # fmt: skip
-    return {"head": "fpn", "parameters": 1234, "layers": ["layer4", "layer3"], "working_size": [16, 16],
-            "learning_rate": 1e-3, "epoch": epochs, "epochs_log": log, "grid": [], "loss": "cross-entropy",
-            "precision": "fp32"}  # fmt: skip
+    ]
+    return {
+        "head": "fpn",
+        "parameters": 1234,
+        "layers": ["layer4", "layer3"],
+        "working_size": [16, 16],
+        "learning_rate": 1e-3,
+        "epoch": epochs,
+        "epochs_log": log,
+        "grid": [],
+        "loss": "cross-entropy",
+        "precision": "fp32",
+    }
 
 
 def png(mask: np.ndarray) -> bytes:
@@ -130,22 +172,39 @@ def png(mask: np.ndarray) -> bytes:
 
 def score(path: Path, made: dict) -> pa.Table:
     """The scores of a table of predictions, as the stage makes them."""
-    spec = {"stage": "bootstrap", "dataset": made["dataset"], "options": OPTIONS,
-            "inputs": {"predictions": made["fingerprint"]}}  # fmt: skip
+    spec = {
+        "stage": "bootstrap",
+        "dataset": made["dataset"],
+        "options": OPTIONS,
+        "inputs": {"predictions": made["fingerprint"]},
+    }
     score_predictions(made["path"], path, spec=spec, fingerprint="s")
     return read_table(path)[0]
 
 
-def prepare_dense(tmp_path: Path, card: dict, *, backbones: dict[str, float], probes: dict[str, list[int]],
-                  **options) -> tuple[dict, list[pa.Table]]:  # fmt: skip
+def prepare_dense(
+    tmp_path: Path,
+    card: dict,
+    *,
+    backbones: dict[str, float],
+    probes: dict[str, list[int]],
+    **options,
+) -> tuple[dict, list[pa.Table]]:
     """Cards, predictions and scores of `backbones` (name -> share of wrong pixels) and `probes` (-> seeds)."""
     predictions, tables = {}, []
     for number, (backbone, wrong) in enumerate(backbones.items()):
         for probe, seeds in probes.items():
             for seed in seeds:
                 path = tmp_path / f"{number}/{probe}/{seed}.parquet"
-                made = make_dense_predictions(path, card, backbone=backbone, probe=probe, seed=seed,
-                                              wrong=wrong + 0.02 * seed, **options)  # fmt: skip
+                made = make_dense_predictions(
+                    path,
+                    card,
+                    backbone=backbone,
+                    probe=probe,
+                    seed=seed,
+                    wrong=wrong + 0.02 * seed,
+                    **options,
+                )
                 predictions[card["dataset"], backbone, seed, probe] = path
                 tables.append(score(tmp_path / "scores.parquet", made))
     return {

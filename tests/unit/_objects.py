@@ -26,9 +26,13 @@ WIDTH, HEIGHT = 150, 110
 
 
 def make_object_card(
-    dataset: str = "trees", *, images: int = 8, classes=tuple(CLASSES), geometry: str = "box",
+    dataset: str = "trees",
+    *,
+    images: int = 8,
+    classes=tuple(CLASSES),
+    geometry: str = "box",
     window: int | None = 80,
-) -> dict:  # fmt: skip
+) -> dict:
     task = "point_detection" if geometry == "point" else "detection"
     card = make_card(dataset, task=task, classes=len(classes), bands=3, counts=(9, 6, images))
     for split in card["splits"].values():
@@ -98,8 +102,14 @@ def make_object_store(path: Path, card: dict, *, split: str = "test") -> Path:
         array = np.stack(pixels)
         writer.array("images", array.shape, array.dtype, rows_per_chunk=4)[:] = array
         whole = [[side] * len(rows) for side in (HEIGHT, WIDTH)]
-        numbers = {"x_offset": xs, "y_offset": ys, "height": heights, "width": widths,
-                   "image_height": whole[0], "image_width": whole[1]}  # fmt: skip
+        numbers = {
+            "x_offset": xs,
+            "y_offset": ys,
+            "height": heights,
+            "width": widths,
+            "image_height": whole[0],
+            "image_width": whole[1],
+        }
         writer.samples(
             pa.table(
                 {
@@ -143,9 +153,17 @@ def detections_of(card: dict, index: int, *, quality: float, seed: int) -> list[
 
 
 def make_object_predictions(
-    path: Path, card: dict, *, backbone: str, probe: str = "fcos", seed: int = 0,
-    quality: float = 0.8, pictures: int = 2, gates=(), empty: bool = False,
-) -> dict:  # fmt: skip
+    path: Path,
+    card: dict,
+    *,
+    backbone: str,
+    probe: str = "fcos",
+    seed: int = 0,
+    quality: float = 0.8,
+    pictures: int = 2,
+    gates=(),
+    empty: bool = False,
+) -> dict:
     """Write a table of detections of a `quality` in [0, 1]; return its metadata."""
     names, task = names_of(card), card["task"]
     count = len(names)
@@ -171,15 +189,29 @@ def make_object_predictions(
     )
     metadata = {
         "fingerprint": fingerprint("predictions", card["dataset"], backbone, probe, seed),
-        "stage": "detection", "dataset": card["dataset"], "backbone": backbone, "probe": probe,
-        "kind": "detection", "seed": seed, "task": task, "classes": card["classes"],
+        "stage": "detection",
+        "dataset": card["dataset"],
+        "backbone": backbone,
+        "probe": probe,
+        "kind": "detection",
+        "seed": seed,
+        "task": task,
+        "classes": card["classes"],
         "detection": {k: v for k, v in card["detection"].items() if k != "splits"},
-        "layers": ["layer4", "layer3"], "working_size": [128, 128], "head": "fcos",
-        "n_train": 9, "n_val": 6, "n_test": count, "feature_dim": 96,
-        "split_method": card["split_method"], "spatially_random": False,
-        "settings": training_settings(quality), "gates": list(gates), "options": {"kind": "detection"},
+        "layers": ["layer4", "layer3"],
+        "working_size": [128, 128],
+        "head": "fcos",
+        "n_train": 9,
+        "n_val": 6,
+        "n_test": count,
+        "feature_dim": 96,
+        "split_method": card["split_method"],
+        "spatially_random": False,
+        "settings": training_settings(quality),
+        "gates": list(gates),
+        "options": {"kind": "detection"},
         "backbone_fingerprint": fingerprint("features", card["dataset"], backbone),
-    }  # fmt: skip
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_table(path, table, metadata)
     return {**metadata, "path": path}
@@ -187,13 +219,27 @@ def make_object_predictions(
 
 def training_settings(quality: float, epochs: int = 4) -> dict:
     log = [
-        {"epoch": e, "learning_rate": 1e-3, "train_loss": 2 / e, "val_loss": 2.2 / e,
-         "val_ap": quality - 0.4 / e}
+        {
+            "epoch": e,
+            "learning_rate": 1e-3,
+            "train_loss": 2 / e,
+            "val_loss": 2.2 / e,
+            "val_ap": quality - 0.4 / e,
+        }
         for e in range(1, epochs + 1)
-    ]  # fmt: skip
-    return {"parameters": 1234, "layers": ["layer4", "layer3"], "working_size": [128, 128],
-            "learning_rate": 1e-3, "epoch": epochs, "epochs_log": log, "grid": [], "score_threshold": 0.3,
-            "precision": "fp32", "strides": [8, 16]}  # fmt: skip
+    ]
+    return {
+        "parameters": 1234,
+        "layers": ["layer4", "layer3"],
+        "working_size": [128, 128],
+        "learning_rate": 1e-3,
+        "epoch": epochs,
+        "epochs_log": log,
+        "grid": [],
+        "score_threshold": 0.3,
+        "precision": "fp32",
+        "strides": [8, 16],
+    }
 
 
 def prepare_objects(
@@ -214,9 +260,14 @@ def prepare_objects(
         for probe, seeds in probes.items():
             for seed in seeds:
                 made = make_object_predictions(
-                    folder / f"{backbone}-{seed}-{probe}.parquet", card, backbone=backbone,
-                    probe=probe, seed=seed, quality=quality, **options,
-                )  # fmt: skip
+                    folder / f"{backbone}-{seed}-{probe}.parquet",
+                    card,
+                    backbone=backbone,
+                    probe=probe,
+                    seed=seed,
+                    quality=quality,
+                    **options,
+                )
                 predictions[card["dataset"], backbone, seed, probe] = made["path"]
                 tables.append(score(made, folder / f"{backbone}-{seed}-{probe}-scores.parquet"))
     return {"cards": cards, "predictions": predictions}, tables
@@ -224,8 +275,12 @@ def prepare_objects(
 
 def score(made: dict, output: Path) -> pa.Table:
     """The table of scores of a table of detections, by the stage's own code."""
-    spec = {"inputs": {"predictions": made["fingerprint"]}, "dataset": made["dataset"],
-            "stage": "bootstrap", "options": OPTIONS}  # fmt: skip
+    spec = {
+        "inputs": {"predictions": made["fingerprint"]},
+        "dataset": made["dataset"],
+        "stage": "bootstrap",
+        "options": OPTIONS,
+    }
     score_predictions(
         made["path"], output, spec=spec, fingerprint=fingerprint("scores", str(output))
     )

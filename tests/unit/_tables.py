@@ -91,16 +91,39 @@ def report_text(folder: Path) -> str:
 
 
 def class_names(count: int) -> list[str]:
-    known = ["AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture",
-             "PermanentCrop", "Residential", "River", "SeaLake"]  # fmt: skip
+    known = [
+        "AnnualCrop",
+        "Forest",
+        "HerbaceousVegetation",
+        "Highway",
+        "Industrial",
+        "Pasture",
+        "PermanentCrop",
+        "Residential",
+        "River",
+        "SeaLake",
+    ]
     return (known + [f"class_{i:02d}" for i in range(10, count)])[:count]
 
 
-def make_card(dataset: str = "eurosat", *, classes: int = 10, task: str = "classification",
-              spatially_random: bool = False, bands: int = 4, counts=(600, 120, 200)) -> dict:  # fmt: skip
+def make_card(
+    dataset: str = "eurosat",
+    *,
+    classes: int = 10,
+    task: str = "classification",
+    spatially_random: bool = False,
+    bands: int = 4,
+    counts=(600, 120, 200),
+) -> dict:
     random = np.random.default_rng(len(dataset) + classes)
-    names = [("B02", "blue", 492), ("B03", "green", 560), ("B04", "red", 665), ("B08", "nir", 833),
-             ("B11", "swir1", 1614), ("B12", "swir2", 2202)]  # fmt: skip
+    names = [
+        ("B02", "blue", 492),
+        ("B03", "green", 560),
+        ("B04", "red", 665),
+        ("B08", "nir", 833),
+        ("B11", "swir1", 1614),
+        ("B12", "swir2", 2202),
+    ]
     splits = {}
     for split, count in zip(("train", "val", "test"), counts, strict=True):
         share = random.dirichlet(np.full(classes, 8.0))
@@ -115,9 +138,19 @@ def make_card(dataset: str = "eurosat", *, classes: int = 10, task: str = "class
         "task": task,
         "fingerprint": fingerprint("card", dataset),
         "bands": [
-            {"name": name, "common_name": common, "wavelength_nm": wavelength, "sensor": "sentinel2",
-             "unit": "digital_number", "scale": 1e-4, "offset": 0, "mean": 900.0 + 300 * i,
-             "std": 250.0 + 60 * i, "min": 1, "max": 6000 + 500 * i}
+            {
+                "name": name,
+                "common_name": common,
+                "wavelength_nm": wavelength,
+                "sensor": "sentinel2",
+                "unit": "digital_number",
+                "scale": 1e-4,
+                "offset": 0,
+                "mean": 900.0 + 300 * i,
+                "std": 250.0 + 60 * i,
+                "min": 1,
+                "max": 6000 + 500 * i,
+            }
             for i, (name, common, wavelength) in enumerate(names[:bands])
         ],
         "selected": [name for name, *_ in names[:bands]],
@@ -128,13 +161,18 @@ def make_card(dataset: str = "eurosat", *, classes: int = 10, task: str = "class
         "split_method": "random" if spatially_random else "group",
         "split_seed": 0,
         "spatially_random": spatially_random,
-        "audit": {"exact_duplicates": 0, "near_duplicates": 3, "shared_groups": 0,
-                  "min_distance_km": 2.41, "examples": []},
+        "audit": {
+            "exact_duplicates": 0,
+            "near_duplicates": 3,
+            "shared_groups": 0,
+            "min_distance_km": 2.41,
+            "examples": [],
+        },
         "image_size": {"min": [64, 64], "max": [64, 64]},
         "gsd_m": 10.0,
         "licence": "MIT",
         "citation": "Helber et al. 2019",
-    }  # fmt: skip
+    }
 
 
 def write_card(path: Path, card: dict) -> Path:
@@ -142,8 +180,17 @@ def write_card(path: Path, card: dict) -> Path:
     return path
 
 
-def make_predictions(path: Path, card: dict, *, backbone: str, probe: str = "linear", seed: int = 0,
-                     accuracy: float = 0.8, gates=(), torch: str = "2.13.0") -> dict:  # fmt: skip
+def make_predictions(
+    path: Path,
+    card: dict,
+    *,
+    backbone: str,
+    probe: str = "linear",
+    seed: int = 0,
+    accuracy: float = 0.8,
+    gates=(),
+    torch: str = "2.13.0",
+) -> dict:
     """Write a predictions table; return its metadata (with "path" added)."""
     count, classes = card["splits"]["test"]["count"], len(card["classes"])
     random = np.random.default_rng([seed, len(backbone), len(probe), int(accuracy * 1000)])
@@ -174,20 +221,39 @@ def make_predictions(path: Path, card: dict, *, backbone: str, probe: str = "lin
         curve = [
             round(accuracy - 0.0012 * (i - place) ** 2 * accuracy, 4) for i in range(len(C_GRID))
         ]
-        settings = {"best_c": C_GRID[place], "c_grid": C_GRID, "val_scores": curve,
-                    "objective": 0.41, "gradient_norm": 1e-7, "iterations": 93, "merge_val": True}  # fmt: skip
+        settings = {
+            "best_c": C_GRID[place],
+            "c_grid": C_GRID,
+            "val_scores": curve,
+            "objective": 0.41,
+            "gradient_norm": 1e-7,
+            "iterations": 93,
+            "merge_val": True,
+        }
     metadata = {
         "feature_versions": {"permafrost": "0.1.0", "torch": torch},
         "fingerprint": fingerprint("predictions", card["dataset"], backbone, probe, seed),
-        "stage": probe, "dataset": card["dataset"], "backbone": backbone, "probe": probe,
-        "kind": KINDS.get(probe, probe), "seed": seed, "task": card["task"], "classes": card["classes"],
-        "n_train": card["splits"]["train"]["count"], "n_val": card["splits"]["val"]["count"],
-        "n_test": count, "feature_dim": 1280, "split_method": card["split_method"],
-        "spatially_random": card["spatially_random"], "settings": settings, "gates": list(gates),
+        "stage": probe,
+        "dataset": card["dataset"],
+        "backbone": backbone,
+        "probe": probe,
+        "kind": KINDS.get(probe, probe),
+        "seed": seed,
+        "task": card["task"],
+        "classes": card["classes"],
+        "n_train": card["splits"]["train"]["count"],
+        "n_val": card["splits"]["val"]["count"],
+        "n_test": count,
+        "feature_dim": 1280,
+        "split_method": card["split_method"],
+        "spatially_random": card["spatially_random"],
+        "settings": settings,
+        "gates": list(gates),
         "options": {"kind": KINDS.get(probe, probe)},
         "backbone_fingerprint": fingerprint("features", card["dataset"], backbone),
-        "weights_sha256": None, "input": {"bands": ["B04", "B03", "B02"], "size": [224, 224]},
-    }  # fmt: skip
+        "weights_sha256": None,
+        "input": {"bands": ["B04", "B03", "B02"], "size": [224, 224]},
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_table(path, pa.table(columns), metadata)
     return {**metadata, "path": path}
@@ -197,12 +263,26 @@ def _lists(values: np.ndarray, kind: pa.DataType) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel(), kind), values.shape[1])
 
 
-def make_score_rows(*, dataset: str = "eurosat", backbone: str, probe: str = "linear", seed: int = 0,
-                    value: float = 0.8, half: float = 0.02, classes=(), gates: str = "",
-                    task: str = "classification", n_test: int = 200, spatially_random=False) -> list[dict]:  # fmt: skip
+def make_score_rows(
+    *,
+    dataset: str = "eurosat",
+    backbone: str,
+    probe: str = "linear",
+    seed: int = 0,
+    value: float = 0.8,
+    half: float = 0.02,
+    classes=(),
+    gates: str = "",
+    task: str = "classification",
+    n_test: int = 200,
+    spatially_random=False,
+) -> list[dict]:
     """Overall and per-class score rows of one evaluation; NaN `half` gives NaN intervals."""
-    names = (["accuracy", "macro_f1", "balanced_accuracy"] if task == "classification"
-             else ["micro_ap", "macro_ap"])  # fmt: skip
+    names = (
+        ["accuracy", "macro_f1", "balanced_accuracy"]
+        if task == "classification"
+        else ["micro_ap", "macro_ap"]
+    )
     per_class = "recall" if task == "classification" else "average_precision"
     wanted = [(name, None, value - 0.01 * i) for i, name in enumerate(names)]
     wanted += [
@@ -211,20 +291,42 @@ def make_score_rows(*, dataset: str = "eurosat", backbone: str, probe: str = "li
     settings = {"best_c": 0.1} if probe == "linear" else {"k": 5, "metric": "l2"}
     return [
         {
-            "dataset": dataset, "backbone": backbone, "probe": probe, "kind": KINDS.get(probe, probe),
-            "seed": seed, "task": task, "metric": metric, "class": name, "setting": None, "value": point,
-            "lower": point - half, "upper": min(point + half, 1.0) if half == half else half,
-            "confidence": 0.95, "method": "percentile", "resamples": 200, "n_undefined": 0,
-            "n_draws": None, "draw_std": None, "unit": "group", "n_units": 10, "n_test": n_test, "n_train": 600, "n_val": 120, "feature_dim": 1280,
-            "primary": metric in ("accuracy", "micro_ap"), "higher_is_better": True,
+            "dataset": dataset,
+            "backbone": backbone,
+            "probe": probe,
+            "kind": KINDS.get(probe, probe),
+            "seed": seed,
+            "task": task,
+            "metric": metric,
+            "class": name,
+            "setting": None,
+            "value": point,
+            "lower": point - half,
+            "upper": min(point + half, 1.0) if half == half else half,
+            "confidence": 0.95,
+            "method": "percentile",
+            "resamples": 200,
+            "n_undefined": 0,
+            "n_draws": None,
+            "draw_std": None,
+            "unit": "group",
+            "n_units": 10,
+            "n_test": n_test,
+            "n_train": 600,
+            "n_val": 120,
+            "feature_dim": 1280,
+            "primary": metric in ("accuracy", "micro_ap"),
+            "higher_is_better": True,
             "split_method": "random" if spatially_random else "group",
-            "spatially_random": spatially_random, "gates": gates,
-            "settings": canonical_json(settings), "bootstrap_seed": 20_240_101,
+            "spatially_random": spatially_random,
+            "gates": gates,
+            "settings": canonical_json(settings),
+            "bootstrap_seed": 20_240_101,
             "fingerprint": fingerprint("predictions", dataset, backbone, probe, seed),
             "backbone_fingerprint": fingerprint("features", dataset, backbone),
         }
         for metric, name, point in wanted
-    ]  # fmt: skip
+    ]
 
 
 def score_table(rows: list[dict]) -> pa.Table:
@@ -234,13 +336,32 @@ def score_table(rows: list[dict]) -> pa.Table:
 def make_comparison_table(dataset: str, probe: str, backbones: list[str]) -> pa.Table:
     pairs = [(a, b) for i, a in enumerate(backbones) for b in backbones[i + 1 :]]
     rows = [
-        {"dataset": dataset, "probe": probe, "seed": 0, "metric": "accuracy", "higher_is_better": True, "backbone_a": a,
-         "backbone_b": b, "difference": 0.05 * (i - 1), "lower": 0.05 * (i - 1) - 0.03,
-         "upper": 0.05 * (i - 1) + 0.03, "p_value": 0.01 * (i + 1), "p_adjusted": min(1.0, 0.03 * (i + 1)),
-         "adjustment": "romano_wolf", "gates": "", "p_mcnemar": None, "n_undefined": 0, "confidence": 0.95, "resamples": 200, "unit": "group",
-         "n_units": 10, "n_test": 200, "bootstrap_seed": 20_240_101}
+        {
+            "dataset": dataset,
+            "probe": probe,
+            "seed": 0,
+            "metric": "accuracy",
+            "higher_is_better": True,
+            "backbone_a": a,
+            "backbone_b": b,
+            "difference": 0.05 * (i - 1),
+            "lower": 0.05 * (i - 1) - 0.03,
+            "upper": 0.05 * (i - 1) + 0.03,
+            "p_value": 0.01 * (i + 1),
+            "p_adjusted": min(1.0, 0.03 * (i + 1)),
+            "adjustment": "romano_wolf",
+            "gates": "",
+            "p_mcnemar": None,
+            "n_undefined": 0,
+            "confidence": 0.95,
+            "resamples": 200,
+            "unit": "group",
+            "n_units": 10,
+            "n_test": 200,
+            "bootstrap_seed": 20_240_101,
+        }
         for i, (a, b) in enumerate(pairs)
-    ]  # fmt: skip
+    ]
     return pa.Table.from_pylist(rows, schema=COMPARISON_SCHEMA)
 
 
@@ -276,15 +397,21 @@ def make_image_store(path: Path, card: dict, *, split: str = "test", size: int =
 
 def make_plan(datasets: list[str], backbones: list[str], probes=("knn", "linear")) -> dict:
     config = {
-        "backbones": backbones, "datasets": datasets, "seeds": [0],
+        "backbones": backbones,
+        "datasets": datasets,
+        "seeds": [0],
         "probes": {name: {"kind": KINDS.get(name, name)} for name in probes},
         "bootstrap": {"resamples": 200, "confidence": 0.95, "seed": 0},
-    }  # fmt: skip
+    }
     return {
         "plan": fingerprint("plan", datasets, backbones),
         "config": config,
-        "backbones": {name: {"kind": "imagestats" if name == "imagestats" else "timm",
-                             "title": f"The {name}"} for name in backbones},
-        "datasets": {name: {"task": "classification", "source": {"kind": "folder"}} for name in datasets},
+        "backbones": {
+            name: {"kind": "imagestats" if name == "imagestats" else "timm", "title": f"The {name}"}
+            for name in backbones
+        },
+        "datasets": {
+            name: {"task": "classification", "source": {"kind": "folder"}} for name in datasets
+        },
         "jobs": [],
-    }  # fmt: skip
+    }

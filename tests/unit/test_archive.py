@@ -35,8 +35,15 @@ PLAN = {
         {"stage": "aggregate", "path": "results/leaderboard.parquet", "fingerprint": "c"},
     ],
 }
-FILES = [Path(p) for p in ("results/scores/demo/rcf/seed0/knn.parquet", "results/leaderboard.parquet",
-                           "results/report", "results/images/demo/test.zarr")]  # fmt: skip
+FILES = [
+    Path(p)
+    for p in (
+        "results/scores/demo/rcf/seed0/knn.parquet",
+        "results/leaderboard.parquet",
+        "results/report",
+        "results/images/demo/test.zarr",
+    )
+]
 MTIME = 1_790_000_000_123_456_789
 
 
@@ -83,9 +90,12 @@ def rewrite(archive: Path, target: Path, change) -> Path:
 
 def test_a_round_trip_gives_back_contents_and_time_stamps_to_the_nanosecond(root, tmp_path):
     restored = restore_archive(archive_of(root), tmp_path / "new")
-    for path in ("results/leaderboard.parquet", "results/report/figures/dot plot é.png",
-                 "results/report/.snakemake_timestamp",
-                 str(record_path("results/leaderboard.parquet"))):  # fmt: skip
+    for path in (
+        "results/leaderboard.parquet",
+        "results/report/figures/dot plot é.png",
+        "results/report/.snakemake_timestamp",
+        str(record_path("results/leaderboard.parquet")),
+    ):
         assert (tmp_path / "new" / path).read_bytes() == (root / path).read_bytes()
         assert (tmp_path / "new" / path).stat().st_mtime_ns == (root / path).stat().st_mtime_ns
         assert path in restored.written
@@ -160,8 +170,11 @@ def test_the_crate_is_read_by_rocrate_and_meets_the_run_profile(root, tmp_path):
     assert set(crate.mainEntity.type) == {"File", "SoftwareSourceCode", "ComputationalWorkflow"}
     assert crate.mainEntity["programmingLanguage"].id.endswith("#snakemake")
     profiles = {entity.id for entity in crate.root_dataset["conformsTo"]}
-    assert {"https://w3id.org/ro/wfrun/process/0.5", "https://w3id.org/ro/wfrun/workflow/0.5",
-            "https://w3id.org/workflowhub/workflow-ro-crate/1.0"} <= profiles  # fmt: skip
+    assert {
+        "https://w3id.org/ro/wfrun/process/0.5",
+        "https://w3id.org/ro/wfrun/workflow/0.5",
+        "https://w3id.org/workflowhub/workflow-ro-crate/1.0",
+    } <= profiles
     (action,) = crate.root_dataset["mentions"]
     assert action.type == "CreateAction"
     assert action["instrument"] is crate.mainEntity

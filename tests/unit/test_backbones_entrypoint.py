@@ -252,13 +252,19 @@ def test_an_installed_package_counts_by_its_version(tmp_path):
 
 
 def test_a_package_that_is_installed_in_place_counts_by_its_files(tmp_path, monkeypatch):
-    laid_out(tmp_path / "elsewhere", mypackage____init__="", mypackage__net="import mypackage.part",
-             mypackage__part="")  # fmt: skip
+    laid_out(
+        tmp_path / "elsewhere",
+        mypackage____init__="",
+        mypackage__net="import mypackage.part",
+        mypackage__part="",
+    )
     monkeypatch.syspath_prepend(tmp_path / "elsewhere")
     known = identified({"kind": "entrypoint", "entrypoint": "mypackage.net:build"}, tmp_path / "x")
     assert {path.rpartition("/")[2] for path in known.files.values()} == {
-        "__init__.py", "net.py", "part.py",
-    }  # fmt: skip
+        "__init__.py",
+        "net.py",
+        "part.py",
+    }
 
 
 @pytest.mark.parametrize("weights", [None, "ResNet50_Weights.X", {"source": "random"}])

@@ -39,7 +39,11 @@ def write_predictions(path, card, backbone, probe, *, skill):
     else:
         scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         target, answer = (pa.array(one.argmax(axis=1), pa.int32()) for one in (hidden, logits))
-    for name, column in (("target", target), ("prediction", answer), ("scores", lists(scores.astype(np.float32)))):  # fmt: skip
+    for name, column in (
+        ("target", target),
+        ("prediction", answer),
+        ("scores", lists(scores.astype(np.float32))),
+    ):
         table = table.set_column(table.column_names.index(name), name, column)
     del metadata["path"]
     write_table(path, table, metadata)
@@ -61,23 +65,39 @@ def run(folder, card, *, judged, probes=("knn", "linear")):
             metadata = write_predictions(path, card, backbone, probe, skill=1.0 + 2.0 * number)
             made[f"{backbone}/seed0"] = metadata["fingerprint"]
             predictions[card["dataset"], backbone, 0, probe] = path
-            spec = {"stage": "bootstrap", "dataset": card["dataset"], "options": options,
-                    "inputs": {"predictions": metadata["fingerprint"]}}  # fmt: skip
+            spec = {
+                "stage": "bootstrap",
+                "dataset": card["dataset"],
+                "options": options,
+                "inputs": {"predictions": metadata["fingerprint"]},
+            }
             scores = folder / f"{backbone}-{probe}.parquet"
             score_predictions(path, scores, spec=spec, fingerprint="s")
             tables.append(read_table(scores)[0])
         only = {"calibration": {"bins": 10}} if judged else {}
-        spec = {"stage": "compare", "dataset": card["dataset"], "probe": probe, "options": {**SCORING, **only},
-                "inputs": {"predictions": made}}  # fmt: skip
+        spec = {
+            "stage": "compare",
+            "dataset": card["dataset"],
+            "probe": probe,
+            "options": {**SCORING, **only},
+            "inputs": {"predictions": made},
+        }
         path = comparisons[card["dataset"], probe] = folder / f"compared-{probe}.parquet"
         compare_predictions(folder, path, spec=spec, fingerprint="c")
-    leaderboard = write_leaderboard(tables, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"})  # fmt: skip
+    leaderboard = write_leaderboard(
+        tables, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"}
+    )
     return predictions, comparisons, leaderboard
 
 
 def small(task):
-    return make_card("labels" if task == "multilabel" else "eurosat", task=task, classes=4, bands=3,
-                     counts=(60, 20, 60))  # fmt: skip
+    return make_card(
+        "labels" if task == "multilabel" else "eurosat",
+        task=task,
+        classes=4,
+        bands=3,
+        counts=(60, 20, 60),
+    )
 
 
 @pytest.fixture(scope="module", params=["classification", "multilabel"])
@@ -87,12 +107,21 @@ def made(request, tmp_path_factory):
     plan = make_plan([card["dataset"]], list(BACKBONES))
     plan["config"]["calibration"] = JUDGED["calibration"]
     build_report(
-        plan=plan, leaderboard_path=folder / "l.parquet", predictions=predictions, images={},
-        cards={card["dataset"]: write_card(folder / "card.json", card)}, comparisons=comparisons,
+        plan=plan,
+        leaderboard_path=folder / "l.parquet",
+        predictions=predictions,
+        images={},
+        cards={card["dataset"]: write_card(folder / "card.json", card)},
+        comparisons=comparisons,
         output_dir=folder / "report",
-    )  # fmt: skip
-    return {"folder": folder, "card": card, "leaderboard": leaderboard, "comparisons": comparisons,
-            "page": report_text(folder / "report")}  # fmt: skip
+    )
+    return {
+        "folder": folder,
+        "card": card,
+        "leaderboard": leaderboard,
+        "comparisons": comparisons,
+        "page": report_text(folder / "report"),
+    }
 
 
 def test_every_evaluation_has_rows_of_calibration(made):
@@ -117,7 +146,9 @@ def test_the_terminal_shows_what_it_showed_before(made, tmp_path):
     assert repr(kept) == repr(without.to_pylist())
     for key, path in comparisons.items():
         rows = read_table(made["comparisons"][key])[0].to_pylist()
-        assert [row for row in rows if row["metric"] not in CALIBRATION] == read_table(path)[0].to_pylist()  # fmt: skip
+        assert [row for row in rows if row["metric"] not in CALIBRATION] == read_table(path)[
+            0
+        ].to_pylist()
         assert {row["metric"] for row in rows} >= {"brier_score", "expected_calibration_error"}
 
 
@@ -144,10 +175,14 @@ def test_without_calibration_the_page_says_nothing_of_it(tmp_path):
     card = small("classification")
     predictions, comparisons, _ = run(tmp_path, card, judged=False, probes=("linear",))
     build_report(
-        plan=make_plan([card["dataset"]], list(BACKBONES)), leaderboard_path=tmp_path / "l.parquet",
-        predictions=predictions, images={}, comparisons=comparisons, output_dir=tmp_path / "report",
+        plan=make_plan([card["dataset"]], list(BACKBONES)),
+        leaderboard_path=tmp_path / "l.parquet",
+        predictions=predictions,
+        images={},
+        comparisons=comparisons,
+        output_dir=tmp_path / "report",
         cards={card["dataset"]: write_card(tmp_path / "card.json", card)},
-    )  # fmt: skip
+    )
     page = report_text(tmp_path / "report")
     assert not re.search("Brier|calibration error|Probabilities", page)
     assert not list((tmp_path / "report/figures").glob("reliability*"))
@@ -162,7 +197,9 @@ def test_a_diagram_shows_every_bin_that_holds_something():
         figure = draw_reliability(diagrams, title="t", **words)
         shown = [axes for axes in figure.axes if axes.get_visible()]
         assert len(shown) == 2 * count
-        upper, lower = (next(a for a in shown if a.get_ylabel() == label) for label in ("b", "images"))  # fmt: skip
+        upper, lower = (
+            next(a for a in shown if a.get_ylabel() == label) for label in ("b", "images")
+        )
         points = upper.lines[1]
         np.testing.assert_allclose(points.get_xdata(), [0.525, 0.9, 1.0], atol=1e-6)
         np.testing.assert_allclose(points.get_ydata(), [0.5, 1, 1])

@@ -74,7 +74,9 @@ def predictions(arrays, task="classification", **options):
     classes = [f"class {number}" for number in range(arrays[2].shape[1])]
     target, answer, scores = arrays
     answer = scores > 0.5 if answer is None else answer
-    return LabelledSamples.from_arrays(ids, target, answer, scores, task=task, classes=classes, **options)  # fmt: skip
+    return LabelledSamples.from_arrays(
+        ids, target, answer, scores, task=task, classes=classes, **options
+    )
 
 
 def scored(arrays, task="classification", groups=None, judged=OPTIONS, **options):
@@ -259,10 +261,15 @@ def test_the_order_of_rows_changes_nothing(case):
     order = np.random.default_rng(0).permutation(len(arrays[0]))
     found = predictions(arrays, task)
     shuffled = LabelledSamples.from_arrays(
-        [f"image {number:04}" for number in order], *(array[order] for array in arrays), task=task,
+        [f"image {number:04}" for number in order],
+        *(array[order] for array in arrays),
+        task=task,
         classes=found.classes,
-    )  # fmt: skip
-    rows = [bootstrap_scores(one, resamples=50, seed=0, calibration=OPTIONS) for one in (found, shuffled)]  # fmt: skip
+    )
+    rows = [
+        bootstrap_scores(one, resamples=50, seed=0, calibration=OPTIONS)
+        for one in (found, shuffled)
+    ]
     assert repr(rows[0]) == repr(rows[1])
 
 
@@ -308,7 +315,10 @@ def test_comparisons_are_of_the_primary_metric_then_of_calibration(task):
 def test_differences_of_errors_are_those_of_replicates_on_the_same_resamples():
     found = backbones()
     drawn = draw_resamples(300, 200, 2)
-    rows = {row["metric"]: row for row in compare(found, resamples=200, seed=2, calibration={"bins": 10})}  # fmt: skip
+    rows = {
+        row["metric"]: row
+        for row in compare(found, resamples=200, seed=2, calibration={"bins": 10})
+    }
     judged = {
         name: Calibration(one.target, one.scores, np.arange(300), task=one.task, bins=10)
         for name, one in found.items()
@@ -341,11 +351,21 @@ def test_a_metric_of_calibration_can_be_asked_for_alone():
 
 def test_temperatures_are_ranked_by_nobody_and_errors_from_below():
     rows = [
-        {"dataset": "d", "probe": "p", "setting": None, "seed": 0, "class": None, "metric": metric,
-         "backbone": name, "value": value, "primary": False, "higher_is_better": higher}
+        {
+            "dataset": "d",
+            "probe": "p",
+            "setting": None,
+            "seed": 0,
+            "class": None,
+            "metric": metric,
+            "backbone": name,
+            "value": value,
+            "primary": False,
+            "higher_is_better": higher,
+        }
         for metric, higher in ((TEMPERATURE, None), ("brier_score", False))
         for name, value in (("a", 0.3), ("b", 0.2))
-    ]  # fmt: skip
+    ]
     kinds = {"setting": pa.string(), "class": pa.string(), "higher_is_better": pa.bool_()}
     table = pa.table({key: pa.array([row[key] for row in rows], kinds.get(key)) for key in rows[0]})
     assert add_ranks(table)["rank"].to_pylist() == [None, None, 2, 1]

@@ -46,7 +46,10 @@ def near_crowns(rng, images: int, most: int = 25):
     truth, predictions = random_crowns(rng, "box", images, most=most)
     for row in truth:
         if rng.random() < 0.8:
-            moved = np.sort((np.array([row[name] for name in CORNERS]) + rng.normal(0, 2, 4)).reshape(2, 2), axis=0)  # fmt: skip
+            moved = np.sort(
+                (np.array([row[name] for name in CORNERS]) + rng.normal(0, 2, 4)).reshape(2, 2),
+                axis=0,
+            )
             label = row["label"] if rng.random() < 0.9 else "c"
             predictions.append(
                 box(row["image_path"], moved.ravel(), label, score=round(rng.random(), 2))
@@ -143,7 +146,7 @@ def test_polygons_on_whole_pixels_have_the_average_precision_of_their_masks():
         "categories": [{"id": 1, "name": "Tree"}],
         "annotations": [
             {**e, "area": int(m.sum())} for e, m in zip(entries(0, truth), masks[0], strict=True)
-        ],  # fmt: skip
+        ],
     }
     expected = detection.evaluate(truths, entries(1, predictions), iou_type="segm")
     found = evaluate_precision(evaluate(truth, predictions))

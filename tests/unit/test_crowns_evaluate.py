@@ -133,10 +133,16 @@ def test_only_empty_images():
 
 
 def test_class_recall_is_over_all_crowns_and_deepforests_has_its_own_name():
-    truth = [box("a", (0, 0, 10, 10), "oak"), box("a", (20, 0, 30, 10), "oak"),
-             box("a", (40, 0, 50, 10), "fir")]  # fmt: skip
-    rows = [box("a", (0, 0, 10, 10), "oak", score=1.0), box("a", (40, 0, 50, 10), "oak", score=1.0),
-            box("a", (80, 0, 90, 10), "oak", score=1.0)]  # fmt: skip
+    truth = [
+        box("a", (0, 0, 10, 10), "oak"),
+        box("a", (20, 0, 30, 10), "oak"),
+        box("a", (40, 0, 50, 10), "fir"),
+    ]
+    rows = [
+        box("a", (0, 0, 10, 10), "oak", score=1.0),
+        box("a", (40, 0, 50, 10), "oak", score=1.0),
+        box("a", (80, 0, 90, 10), "oak", score=1.0),
+    ]
     values = evaluate(truth, rows).values
     assert values["recall", "oak"] == 1 / 2 and values["precision", "oak"] == 1 / 3
     assert values["f1", "oak"] == pytest.approx(0.4)
@@ -145,8 +151,10 @@ def test_class_recall_is_over_all_crowns_and_deepforests_has_its_own_name():
     assert values["recall", "fir"] == 0 and np.isnan(values["precision", "fir"])
     assert values["deepforest_class_precision", "fir"] == 0
     assert evaluate(truth, rows).class_sizes()["oak"] == {
-        "truths": 2, "predictions": 3, "deepforest_class_size": 1
-    }  # fmt: skip
+        "truths": 2,
+        "predictions": 3,
+        "deepforest_class_size": 1,
+    }
 
 
 def test_predictions_below_a_score_are_left_out_and_counted():

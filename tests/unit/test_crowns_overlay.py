@@ -40,8 +40,11 @@ def test_each_outcome_is_drawn_in_its_colour_at_its_place(tmp_path):
 
 
 def test_the_images_with_most_mistakes_are_drawn_and_names_stay_apart(tmp_path):
-    truth = [box("x/a.png", (10, 10, 60, 60)), box("x_a.png", (10, 10, 60, 60)),
-             box("c.png", (10, 10, 60, 60))]  # fmt: skip
+    truth = [
+        box("x/a.png", (10, 10, 60, 60)),
+        box("x_a.png", (10, 10, 60, 60)),
+        box("c.png", (10, 10, 60, 60)),
+    ]
     rows = [box("c.png", (10, 10, 60, 60), score=0.9)]
     folder = images(tmp_path / "images", ["x/a.png", "x_a.png", "c.png"])
     paths, left = write_overlays(evaluate(truth, rows), folder, tmp_path / "out", limit=2)

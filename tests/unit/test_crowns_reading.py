@@ -49,8 +49,10 @@ def test_every_source_gives_the_same_crowns(source, tmp_path):
 
 def test_rows_are_lines_of_a_file_and_rows_of_a_frame(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("\ufeffimage_path,xmin,ymin,xmax,ymax,label,note\n\n"
-                    'a,1,1,2,2,Tree,"two\nlines"\na,3,3,4,4,Tree,\n')  # fmt: skip
+    path.write_text(
+        "\ufeffimage_path,xmin,ymin,xmax,ymax,label,note\n\n"
+        'a,1,1,2,2,Tree,"two\nlines"\na,3,3,4,4,Tree,\n'
+    )
     assert read_annotations(path, "truth").row.tolist() == [4, 5]
     assert read_annotations(ROWS, "truth").row.tolist() == [1, 3]
 
@@ -80,8 +82,14 @@ def test_boxes_written_with_their_geometry_are_boxes():
 
 def test_points_come_as_columns_as_wkt_or_as_both():
     rows = [point("a", 3, 4), point("b", 0, 0)]
-    wkt = [{"image_path": row["image_path"], "label": "T",
-            "geometry": f"POINT ({row['x']} {row['y']})"} for row in rows]  # fmt: skip
+    wkt = [
+        {
+            "image_path": row["image_path"],
+            "label": "T",
+            "geometry": f"POINT ({row['x']} {row['y']})",
+        }
+        for row in rows
+    ]
     both = [{**row, "geometry": other["geometry"]} for row, other in zip(rows, wkt, strict=True)]
     for source in (rows, wkt, both):
         found = read_annotations(source, "truth")
@@ -250,7 +258,12 @@ def test_a_truth_that_is_all_left_out_has_images_without_crowns():
 
 
 def test_invalid_polygons_are_left_out():
-    bow = {"image_path": "a.png", "label": "Tree", "score": 1.0, "geometry": "POLYGON ((0 0, 4 4, 4 0, 0 4, 0 0))"}  # fmt: skip
+    bow = {
+        "image_path": "a.png",
+        "label": "Tree",
+        "score": 1.0,
+        "geometry": "POLYGON ((0 0, 4 4, 4 0, 0 4, 0 0))",
+    }
     line = {**bow, "geometry": "POLYGON ((0 0, 4 0, 8 0, 0 0))"}
     right = {**bow, "geometry": TRIANGLE.wkt}
     found = read_annotations([bow, line, right], "predictions", invalid="drop")

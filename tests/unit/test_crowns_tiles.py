@@ -79,8 +79,9 @@ def test_a_crown_in_several_windows_is_counted_as_repeated():
 
 def test_a_crown_that_no_window_shows_half_of_is_lost():
     truth = read_annotations([box("a", (40, 10, 160, 30))], "truth")
-    both = compare_tiles(truth, crowns(box("a", (0, 0, 9, 9), score=1.0)), {"a": (200, 100)},
-                         size=50, overlap=0)  # fmt: skip
+    both = compare_tiles(
+        truth, crowns(box("a", (0, 0, 9, 9), score=1.0)), {"a": (200, 100)}, size=50, overlap=0
+    )
     assert both.lost == 1
 
 
@@ -198,8 +199,9 @@ def test_polygons_are_joined_too():
 
 
 def test_points_seen_twice_are_one():
-    rows = crowns(point("a", 95, 20, score=0.9), point("a", 17, 20, score=0.8),
-                  point("a", 60, 20, score=0.7))  # fmt: skip
+    rows = crowns(
+        point("a", 95, 20, score=0.9), point("a", 17, 20, score=0.8), point("a", 60, 20, score=0.7)
+    )
     windows = np.array([(0, 0, 100, 100), (80, 0, 100, 100), (80, 0, 100, 100)], float)
     kept = stitch(rows, windows, {"a": (180, 100)}).crowns
     assert kept.shape.tolist() == [[95, 20], [140, 20]]
@@ -294,7 +296,10 @@ def test_kinds_turn_into_each_other():
 @pytest.mark.parametrize("kind", ["box", "polygon"])
 @pytest.mark.filterwarnings("error")
 def test_a_prediction_without_area_is_in_every_window_that_holds_it(kind):
-    rows = [box("a", corners, score=0.5) for corners in ((5, 5, 5, 9), (90, 10, 90, 10), (90, 0, 150, 0))]  # fmt: skip
+    rows = [
+        box("a", corners, score=0.5)
+        for corners in ((5, 5, 5, 9), (90, 10, 90, 10), (90, 0, 150, 0))
+    ]
     flat = as_kind(read_annotations(rows, "predictions"), kind)
     cut, source = cut_annotations(flat, {"a": (200, 100)}, size=120, overlap=0.3)
     # windows begin at 0 and 80: the last box reaches over the edge of the first

@@ -63,9 +63,14 @@ def test_a_projected_geotiff_gives_degrees():
 
     with rasterio.MemoryFile() as memory:
         with memory.open(
-            driver="GTiff", count=1, height=10, width=10, dtype="uint8", crs="EPSG:32633",
+            driver="GTiff",
+            count=1,
+            height=10,
+            width=10,
+            dtype="uint8",
+            crs="EPSG:32633",
             transform=from_origin(500_000 - 50, 5_000_000 + 50, 10, 10),
-        ) as dataset:  # fmt: skip
+        ) as dataset:
             dataset.write(np.ones((1, 10, 10), np.uint8))
         place = tiff_place(memory.read())
     assert place.lon == pytest.approx(15.0, abs=1e-6)

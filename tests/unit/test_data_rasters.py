@@ -71,8 +71,12 @@ def test_the_card_has_the_statistics_of_all_pixels_with_data(out, tmp_path):
         known = targets[~np.isnan(targets)]
         assert about["pixels"] == known.size and about["empty_images"] == 0
         assert about["without_data"] == pytest.approx(np.isnan(targets).mean())
-        for name, value in (("mean", known.mean()), ("std", known.std()), ("min", known.min()),
-                            ("max", known.max())):  # fmt: skip
+        for name, value in (
+            ("mean", known.mean()),
+            ("std", known.std()),
+            ("min", known.min()),
+            ("max", known.max()),
+        ):
             assert about[name] == pytest.approx(value, rel=1e-9), name
         assert about["histogram"] == np.histogram(known, edges)[0].tolist()
 
@@ -89,8 +93,9 @@ def test_images_of_several_sizes_are_padded_with_no_data(out, tmp_path):
 
 def test_sixteen_bit_counts_get_scale_offset_and_no_data(out, tmp_path):
     files = raster_files(ending="png", store=lambda target: encode(whole(target)))
-    entry = raster_entry(write_folder(tmp_path / "x", files),
-                         target={"nodata": 65535, "scale": 0.01, "offset": -50})  # fmt: skip
+    entry = raster_entry(
+        write_folder(tmp_path / "x", files), target={"nodata": 65535, "scale": 0.01, "offset": -50}
+    )
     validate(entry, "dataset", where="test")
     out.run(entry)
     check(out, atol=0.00501)
@@ -154,9 +159,15 @@ def test_a_table_names_image_and_raster(out, tmp_path):
     ]
     table = write_table(tmp_path / "t.csv", rows)
     entry = raster_entry(place)
-    entry["source"] = {"kind": "table", "table": str(table), "images": str(place),
-                       "path": "images/<name>.png", "targets": "targets/<name>.tif", "split": "part",
-                       "group": "tile"}  # fmt: skip
+    entry["source"] = {
+        "kind": "table",
+        "table": str(table),
+        "images": str(place),
+        "path": "images/<name>.png",
+        "targets": "targets/<name>.tif",
+        "split": "part",
+        "group": "tile",
+    }
     entry["splits"] = {"method": "given"}
     validate(entry, "dataset", where="test")
     card = out.run(entry)
@@ -190,8 +201,11 @@ def test_statistics_of_parts_are_those_of_the_whole():
 def demo(**source) -> dict:
     chips = {"train": 4, "val": 2, "test": 2}
     small = {"chips": chips, "scenes": {"train": 2, "val": 1, "test": 1}}
-    return {"task": "pixel_regression", "target": {"name": "height", "unit": "m"},
-            "source": {"kind": "demo", "chip_size": 64, "scene_size": 128, **small, **source}}  # fmt: skip
+    return {
+        "task": "pixel_regression",
+        "target": {"name": "height", "unit": "m"},
+        "source": {"kind": "demo", "chip_size": 64, "scene_size": 128, **small, **source},
+    }
 
 
 def test_the_demo_world_knows_heights_and_loses_open_water(out, tmp_path):

@@ -30,13 +30,16 @@ def entry_of(root, **more) -> dict:
     write_folder(root, files)
     return {
         "task": "pixel_regression",
-        "source": {"kind": "torchgeo", "name": "CopernicusBenchAQNO2S5P",
-                   "arguments": {"root": str(root)}},
+        "source": {
+            "kind": "torchgeo",
+            "name": "CopernicusBenchAQNO2S5P",
+            "arguments": {"root": str(root)},
+        },
         "bands": [{"name": "NO2"}],
         "units": {"unit": "digital_number", "scale": 1},
         "target": {"name": "NO2 at the ground", "unit": "µg/m³", "nodata": -1},
         **more,
-    }  # fmt: skip
+    }
 
 
 def test_targets_per_pixel_of_a_torchgeo_class(tmp_path):

@@ -71,8 +71,20 @@ def test_the_command_reads_tables(files, tmp_path, capsys):
     truth, predictions = files
     other = tmp_path / "other.csv"
     pd.read_csv(predictions).iloc[::2].to_csv(other, index=False)
-    command("--truth", truth, "--predictions", predictions, "--against", other,
-            "--resamples", 30, "--output", tmp_path / "s.json", "--tables", tmp_path / "out")  # fmt: skip
+    command(
+        "--truth",
+        truth,
+        "--predictions",
+        predictions,
+        "--against",
+        other,
+        "--resamples",
+        30,
+        "--output",
+        tmp_path / "s.json",
+        "--tables",
+        tmp_path / "out",
+    )
     printed = capsys.readouterr().out
     written = json.loads((tmp_path / "s.json").read_text())
     expected = detection.evaluate(*as_coco(*cases()), iou_type="bbox").stats[0]

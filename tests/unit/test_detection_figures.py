@@ -51,8 +51,12 @@ def rendered(figure, path) -> np.ndarray:
 
 def test_each_outcome_is_drawn_in_its_colour_in_its_panel(tmp_path):
     example = Example("chip", np.full((50, 100, 3), 0.2), (100, 50))
-    shown = answer(found=[(10, 5, 40, 25)], missed=[(60, 5, 90, 25)], hits=[(11, 5, 40, 25)],
-                   alarms=[(60, 28, 90, 45)])  # fmt: skip
+    shown = answer(
+        found=[(10, 5, 40, 25)],
+        missed=[(60, 5, 90, 25)],
+        hits=[(11, 5, 40, 25)],
+        alarms=[(60, 28, 90, 45)],
+    )
     figure = detections.draw_pictures(
         [("drawn at random", [(example, shown)])], "box", title="trees", note="grey"
     )
@@ -86,9 +90,12 @@ def test_a_comparison_shows_objects_first_and_missed_ones_with_each_backbone(tmp
         answer(missed=[(5, 5, 30, 30)]),
     )
     figure = detections.draw_comparison(
-        [(example, good)], [("good", [good]), ("bad", [bad]), ("none", [None])], "box",
-        title="trees", note="grey",
-    )  # fmt: skip
+        [(example, good)],
+        [("good", [good]), ("bad", [bad]), ("none", [None])],
+        "box",
+        title="trees",
+        note="grey",
+    )
     whole = rendered(figure, tmp_path / "x")
     picture = whole[: int(0.72 * len(whole))]
     left, width = 0.05 / figure.get_figwidth(), picture.shape[1]
@@ -238,10 +245,18 @@ def test_training_curves_show_the_score_of_the_task():
 
 def test_metrics_are_lines_in_a_fixed_order():
     rows = [
-        {"backbone": "net", "metric": metric, "class": metric_name(metric), "value": 0.5, "lower": 0.4,
-         "upper": 0.6, "confidence": 0.95, "higher_is_better": True}
+        {
+            "backbone": "net",
+            "metric": metric,
+            "class": metric_name(metric),
+            "value": 0.5,
+            "lower": 0.4,
+            "upper": 0.6,
+            "confidence": 0.95,
+            "higher_is_better": True,
+        }
         for metric in ("box_f1", "AP50", "AP")
-    ]  # fmt: skip
+    ]
     order = [metric_name(name) for name in of_metrics(rows)]
     assert order == ["AP", "AP50", "box F1"]
     axes = per_class.draw_per_class(rows, title="x", order=order, what="value").axes[0]

@@ -94,9 +94,14 @@ def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_
         pass
     paths = [str(tmp_path / "coco" / name) for name in ("truth.json", "detections.json")]
     scored = DetectedObjects.from_arrays(
-        ["b", "a"], [image.objects for image in images], found, [(64, 64)] * 2,
-        task="detection", classes=["tree"], score_threshold=0.1,
-    ).evaluate()  # fmt: skip
+        ["b", "a"],
+        [image.objects for image in images],
+        found,
+        [(64, 64)] * 2,
+        task="detection",
+        classes=["tree"],
+        score_threshold=0.1,
+    ).evaluate()
     assert evaluate(*paths, iou_type="bbox").stats[0] == scored["AP"]
     assert 0.2 < scored["AP"] < 0.3  # the wrong one of "a" comes first
 

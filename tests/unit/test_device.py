@@ -131,8 +131,15 @@ def test_linear_probes_are_fitted_on_the_cpu_where_torch_is_no_cuda_build(driver
     from permafrost.probes.linear.probe import run_linear
 
     torch_that(monkeypatch, built=False, sees=False)
-    options = {"c_min": 0.01, "c_max": 10.0, "c_count": 3, "merge_val": True, "standardize": True,
-               "ties": "smallest", "solver": "lbfgs"}  # fmt: skip
+    options = {
+        "c_min": 0.01,
+        "c_max": 10.0,
+        "c_count": 3,
+        "merge_val": True,
+        "standardize": True,
+        "ties": "smallest",
+        "solver": "lbfgs",
+    }
     run_linear(splits(), options, device="auto", seed=0)
     with pytest.raises(PermafrostError, match="no CUDA device"):
         run_linear(splits(), options, device="cuda", seed=0)
@@ -202,8 +209,14 @@ def test_slurm_sends_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one():
     profile = yaml.safe_load((REPOSITORY / "profiles/slurm/config.yaml").read_text())
     sent = {name for name, wants in profile["set-resources"].items() if wants.get("gpu") == 1}
     counted = rules_with("gpu=gpu,")
-    assert {"extract", "views", "probe_maps", "probe_maps_with_masks",
-            "probe_maps_with_detections", "probe_images"} <= sent  # fmt: skip
+    assert {
+        "extract",
+        "views",
+        "probe_maps",
+        "probe_maps_with_masks",
+        "probe_maps_with_detections",
+        "probe_images",
+    } <= sent
     # where a profile is to be made, its user says
     assert counted == sent | {"profile"}
     for name in sent:

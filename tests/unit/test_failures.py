@@ -37,9 +37,14 @@ def make_job(folder: Path, rule: str, number: int = 1, *, made=False, fed=True, 
     if log is not None:
         (place / "log").write_text(log)
     return SimpleNamespace(
-        rule=SimpleNamespace(name=rule), wildcards=names, jobid=number, is_group=lambda: False,
-        input=[str(place / "input")], output=[str(place / "output")], log=[str(place / "log")],
-    )  # fmt: skip
+        rule=SimpleNamespace(name=rule),
+        wildcards=names,
+        jobid=number,
+        is_group=lambda: False,
+        input=[str(place / "input")],
+        output=[str(place / "output")],
+        log=[str(place / "log")],
+    )
 
 
 def logged(folder: Path, text: str) -> Path:
@@ -76,8 +81,15 @@ def test_a_log_of_an_earlier_run_is_not_blamed(tmp_path):
 
 
 def test_a_failed_job_is_named_by_what_it_worked_on(tmp_path):
-    job = make_job(tmp_path, "sgd_linear", log=f"permafrost sgd_linear: error: {SENTENCE}",
-                   dataset="d", backbone="b", probe="sgd", seed="3")  # fmt: skip
+    job = make_job(
+        tmp_path,
+        "sgd_linear",
+        log=f"permafrost sgd_linear: error: {SENTENCE}",
+        dataset="d",
+        backbone="b",
+        probe="sgd",
+        seed="3",
+    )
     (failure,) = failures_of([job], {}, since=0.0)
     assert (failure.stage, failure.dataset, failure.backbone) == ("sgd_linear", "d", "b")
     assert (failure.probe, failure.seed, failure.error) == ("sgd", 3, SENTENCE)
@@ -93,8 +105,16 @@ def test_of_a_group_only_the_job_that_failed_counts(tmp_path):
 
 
 def test_a_job_whose_input_was_lost_while_it_ran_counts(tmp_path):
-    job = make_job(tmp_path, "knn", fed=False, log=f"permafrost knn: error: {SENTENCE}",
-                   dataset="d", backbone="b", probe="knn", seed="0")  # fmt: skip
+    job = make_job(
+        tmp_path,
+        "knn",
+        fed=False,
+        log=f"permafrost knn: error: {SENTENCE}",
+        dataset="d",
+        backbone="b",
+        probe="knn",
+        seed="0",
+    )
     assert [failure.error for failure in failures_of([job], {}, since=0.0)] == [SENTENCE]
 
 
@@ -172,8 +192,9 @@ def test_long_errors_are_wrapped_for_a_terminal():
 
 
 def test_rows_that_are_ranked_among_fewer_are_marked():
-    table = pa.table({"dataset": ["d", "d", "f"], "probe": ["knn", "mlp", "knn"],
-                      "gates": ["one_unit", "", ""]})  # fmt: skip
+    table = pa.table(
+        {"dataset": ["d", "d", "f"], "probe": ["knn", "mlp", "knn"], "gates": ["one_unit", "", ""]}
+    )
     marked = mark_incomplete(table, MISSING)["gates"].to_pylist()
     assert marked == [f"one_unit;{GATE}", "", ""]
 
@@ -189,8 +210,14 @@ def record(event=None, text="", level=logging.INFO, **fields) -> logging.LogReco
 
 
 def job_info(number: int, rule: str, log: str, **names):
-    return record("job_info", jobid=number, rule_name=rule, wildcards=names, log=[log],
-                  reason="Params have changed since last execution: {" + "x" * 3000 + "}")  # fmt: skip
+    return record(
+        "job_info",
+        jobid=number,
+        rule_name=rule,
+        wildcards=names,
+        log=[log],
+        reason="Params have changed since last execution: {" + "x" * 3000 + "}",
+    )
 
 
 def printed(shortened: Shortened, *records) -> list[str]:
@@ -246,14 +273,28 @@ def test_an_error_is_one_line_without_the_command(tmp_path):
     shortened.filter(job_info(3, "extract", str(log), dataset="d", backbone="b"))
     lines = printed(
         shortened,
-        record("error", "RuleException:\nCalledProcessError in file x, line 3:\nCommand 'y'",
-               logging.ERROR),
-        record("job_error", "Error", logging.ERROR, jobid=3, rule_name="extract", log=[str(log)],
-               indent=False, shellcmd="permafrost extract --spec {…}"),
-        record("error", "WorkflowError:\nAt least one job did not complete successfully.",
-               logging.ERROR),
+        record(
+            "error",
+            "RuleException:\nCalledProcessError in file x, line 3:\nCommand 'y'",
+            logging.ERROR,
+        ),
+        record(
+            "job_error",
+            "Error",
+            logging.ERROR,
+            jobid=3,
+            rule_name="extract",
+            log=[str(log)],
+            indent=False,
+            shellcmd="permafrost extract --spec {…}",
+        ),
+        record(
+            "error",
+            "WorkflowError:\nAt least one job did not complete successfully.",
+            logging.ERROR,
+        ),
         record("error", "WorkflowError in file common.smk, line 1:\nunknown key", logging.ERROR),
-    )  # fmt: skip
+    )
     assert len(lines) == 2
     assert (
         lines[0].startswith("Error in rule extract d b: it ended without") and str(log) in lines[0]
@@ -275,11 +316,18 @@ def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
     log = logged(folder, text)
     messages = Messages()
     messages.emit(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
-    messages.emit(record("job_error", rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",
-                         jobid=5, log=[str(log)]))  # fmt: skip
+    messages.emit(
+        record(
+            "job_error",
+            rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",
+            jobid=5,
+            log=[str(log)],
+        )
+    )
     refused = "SLURM sbatch failed. The error message was 'no such partition'."
-    messages.emit(record("job_error", rule_msg=f"{refused}\n    sbatch call:\n  sbatch …", jobid=6,
-                         log=[]))  # fmt: skip
+    messages.emit(
+        record("job_error", rule_msg=f"{refused}\n    sbatch call:\n  sbatch …", jobid=6, log=[])
+    )
     assert messages.by_job.pop(6) == refused
     assert messages.by_job == {
         4: "Job 5 exceeded memory limit",

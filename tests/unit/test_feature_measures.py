@@ -107,8 +107,10 @@ def test_duplicates_and_classes_of_one_row_are_counted(tmp_path):
 def test_few_rows_leave_what_needs_more_undefined(tmp_path):
     rows = run(tmp_path, *mixture(4))
     assert {name for name, row in rows.items() if "undefined" in row["notes"]} >= {
-        "dimension_two_nn", "dimension_mle", "alpha_req",
-    }  # fmt: skip
+        "dimension_two_nn",
+        "dimension_mle",
+        "alpha_req",
+    }
     assert np.isfinite(rows["rankme"]["value"])
 
 

@@ -60,11 +60,20 @@ def test_smaller_draws_lie_inside_larger_ones_of_their_kind(task):
 
 def test_shares_have_their_number_of_rows_in_train_and_validation():
     splits = make_splits(counts=(200, 90, 10))
-    counts = {(d.size.name, d.number): (len(d.train), len(d.val)) for d in draws_of(splits)
-              if d.size.share}  # fmt: skip
-    assert counts == {("5 %", 0): (10, 5), ("5 %", 1): (10, 5), ("5 %", 2): (10, 5),
-                      ("20 %", 0): (40, 18), ("20 %", 1): (40, 18), ("20 %", 2): (40, 18),
-                      ("100 %", 0): (200, 90)}  # fmt: skip
+    counts = {
+        (d.size.name, d.number): (len(d.train), len(d.val))
+        for d in draws_of(splits)
+        if d.size.share
+    }
+    assert counts == {
+        ("5 %", 0): (10, 5),
+        ("5 %", 1): (10, 5),
+        ("5 %", 2): (10, 5),
+        ("20 %", 0): (40, 18),
+        ("20 %", 1): (40, 18),
+        ("20 %", 2): (40, 18),
+        ("100 %", 0): (200, 90),
+    }
 
 
 def test_no_share_is_empty():
@@ -91,8 +100,9 @@ def test_a_class_with_fewer_rows_gives_all_it_has():
         assert 17 in draw.train
         assert np.bincount(labels[draw.train], minlength=4).tolist() == [1, 5, 5, 5]
     result = few_shot(splits, shares=[0.2])
-    gates = {gate for one in result.settings for gate in one.gates
-             if one.settings["per_class"] == 5}  # fmt: skip
+    gates = {
+        gate for one in result.settings for gate in one.gates if one.settings["per_class"] == 5
+    }
     assert "fewer_samples_than_asked:0" in gates and "fewer_samples_than_asked:1" not in gates
 
 
@@ -173,9 +183,14 @@ def test_the_whole_training_set_gives_what_the_probes_give(task):
     np.testing.assert_array_equal(found["linear, 100 %"].answer, expected)
     assert found["linear, 100 %"].settings["best_c"] == linear.settings["best_c"]
     scores, prediction = knn_predict(
-        splits["train"].embeddings, splits["train"].labels, splits["test"].embeddings,
-        k=5, metric="l2", n_classes=4, task=task,
-    )  # fmt: skip
+        splits["train"].embeddings,
+        splits["train"].labels,
+        splits["test"].embeddings,
+        k=5,
+        metric="l2",
+        n_classes=4,
+        task=task,
+    )
     expected = scores if task == "multilabel" else prediction
     np.testing.assert_array_equal(found["knn, 100 %"].answer, expected)
 
@@ -201,9 +216,14 @@ def test_every_draw_gives_what_the_probe_gives_on_its_rows_alone(task):
         assert (one.n_train, one.n_val) == (len(draw.train), len(draw.val))
         one = found[f"knn, {draw.size.name}", draw.number]
         scores, prediction = knn_predict(
-            own["train"].embeddings, own["train"].labels, own["test"].embeddings,
-            k=one.settings["k"], metric="l2", n_classes=4, task=task,
-        )  # fmt: skip
+            own["train"].embeddings,
+            own["train"].labels,
+            own["test"].embeddings,
+            k=one.settings["k"],
+            metric="l2",
+            n_classes=4,
+            task=task,
+        )
         expected = scores if task == "multilabel" else prediction
         np.testing.assert_array_equal(one.answer, expected)
 
@@ -217,10 +237,14 @@ def test_the_number_of_neighbours_is_chosen_on_the_draws_validation_rows():
         for k in (1, 5):
             if k <= len(draw.train):
                 _, prediction = knn_predict(
-                    splits["train"].embeddings[draw.train], splits["train"].labels[draw.train],
-                    splits["val"].embeddings[draw.val], k=k, n_classes=4, metric="l2",
+                    splits["train"].embeddings[draw.train],
+                    splits["train"].labels[draw.train],
+                    splits["val"].embeddings[draw.val],
+                    k=k,
+                    n_classes=4,
+                    metric="l2",
                     task="classification",
-                )  # fmt: skip
+                )
                 right.append((prediction == splits["val"].labels[draw.val]).mean())
         k = (1, 5)[int(np.argmax(right))]
         assert found[f"knn, {draw.size.name}", draw.number].settings["k"] == k

@@ -161,30 +161,48 @@ LONG = [f"{letter * 19}_{letter.upper() * 20}" for letter in "abcdef"]
 
 def figures_with_legends() -> dict:
     """Every kind of figure that names backbones in a legend, of six with names of 40 letters."""
-    logs = {name: {"epochs": [{"epoch": 1, "train_loss": 1, "val_loss": 1, "val_mean_iou": 0.5}], "epoch": 1}
-            for name in LONG}  # fmt: skip
-    per_class_rows = [row for name in LONG for row in make_score_rows(backbone=name, classes=class_names(4))
-                      if row["class"]]  # fmt: skip
+    logs = {
+        name: {
+            "epochs": [{"epoch": 1, "train_loss": 1, "val_loss": 1, "val_mean_iou": 0.5}],
+            "epoch": 1,
+        }
+        for name in LONG
+    }
+    per_class_rows = [
+        row
+        for name in LONG
+        for row in make_score_rows(backbone=name, classes=class_names(4))
+        if row["class"]
+    ]
     kinds = {kind: 3 for kind in errors.WORDS}
     points = [setting_curves.Point(x, 0.5, 0.4, 0.6) for x in (1, 5, 20)]
     card = make_card(classes=3)
     card["classes"] = LONG[:3]
     return {
-        "c_curve": c_curve.draw_c_curve({name: curve() for name in LONG}, dataset="d", probe="linear"),
+        "c_curve": c_curve.draw_c_curve(
+            {name: curve() for name in LONG}, dataset="d", probe="linear"
+        ),
         "dotplot": dotplot.draw_dotplot(rows_of(LONG, probes=LONG[:3]), dataset="eurosat"),
         "errors": errors.draw_errors(
-            {name: SimpleNamespace(gain=dict.fromkeys(kinds, 0.1), counts=kinds) for name in LONG}, title="t"
+            {name: SimpleNamespace(gain=dict.fromkeys(kinds, 0.1), counts=kinds) for name in LONG},
+            title="t",
         ),
         "per_class": per_class.draw_per_class(per_class_rows, title="t"),
         "precision_recall": precision_recall.draw_precision_recall(
-            {name: (np.linspace(0, 1, 101), np.linspace(1, 0, 101)) for name in LONG}, title="t", note="n"
+            {name: (np.linspace(0, 1, 101), np.linspace(1, 0, 101)) for name in LONG},
+            title="t",
+            note="n",
         ),
         "settings": setting_curves.draw_setting_curves(
-            {"panel": {name: points for name in LONG}}, title="t", across="k", up="accuracy", note="n"
+            {"panel": {name: points for name in LONG}},
+            title="t",
+            across="k",
+            up="accuracy",
+            note="n",
         ),
         "training": training.draw_training({"head": logs}, dataset="d"),
         "balance": dataset.draw_balance(card),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", figures_with_legends())

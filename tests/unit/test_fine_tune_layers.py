@@ -82,14 +82,20 @@ def test_other_modules_are_read_by_the_names_of_their_blocks():
     layers = layers_of(module, learnable_parameters(module))
     assert layers.source == "names"
     assert layers.names == (
-        "token, embed", "encoder.blocks.0", "encoder.blocks.1", "encoder.blocks.2", "norm",
-    )  # fmt: skip
+        "token, embed",
+        "encoder.blocks.0",
+        "encoder.blocks.1",
+        "encoder.blocks.2",
+        "norm",
+    )
     rates, decays = shares(Network(), 0.5)
     assert rates["token"] == rates["embed.weight"] == 0.5**5
     assert rates["encoder.blocks.2.bias"] == 0.25 and rates["norm.weight"] == 0.5
     assert {n for n, decay in decays.items() if decay} == {
-        "token", "embed.weight", *(f"encoder.blocks.{i}.weight" for i in range(3)),
-    }  # fmt: skip
+        "token",
+        "embed.weight",
+        *(f"encoder.blocks.{i}.weight" for i in range(3)),
+    }
 
 
 def test_what_a_module_keeps_fixed_stays_fixed_unless_it_froze_everything():

@@ -24,9 +24,12 @@ def opened(scenes: Scenes, entry=None, **changes):
     spec = scenes.spec(entry, **changes)
     with exact_numerics():
         found = open_backbone(
-            _as_extracted(spec), images=scenes.stores, card=scenes.folder / "card.json",
-            device="cpu", batch_size=8,
-        )  # fmt: skip
+            _as_extracted(spec),
+            images=scenes.stores,
+            card=scenes.folder / "card.json",
+            device="cpu",
+            batch_size=8,
+        )
     splits = open_images(
         scenes.stores, found.attributes, resized=True, expect=spec["inputs"]["images"], where="test"
     )
@@ -60,8 +63,9 @@ def test_images_that_are_not_square_turn_by_halves(turns):
 def test_what_is_switched_off_is_never_drawn():
     images = torch.rand(32, 3, 8, 8)
     for augmentation, changed in (
-        (Augmentation(False, False, (1.0, 1.0)), False), (Augmentation(True, False, None), True),
-    ):  # fmt: skip
+        (Augmentation(False, False, (1.0, 1.0)), False),
+        (Augmentation(True, False, None), True),
+    ):
         change = augmentation.drawn(np.random.default_rng(0), 32)
         turned, _ = change.turned(images.clone(), None, torch.zeros(32))
         assert torch.equal(turned, images) != changed
@@ -124,9 +128,12 @@ def test_statistics_of_batch_normalisation_move_only_where_they_are_trained(tmp_
     found, splits = opened(scenes, scenes.entry(options={"norm": True}))
     backbone = found.run.backbone
     model = Tuned(
-        found.run, nn.Identity(), layers_of(backbone.module, backbone.learnable),
-        batch_norm=batch_norm, decay=1.0,
-    )  # fmt: skip
+        found.run,
+        nn.Identity(),
+        layers_of(backbone.module, backbone.learnable),
+        batch_norm=batch_norm,
+        decay=1.0,
+    )
     backbone.unfreeze()
     before = backbone.module.norm.running_mean.clone()
     stream = ImageStream(splits["train"], found.run, batch_size=8, device=torch.device("cpu"))

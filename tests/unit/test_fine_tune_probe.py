@@ -70,8 +70,12 @@ def test_frozen_and_gain_are_scored_beside_the_fine_tuned_backbone(scenes, maske
         one.tune(**LEARNS, out="scored")
         output = tmp_path / "scores.parquet"
         options = {"resamples": 30, "confidence": 0.95, "method": "percentile", "seed": 0}
-        spec = {"stage": "bootstrap", "dataset": "tiny", "options": options,
-                "inputs": {"predictions": "f" * 32}}  # fmt: skip
+        spec = {
+            "stage": "bootstrap",
+            "dataset": "tiny",
+            "options": options,
+            "inputs": {"predictions": "f" * 32},
+        }
         score_predictions(
             one.folder / "scored.parquet", output, spec=spec, fingerprint=fingerprint("s")
         )

@@ -42,17 +42,36 @@ def scored(folder, task: str, **changes) -> tuple[list[dict], np.ndarray, np.nda
         columns |= {"target": target, "prediction": said[:, 0], "setting_numbers": fixed(said)}
     about = {"settings": {"epoch": 2}, "n_train": 9, "n_val": 4, "gates": [], "draw": None}
     metadata = {
-        "fingerprint": "f" * 32, "dataset": "made", "backbone": "net", "probe": "tune", "seed": 0,
-        "kind": "fine_tune", "task": task, "classes": ["a", "b", "c"] if task == "segmentation" else [],
-        "feature_dim": 4, "split_method": "given", "spatially_random": False, "gates": [],
-        "settings": {}, "n_train": 9, "n_val": 4, "backbone_fingerprint": "b" * 32, "headline": None,
-        "ignore_index": None, "dead_classes": [], "paired": ["fine-tuned", "frozen"],
+        "fingerprint": "f" * 32,
+        "dataset": "made",
+        "backbone": "net",
+        "probe": "tune",
+        "seed": 0,
+        "kind": "fine_tune",
+        "task": task,
+        "classes": ["a", "b", "c"] if task == "segmentation" else [],
+        "feature_dim": 4,
+        "split_method": "given",
+        "spatially_random": False,
+        "gates": [],
+        "settings": {},
+        "n_train": 9,
+        "n_val": 4,
+        "backbone_fingerprint": "b" * 32,
+        "headline": None,
+        "ignore_index": None,
+        "dead_classes": [],
+        "paired": ["fine-tuned", "frozen"],
         "scored_settings": [{"name": name, **about} for name in ("fine-tuned", "frozen")],
         **changes,
-    }  # fmt: skip
+    }
     write_table(folder / "p.parquet", pa.table(columns), metadata)
-    spec = {"stage": "bootstrap", "dataset": "made", "options": SCORING,
-            "inputs": {"predictions": "f" * 32}}  # fmt: skip
+    spec = {
+        "stage": "bootstrap",
+        "dataset": "made",
+        "options": SCORING,
+        "inputs": {"predictions": "f" * 32},
+    }
     score_predictions(folder / "p.parquet", folder / "s.parquet", spec=spec, fingerprint="s" * 32)
     return read_table(folder / "s.parquet")[0].to_pylist(), target, said
 

@@ -202,8 +202,12 @@ def test_classes_with_few_units_decide_what_a_mean_over_classes_rests_on():
 
 def test_a_gate_for_fewer_units_than_a_sign_test_can_reject_with():
     assert [few_units([{"n_units": n}]) for n in (1, 2, 5, 6, 100)] == [
-        [], ["few_units"], ["few_units"], [], []
-    ]  # fmt: skip
+        [],
+        ["few_units"],
+        ["few_units"],
+        [],
+        [],
+    ]
     assert 2.0 ** (1 - ENOUGH_UNITS) <= 0.05 < 2.0 ** (2 - ENOUGH_UNITS)
 
 

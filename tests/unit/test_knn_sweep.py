@@ -34,9 +34,14 @@ def test_every_unweighted_setting_is_what_the_knn_probe_gives(task):
     for metric in ("l2", "cosine"):
         for k in (1, 5, 20):
             scores, prediction = knn_predict(
-                splits["train"].embeddings, splits["train"].labels, splits["test"].embeddings,
-                k=k, metric=metric, n_classes=4, task=task,
-            )  # fmt: skip
+                splits["train"].embeddings,
+                splits["train"].labels,
+                splits["test"].embeddings,
+                k=k,
+                metric=metric,
+                n_classes=4,
+                task=task,
+            )
             expected = scores if task == "multilabel" else prediction
             np.testing.assert_array_equal(found[f"k={k}, {metric}"], expected)
 
@@ -55,9 +60,14 @@ def test_what_is_ranked_is_the_best_on_validation_and_the_first_of_equals(task):
     train, val = splits["train"], splits["val"]
     if settings["weights"] == "uniform":
         scores, prediction = knn_predict(
-            train.embeddings, train.labels, val.embeddings, k=settings["k"],
-            metric=settings["metric"], n_classes=4, task=task,
-        )  # fmt: skip
+            train.embeddings,
+            train.labels,
+            val.embeddings,
+            k=settings["k"],
+            metric=settings["metric"],
+            n_classes=4,
+            task=task,
+        )
     else:
         found = neighbours(
             train.embeddings, val.embeddings, settings["k"], metric=settings["metric"]
@@ -66,8 +76,11 @@ def test_what_is_ranked_is_the_best_on_validation_and_the_first_of_equals(task):
         scores, prediction = weighted_vote(
             found, near, train.labels, temperature=0.07, n_classes=4, task=task
         )
-    right = (micro_average_precision(val.labels, scores) if task == "multilabel"
-             else accuracy(val.labels, prediction))  # fmt: skip
+    right = (
+        micro_average_precision(val.labels, scores)
+        if task == "multilabel"
+        else accuracy(val.labels, prediction)
+    )
     assert settings["val_score"] == max(values) == right
     own = result.ranked.scores if task == "multilabel" else result.ranked.prediction
     np.testing.assert_array_equal(own, answers(result)[chosen])
@@ -185,8 +198,11 @@ def test_every_setting_has_rows_with_intervals_and_one_row_is_ranked(tmp_path, t
     truth = splits["test"].labels
     for one in result.settings:
         row = by_setting[one.name]
-        right = (micro_average_precision(truth, one.answer) if task == "multilabel"
-                 else accuracy(truth, one.answer))  # fmt: skip
+        right = (
+            micro_average_precision(truth, one.answer)
+            if task == "multilabel"
+            else accuracy(truth, one.answer)
+        )
         assert row["value"] == pytest.approx(right, abs=1e-12)
         assert row["lower"] <= row["value"] <= row["upper"] and row["lower"] < row["upper"]
     # the chosen setting and the ranked row are the same predictions on the same resamples

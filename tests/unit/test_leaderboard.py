@@ -62,23 +62,35 @@ def test_csv_gives_back_every_float_bit_for_bit(tmp_path):
 def test_the_same_scores_give_the_same_bytes(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        write_leaderboard(tables(x=0.5, y=0.6), tmp_path / name / "l.parquet", tmp_path / name / "l.csv",
-                          {"fingerprint": "f"})  # fmt: skip
+        write_leaderboard(
+            tables(x=0.5, y=0.6),
+            tmp_path / name / "l.parquet",
+            tmp_path / name / "l.csv",
+            {"fingerprint": "f"},
+        )
     for file in ("l.parquet", "l.csv"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
 def test_hostile_names_survive_csv(tmp_path):
     name = 'a,"b"\nc;<script>'
-    write_leaderboard([score_table(make_score_rows(backbone=name))], tmp_path / "l.parquet",
-                      tmp_path / "l.csv", {"fingerprint": "f"})  # fmt: skip
+    write_leaderboard(
+        [score_table(make_score_rows(backbone=name))],
+        tmp_path / "l.parquet",
+        tmp_path / "l.csv",
+        {"fingerprint": "f"},
+    )
     with open(tmp_path / "l.csv", newline="") as stream:
         assert {line["backbone"] for line in csv.DictReader(stream)} == {name}
 
 
 def test_undefined_values_have_no_rank_and_come_last():
-    made = build_leaderboard([score_table(make_score_rows(backbone="broken", value=math.nan, half=math.nan)),
-                              score_table(make_score_rows(backbone="fine", value=0.2))])  # fmt: skip
+    made = build_leaderboard(
+        [
+            score_table(make_score_rows(backbone="broken", value=math.nan, half=math.nan)),
+            score_table(make_score_rows(backbone="fine", value=0.2)),
+        ]
+    )
     rows = [row for row in made.to_pylist() if row["metric"] == "accuracy"]
     assert [row["backbone"] for row in rows] == ["fine", "broken"]
     assert rows[1]["rank"] is None and math.isnan(rows[1]["value"])
@@ -122,8 +134,12 @@ def test_a_spread_over_seeds_gets_a_column_only_where_there_are_several():
 
 
 def test_every_seed_keeps_its_row_and_all_of_them_name_the_spread():
-    made = build_leaderboard([score_table(make_score_rows(backbone="rcf", seed=seed, value=value))
-                              for seed, value in ((0, 0.4), (7, 0.6))])  # fmt: skip
+    made = build_leaderboard(
+        [
+            score_table(make_score_rows(backbone="rcf", seed=seed, value=value))
+            for seed, value in ((0, 0.4), (7, 0.6))
+        ]
+    )
     rows = [row for row in made.to_pylist() if row["primary"]]
     assert [(row["seed"], row["value"], row["n_seeds"]) for row in rows] == [
         (0, 0.4, 2),

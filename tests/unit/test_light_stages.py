@@ -67,9 +67,13 @@ def write_features(folder: Path) -> list[Path]:
             groups = [f"scene {i // 5}" for i in range(30)]
             writer.samples(pa.table({"sample_id": names, "group_id": groups}))
             writer.attributes.update(
-                task="classification", classes=["a", "b"], dataset="demo", gates=[],
-                split_method="random", spatially_random=True,
-            )  # fmt: skip
+                task="classification",
+                classes=["a", "b"],
+                dataset="demo",
+                gates=[],
+                split_method="random",
+                spatially_random=True,
+            )
     return paths
 
 
@@ -79,9 +83,15 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
     folder = tmp_path_factory.mktemp("light")
     found, rows, segmented = {}, [], {}
     classified = folder / "knn.parquet"
-    spec = {"stage": "knn", "dataset": "demo", "backbone": "one", "probe": "knn", "seed": 0,
-            "options": {"kind": "knn", "k": 3, "metric": "l2"},
-            "inputs": {"features": "features"}}  # fmt: skip
+    spec = {
+        "stage": "knn",
+        "dataset": "demo",
+        "backbone": "one",
+        "probe": "knn",
+        "seed": 0,
+        "options": {"kind": "knn", "k": 3, "metric": "l2"},
+        "inputs": {"features": "features"},
+    }
     found["knn"] = imported(
         "knn", spec, "--features", *write_features(folder), "--output", classified
     )
@@ -94,15 +104,24 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
     tables = ("knn", classified, print_of(spec)), ("fpn", path, "made"), ("fcos", detected, "made")
     for probe, table, made in tables:
         judged = {"calibration": {"bins": 15, "folds": 5, "floor": 0.1}} if probe == "knn" else {}
-        spec = {"stage": "bootstrap", "dataset": "demo", "options": SCORING | judged,
-                "inputs": {"predictions": made}}  # fmt: skip
+        spec = {
+            "stage": "bootstrap",
+            "dataset": "demo",
+            "options": SCORING | judged,
+            "inputs": {"predictions": made},
+        }
         output = folder / f"{probe}-scores.parquet"
         found[f"bootstrap of {probe}"] = imported(
             "bootstrap", spec, "--predictions", table, "--output", output
         )
         rows.append({"stage": "bootstrap", "path": str(output), "fingerprint": print_of(spec)})
-    spec = {"stage": "compare", "dataset": "demo", "probe": "fpn", "options": SCORING,
-            "inputs": {"predictions": segmented}}  # fmt: skip
+    spec = {
+        "stage": "compare",
+        "dataset": "demo",
+        "probe": "fpn",
+        "options": SCORING,
+        "inputs": {"predictions": segmented},
+    }
     found["compare"] = imported(
         "compare", spec, "--results", folder, "--output", folder / "compared.parquet"
     )

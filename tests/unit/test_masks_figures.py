@@ -162,14 +162,23 @@ def test_pictures_show_image_truth_prediction_and_errors_of_every_example():
     truth = np.array([[0, 1], [1, IGNORE]])
     answer = masks.Answer(np.array([[0, 0], [1, 1]]), 2 / 3)
     image = np.random.default_rng(0).random((2, 2, 3))
-    groups = [("drawn at random", [(example(truth, image), answer)] * 3), ("worst", []),
-              ("best", [(example(truth, image), answer)])]  # fmt: skip
+    groups = [
+        ("drawn at random", [(example(truth, image), answer)] * 3),
+        ("worst", []),
+        ("best", [(example(truth, image), answer)]),
+    ]
     colours = [BUILT, WATER]
     figure = masks.draw_pictures(groups, ["building", "water"], colours, title="t", note="how")
     shown = [image.get_array() for image in figure.axes[0].images]
     assert len(shown) == 4 * 4
-    for number, wanted in enumerate((image, paint_mask(truth, colours), paint_mask(answer.mask, colours),
-                                     paint_errors(truth, answer.mask, colours))):  # fmt: skip
+    for number, wanted in enumerate(
+        (
+            image,
+            paint_mask(truth, colours),
+            paint_mask(answer.mask, colours),
+            paint_errors(truth, answer.mask, colours),
+        )
+    ):
         assert np.array_equal(shown[number], wanted)
     words = texts(figure)
     assert words.count("chip: 66.7 % right") == 4
@@ -182,8 +191,9 @@ def test_pictures_show_image_truth_prediction_and_errors_of_every_example():
 def test_an_image_without_a_scored_pixel_says_so():
     nothing = masks.Answer(np.zeros((2, 2), int), math.nan)
     truth = np.full((2, 2), IGNORE)
-    figure = masks.draw_pictures([("worst", [(example(truth), nothing)])], ["a"], [BUILT],
-                                 title="t", note="n")  # fmt: skip
+    figure = masks.draw_pictures(
+        [("worst", [(example(truth), nothing)])], ["a"], [BUILT], title="t", note="n"
+    )
     assert "chip: no scored pixel" in texts(figure)
 
 
@@ -191,8 +201,9 @@ def test_backbones_are_compared_on_the_same_images_and_a_missing_answer_is_left_
     examples = [example([[0, 1]]), example([[1, 1]])]
     right, wrong = masks.Answer(np.array([[0, 1]]), 1.0), masks.Answer(np.array([[0, 0]]), 0.5)
     columns = [("net", [right, wrong]), ("other", [wrong, None])]
-    figure = masks.draw_comparison(examples, columns, ["building", "water"], [BUILT, WATER],
-                                   title="t", note="n")  # fmt: skip
+    figure = masks.draw_comparison(
+        examples, columns, ["building", "water"], [BUILT, WATER], title="t", note="n"
+    )
     assert len(figure.axes[0].images) == 2 * 2 + 3
     words = texts(figure)
     assert words.count("net") == words.count("other") == words.count("truth") == 1
@@ -206,8 +217,9 @@ def test_backbones_are_compared_on_the_same_images_and_a_missing_answer_is_left_
 def test_of_many_classes_the_legend_names_those_that_are_seen():
     names = [f"c{i}" for i in range(40)]
     answer = masks.Answer(np.array([[3, 39]]), 0.0)
-    figure = masks.draw_pictures([("g", [(example([[7, 7]]), answer)])], names, class_colours(names),
-                                 title="t", note="n")  # fmt: skip
+    figure = masks.draw_pictures(
+        [("g", [(example([[7, 7]]), answer)])], names, class_colours(names), title="t", note="n"
+    )
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["c3", "c7", "c39", "right (in errors)"]
 
@@ -216,8 +228,13 @@ def test_pictures_are_saved_as_the_same_bytes_whatever_their_shape_and_names(tmp
     truth = np.zeros((5, 900), int)
     strange = masks.Example("$x_1$ " * 30, np.zeros((5, 900)), truth)
     for name in ("a", "b"):
-        figure = masks.draw_pictures([("g$", [(strange, masks.Answer(truth, 1.0))])], ["$\\frac$"],
-                                     [BUILT], title="t" * 300, note="n")  # fmt: skip
+        figure = masks.draw_pictures(
+            [("g$", [(strange, masks.Answer(truth, 1.0))])],
+            ["$\\frac$"],
+            [BUILT],
+            title="t" * 300,
+            note="n",
+        )
         for kind in ("png", "svg"):
             save_figure(figure, tmp_path / name, kind)
     for kind in ("png", "svg"):

@@ -248,8 +248,12 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
         fingerprints[f"{backbone}/seed0"] = "made"
         table = read_table(path)[0]
         check("predictions_detection", table)
-        spec = {"stage": "bootstrap", "dataset": "demo-crowns", "options": options,
-                "inputs": {"predictions": "made"}}  # fmt: skip
+        spec = {
+            "stage": "bootstrap",
+            "dataset": "demo-crowns",
+            "options": options,
+            "inputs": {"predictions": "made"},
+        }
         line = score_predictions(path, tmp_path / "s.parquet", spec=spec, fingerprint="f" * 32)
         assert f": {PRIMARY[task]} " in line
         scores.append(read_table(tmp_path / "s.parquet")[0])
@@ -261,12 +265,20 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
         assert "score_threshold" in rows[0]["settings"]
     leaderboard = build_leaderboard(scores)
     assert leaderboard["metric"][0].as_py() == PRIMARY[task]
-    spec = {"stage": "compare", "dataset": "demo-crowns", "probe": "fcos", "options": options,
-            "inputs": {"predictions": fingerprints}}  # fmt: skip
+    spec = {
+        "stage": "compare",
+        "dataset": "demo-crowns",
+        "probe": "fcos",
+        "options": options,
+        "inputs": {"predictions": fingerprints},
+    }
     compare_predictions(tmp_path, tmp_path / "c.parquet", spec=spec, fingerprint="f")
     assert read_table(tmp_path / "c.parquet")[0]["metric"].to_pylist() == [PRIMARY[task]]
-    for name, table in (("scores", scores[0]), ("leaderboard", leaderboard),
-                        ("comparisons", read_table(tmp_path / "c.parquet")[0])):  # fmt: skip
+    for name, table in (
+        ("scores", scores[0]),
+        ("leaderboard", leaderboard),
+        ("comparisons", read_table(tmp_path / "c.parquet")[0]),
+    ):
         columns = schema(name)["properties"]
         assert table.column_names == list(columns)
         assert set(table["method"].to_pylist() if "method" in columns else []) <= set(

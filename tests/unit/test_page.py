@@ -64,23 +64,40 @@ def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) 
         cards[name] = write_card(tmp_path / str(place) / "card.json", card)
         for i, backbone in enumerate(backbones):
             for probe in ("knn", "linear"):
-                made = make_predictions(tmp_path / f"{place}/{i}/{probe}.parquet", card, backbone=backbone,
-                                        probe=probe, accuracy=0.5 + 0.1 * i)  # fmt: skip
+                made = make_predictions(
+                    tmp_path / f"{place}/{i}/{probe}.parquet",
+                    card,
+                    backbone=backbone,
+                    probe=probe,
+                    accuracy=0.5 + 0.1 * i,
+                )
                 predictions[name, backbone, 0, probe] = made["path"]
-                rows = make_score_rows(dataset=name, backbone=backbone, probe=probe, value=0.5 + 0.1 * i,
-                                       classes=card["classes"], task=card["task"],
-                                       spatially_random=card["spatially_random"],
-                                       gates="below_chance" if i == 0 else "")  # fmt: skip
+                rows = make_score_rows(
+                    dataset=name,
+                    backbone=backbone,
+                    probe=probe,
+                    value=0.5 + 0.1 * i,
+                    classes=card["classes"],
+                    task=card["task"],
+                    spatially_random=card["spatially_random"],
+                    gates="below_chance" if i == 0 else "",
+                )
                 tables.append(score_table(rows))
         for probe in ("knn", "linear"):
             path = comparisons[name, probe] = tmp_path / f"{place}/compare-{probe}.parquet"
             write_table(path, make_comparison_table(name, probe, backbones), {"fingerprint": "c"})
     write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"})
     return {
-        "plan": make_plan(list(datasets), backbones), "leaderboard_path": tmp_path / "l.parquet",
-        "cards": cards, "predictions": predictions, "images": {}, "comparisons": comparisons,
-        "output_dir": tmp_path / "report", "examples": 4, **options,
-    }  # fmt: skip
+        "plan": make_plan(list(datasets), backbones),
+        "leaderboard_path": tmp_path / "l.parquet",
+        "cards": cards,
+        "predictions": predictions,
+        "images": {},
+        "comparisons": comparisons,
+        "output_dir": tmp_path / "report",
+        "examples": 4,
+        **options,
+    }
 
 
 def small(name: str = "eurosat", **options) -> dict:
@@ -183,9 +200,20 @@ def test_the_table_of_splits_has_a_column_for_each_split_and_no_more(page):
 
 def test_the_page_says_what_was_found_and_run(page):
     text = page[0]
-    for words in ("mobilenetv2", "0.700", "[0.680, 0.720]", "near-duplicates across splits", "2.41 km",
-                  "not above chance", "Random split of spatial data", "Paired comparisons",
-                  "one that counts", "2.13.0", "Helber et al. 2019", "micro-AP"):  # fmt: skip
+    for words in (
+        "mobilenetv2",
+        "0.700",
+        "[0.680, 0.720]",
+        "near-duplicates across splits",
+        "2.41 km",
+        "not above chance",
+        "Random split of spatial data",
+        "Paired comparisons",
+        "one that counts",
+        "2.13.0",
+        "Helber et al. 2019",
+        "micro-AP",
+    ):
         assert words in text, words
 
 
@@ -193,8 +221,9 @@ def test_results_of_several_versions_of_a_package_are_a_warning(tmp_path, page):
     assert "Mixed versions" not in page[0]
     card = small()
     arguments = prepare(tmp_path, datasets={"eurosat": card}, backbones=["a", "b"])
-    make_predictions(tmp_path / "0/1/knn.parquet", card, backbone="b", probe="knn", accuracy=0.6,
-                     torch="2.14.0")  # fmt: skip
+    make_predictions(
+        tmp_path / "0/1/knn.parquet", card, backbone="b", probe="knn", accuracy=0.6, torch="2.14.0"
+    )
     build_report(**arguments)
     text = (tmp_path / "report/index.html").read_text()
     assert "Mixed versions" in text and "torch 2.13.0 and 2.14.0" in text
@@ -202,8 +231,15 @@ def test_results_of_several_versions_of_a_package_are_a_warning(tmp_path, page):
 
 def test_charts_are_written_as_svg_and_pictures_as_png(page):
     names = {path.name for path in (page[1] / "report/figures").iterdir()}
-    for kind in ("dotplot__eurosat", "c_curve__eurosat__linear", "confusion__eurosat", "per_class__eurosat",
-                 "balance__eurosat", "bands__eurosat", "dotplot__labels"):  # fmt: skip
+    for kind in (
+        "dotplot__eurosat",
+        "c_curve__eurosat__linear",
+        "confusion__eurosat",
+        "per_class__eurosat",
+        "balance__eurosat",
+        "bands__eurosat",
+        "dotplot__labels",
+    ):
         assert f"{kind}.svg" in names and f"{kind}.png" not in names
     assert "strip__eurosat.png" in names and "strip__eurosat.svg" not in names
     assert "confusion__labels.svg" not in names
@@ -409,8 +445,11 @@ def test_the_interquartile_mean_is_shown_with_its_interval_where_there_are_sever
     section = text.split("<h3>Over all datasets</h3>")[1].split("</table>")[0]
     for row in rows:
         value, lower, upper = (number(float(row[f"iqm{end}"])) for end in ("", "_lower", "_upper"))
-        line = next(line for line in section.split("<tr>") if f">{row['backbone']}</th>" in line
-                    and f">{row['probe']}</td>" in line)  # fmt: skip
+        line = next(
+            line
+            for line in section.split("<tr>")
+            if f">{row['backbone']}</th>" in line and f">{row['probe']}</td>" in line
+        )
         assert f">{value}</td>" in line and f"[{lower}, {upper}]" in line
 
 

@@ -45,8 +45,14 @@ def cost_rows(backbone: str, *, hardware=HARDWARE, flag=None, **changes) -> list
     for name, value in values.items():
         (row, *_) = make_score_rows(dataset="demo", backbone=backbone)
         several = name == "latency_ms"
-        notes = {"unit": "", "batch_size": 64, "precision": "fp32", "compile": False,
-                 "hardware": hardware, "native": [64, 64]}  # fmt: skip
+        notes = {
+            "unit": "",
+            "batch_size": 64,
+            "precision": "fp32",
+            "compile": False,
+            "hardware": hardware,
+            "native": [64, 64],
+        }
         if math.isnan(value):
             notes["undefined"] = f"{name} is not reported"
         if several and flag:
@@ -54,24 +60,46 @@ def cost_rows(backbone: str, *, hardware=HARDWARE, flag=None, **changes) -> list
         if name == "flops":
             notes["uncounted"] = ["relu", "mean"]
         ends = (0.9 * value, 1.2 * value) if several else (math.nan, math.nan)
-        rows.append({
-            **row, **dict.fromkeys(("confidence", "resamples", "n_undefined", "bootstrap_seed",
-                                    "n_test", "n_train", "n_val", "higher_is_better")),
-            "probe": "profile", "kind": "profile", "metric": name, "value": value, "lower": ends[0],
-            "upper": ends[1], "method": "quartiles" if several else None, "primary": False,
-            "unit": "repeat" if several else None, "n_units": 100 if several else None,
-            "settings": canonical_json(notes),
-        })  # fmt: skip
+        rows.append(
+            {
+                **row,
+                **dict.fromkeys(
+                    (
+                        "confidence",
+                        "resamples",
+                        "n_undefined",
+                        "bootstrap_seed",
+                        "n_test",
+                        "n_train",
+                        "n_val",
+                        "higher_is_better",
+                    )
+                ),
+                "probe": "profile",
+                "kind": "profile",
+                "metric": name,
+                "value": value,
+                "lower": ends[0],
+                "upper": ends[1],
+                "method": "quartiles" if several else None,
+                "primary": False,
+                "unit": "repeat" if several else None,
+                "n_units": 100 if several else None,
+                "settings": canonical_json(notes),
+            }
+        )
     return rows
 
 
 def tables(**changes) -> tuple[list[pa.Table], list[pa.Table]]:
     """Tables of scores (two probes) and of profiles."""
     scores = [
-        score_table(make_score_rows(dataset="demo", backbone=name, probe=probe, value=known[0] + plus))
+        score_table(
+            make_score_rows(dataset="demo", backbone=name, probe=probe, value=known[0] + plus)
+        )
         for name, known in KNOWN.items()
         for probe, plus in (("linear", 0), ("knn", -0.1))
-    ]  # fmt: skip
+    ]
     return scores, [score_table(cost_rows(name, **changes)) for name in KNOWN]
 
 
@@ -118,7 +146,9 @@ def test_the_machine_is_named_and_several_are_warned_of():
     profiles[0] = score_table(cost_rows("statistics", hardware=gpu))
     said = machines(cost_lines(build_leaderboard(scores + profiles).to_pylist()))
     assert len(said) == 3 and "do not compare" in said[-1]
-    assert any("Some GPU (GPU) with Some CPU, 1 thread on" in s and "(statistics)" in s for s in said)  # fmt: skip
+    assert any(
+        "Some GPU (GPU) with Some CPU, 1 thread on" in s and "(statistics)" in s for s in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,8 +206,11 @@ def test_names_of_points_do_not_lie_on_each_other():
 def test_one_backbone_or_many_can_be_drawn(count):
     rows = board()
     kept = [row for row in rows if row["backbone"] == "small"]
-    many = [{**row, "backbone": f"backbone {i}", "value": row["value"] * (1 + i / 50)}
-            for i in range(count) for row in kept]  # fmt: skip
+    many = [
+        {**row, "backbone": f"backbone {i}", "value": row["value"] * (1 + i / 50)}
+        for i in range(count)
+        for row in kept
+    ]
     drawn = figure(many)
     assert [fronts(axes) for axes in drawn.axes] == [[count + 1]] * 8
 
@@ -187,10 +220,12 @@ def report(folder, with_costs: bool) -> str:
     gathered = scores + (profiles if with_costs else [])
     write_leaderboard(gathered, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"})
     predictions = {
-        ("demo", name, 0, probe): make_predictions(folder / f"{name}/{probe}.parquet", CARD,
-                                                   backbone=name, probe=probe)["path"]
-        for name in KNOWN for probe in ("knn", "linear")
-    }  # fmt: skip
+        ("demo", name, 0, probe): make_predictions(
+            folder / f"{name}/{probe}.parquet", CARD, backbone=name, probe=probe
+        )["path"]
+        for name in KNOWN
+        for probe in ("knn", "linear")
+    }
     build_report(
         plan=make_plan(["demo"], list(KNOWN)),
         leaderboard_path=folder / "l.parquet",
@@ -207,8 +242,17 @@ def test_the_page_shows_costs_beside_the_score(tmp_path):
     page = report(tmp_path, with_costs=True)
     names = {path.name for path in (tmp_path / "report/figures").iterdir()}
     assert "costs__demo.svg" in names
-    for words in ("<h2>Cost</h2>", "25 M", "8 G", "[36, 48]", "Some CPU", "FLOPs leave out: mean, relu",
-                  "unknown, flops is not reported", "Pareto front", 'class="doubt"'):  # fmt: skip
+    for words in (
+        "<h2>Cost</h2>",
+        "25 M",
+        "8 G",
+        "[36, 48]",
+        "Some CPU",
+        "FLOPs leave out: mean, relu",
+        "unknown, flops is not reported",
+        "Pareto front",
+        'class="doubt"',
+    ):
         assert words in page, words
     leaderboard = page[page.index('id="leaderboard"') : page.index('id="gates"')]
     assert "flops" not in leaderboard.lower() and "profile" not in leaderboard

@@ -33,9 +33,13 @@ def build(folder: Path, card: dict, *, backbones=BACKBONES, splits=("test",), **
         for split in splits
     }
     build_report(
-        plan=make_plan([name], list(backbones), ("fcos",)), leaderboard_path=folder / "l.parquet",
-        images=stores, comparisons={}, output_dir=folder / "report", **arguments,
-    )  # fmt: skip
+        plan=make_plan([name], list(backbones), ("fcos",)),
+        leaderboard_path=folder / "l.parquet",
+        images=stores,
+        comparisons={},
+        output_dir=folder / "report",
+        **arguments,
+    )
     return report_text(folder / "report")
 
 
@@ -58,10 +62,22 @@ def points(tmp_path_factory) -> tuple[str, Path]:
 def test_every_figure_of_boxes_is_made(page):
     assert figures_of(page[1]) == {
         f"{kind}__trees"
-        for kind in ("dotplot", "detections", "detections_backbones", "precision_recall", "errors",
-                     "calibration", "training", "metrics", "per_class", "per_class_ap50", "objects",
-                     "balance", "bands")
-    }  # fmt: skip
+        for kind in (
+            "dotplot",
+            "detections",
+            "detections_backbones",
+            "precision_recall",
+            "errors",
+            "calibration",
+            "training",
+            "metrics",
+            "per_class",
+            "per_class_ap50",
+            "objects",
+            "balance",
+            "bands",
+        )
+    }
     pixels = {path.stem for path in (page[1] / "report/figures").glob("*.png")}
     assert pixels == {"detections__trees", "detections_backbones__trees"}
 
@@ -69,9 +85,19 @@ def test_every_figure_of_boxes_is_made(page):
 def test_every_figure_of_points_is_made(points):
     assert figures_of(points[1]) == {
         f"{kind}__stems"
-        for kind in ("dotplot", "detections", "detections_backbones", "precision_recall", "training",
-                     "metrics", "per_class", "objects", "balance", "bands")
-    }  # fmt: skip
+        for kind in (
+            "dotplot",
+            "detections",
+            "detections_backbones",
+            "precision_recall",
+            "training",
+            "metrics",
+            "per_class",
+            "objects",
+            "balance",
+            "bands",
+        )
+    }
 
 
 def test_one_class_has_no_figure_of_classes(tmp_path):
@@ -80,17 +106,33 @@ def test_one_class_has_no_figure_of_classes(tmp_path):
 
 
 def test_metrics_and_the_card_of_boxes_are_in_words(page):
-    for words in ("AP of every backbone with its interval", "geometry of objects", "80 pixels, 10 % shared",
-                  "100 of a class", "without objects", "smallest class (objects)", "AP50 of every class",
-                  "Values of detections.", "Trains a head on the maps of frozen layers that says at every place", "at an IoU above 0.4",
-                  "score at least 0.3", "The image stores of val are not here", "Expected calibration error",
-                  "No value for want of objects: AP of medium objects"):  # fmt: skip
+    for words in (
+        "AP of every backbone with its interval",
+        "geometry of objects",
+        "80 pixels, 10 % shared",
+        "100 of a class",
+        "without objects",
+        "smallest class (objects)",
+        "AP50 of every class",
+        "Values of detections.",
+        "Trains a head on the maps of frozen layers that says at every place",
+        "at an IoU above 0.4",
+        "score at least 0.3",
+        "The image stores of val are not here",
+        "Expected calibration error",
+        "No value for want of objects: AP of medium objects",
+    ):
         assert words in page[0], words
 
 
 def test_metrics_and_the_card_of_points_are_in_words(points):
-    for words in ("Point AP of every backbone", "a point is found within", "6 pixels",
-                  "Mean absolute error of counts: net ", "point F1"):  # fmt: skip
+    for words in (
+        "Point AP of every backbone",
+        "a point is found within",
+        "6 pixels",
+        "Mean absolute error of counts: net ",
+        "point F1",
+    ):
         assert words in points[0], words
     assert "Expected calibration error" not in points[0]
 
@@ -157,10 +199,13 @@ def test_an_image_that_the_store_lacks_is_named(tmp_path):
     write_table(path, table.set_column(0, "sample_id", ids), metadata)
     with pytest.raises(PermafrostError, match=r"test\.zarr: the store has no window .*'elsewhere'"):
         build_report(
-            plan=make_plan(["trees"], ["net"]), leaderboard_path=tmp_path / "l.parquet", comparisons={},
+            plan=make_plan(["trees"], ["net"]),
+            leaderboard_path=tmp_path / "l.parquet",
+            comparisons={},
             images={("trees", "test"): make_object_store(tmp_path / "test.zarr", card)},
-            output_dir=tmp_path / "report", **arguments,
-        )  # fmt: skip
+            output_dir=tmp_path / "report",
+            **arguments,
+        )
 
 
 def test_every_kind_of_figure_has_a_caption(page):

@@ -108,8 +108,11 @@ def test_backbones_are_ordered_by_their_best_score_and_by_no_measure(lines):
 
 def test_scores_of_another_task_are_not_among_the_best(made):
     rows = build_leaderboard(made[1] + made[2]).to_pylist()
-    others = [{**row, "task": "retrieval", "probe": "retrieval", "value": 0.99}
-              for row in rows if row["primary"]]  # fmt: skip
+    others = [
+        {**row, "task": "retrieval", "probe": "retrieval", "value": 0.99}
+        for row in rows
+        if row["primary"]
+    ]
     assert [line["best"]["value"] for line in measured_lines(rows + others)] == [0.8, 0.7, 0.3]
 
 
@@ -148,10 +151,17 @@ def test_the_page_shows_measures_beside_the_score_and_how_alike_backbones_are(ma
     page = report(made, tmp_path)
     names = {path.name for path in (tmp_path / "report/figures").iterdir()}
     assert {"measures__demo.svg", "similarity__demo.svg"} <= names
-    for words in ("The features themselves", "RankMe", "reads labels", "0.800", "rank nothing",
-                  "undefined, fewer than 10 distinct rows", "CKA of 3 pairs of backbones",
-                  "undefined, all rows of one backbone are equal",
-                  "Measured on the 90 samples of train (90 % interval, 60 resamples of 90 images)"):  # fmt: skip
+    for words in (
+        "The features themselves",
+        "RankMe",
+        "reads labels",
+        "0.800",
+        "rank nothing",
+        "undefined, fewer than 10 distinct rows",
+        "CKA of 3 pairs of backbones",
+        "undefined, all rows of one backbone are equal",
+        "Measured on the 90 samples of train (90 % interval, 60 resamples of 90 images)",
+    ):
         assert words in page, words
     board = page[page.index('id="leaderboard"') : page.index('id="gates"')]
     assert "rankme" not in board.lower()
@@ -177,11 +187,16 @@ def test_a_table_of_pairs_of_another_plan_is_refused(made, tmp_path):
     path = source / "pairs.parquet"
     with pytest.raises(PermafrostError, match="another plan"):
         build_report(
-            plan=make_plan(["demo"], list(BACKBONES)), leaderboard_path=tmp_path / "l.parquet",
-            cards={"demo": write_card(tmp_path / "card.json", CARD)}, predictions=predictions,
-            images={}, comparisons={}, similarities={"demo": path},
-            expect={str(path): "0" * 32}, output_dir=tmp_path / "report",
-        )  # fmt: skip
+            plan=make_plan(["demo"], list(BACKBONES)),
+            leaderboard_path=tmp_path / "l.parquet",
+            cards={"demo": write_card(tmp_path / "card.json", CARD)},
+            predictions=predictions,
+            images={},
+            comparisons={},
+            similarities={"demo": path},
+            expect={str(path): "0" * 32},
+            output_dir=tmp_path / "report",
+        )
     assert not (tmp_path / "report").exists()
 
 

@@ -50,10 +50,14 @@ def build(
     write_leaderboard(tables, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"})
     name = card["dataset"]
     build_report(
-        plan=make_plan([name], list(backbones), tuple(probes)), leaderboard_path=folder / "l.parquet",
+        plan=make_plan([name], list(backbones), tuple(probes)),
+        leaderboard_path=folder / "l.parquet",
         images={(name, "test"): make_dense_store(folder / "test.zarr", card)} if images else {},
-        comparisons={}, output_dir=folder / "report", hardware={"GPUs": [], "cores": 2}, **arguments,
-    )  # fmt: skip
+        comparisons={},
+        output_dir=folder / "report",
+        hardware={"GPUs": [], "cores": 2},
+        **arguments,
+    )
     return report_text(folder / "report")
 
 
@@ -70,9 +74,18 @@ def page(tmp_path_factory) -> tuple[str, Path]:
 def test_every_figure_of_masks_is_made(page):
     assert figures_of(page[1]) == {
         f"{kind}__town"
-        for kind in ("dotplot", "pictures", "backbones", "training", "confusion", "per_class",
-                     "per_class_boundary", "balance", "bands")
-    }  # fmt: skip
+        for kind in (
+            "dotplot",
+            "pictures",
+            "backbones",
+            "training",
+            "confusion",
+            "per_class",
+            "per_class_boundary",
+            "balance",
+            "bands",
+        )
+    }
 
 
 def test_pictures_are_png_and_charts_svg(page):
@@ -85,9 +98,17 @@ def test_pictures_are_png_and_charts_svg(page):
 
 
 def test_metrics_and_the_card_of_masks_are_in_words(page):
-    for words in ("mean IoU", "ignored mask value", "dead classes", "smallest class (pixels)", "1.23 M",
-                  "Mean IoU of every backbone", "Heads were trained in fp32.", "none found",
-                  "Boundary IoU of every class"):  # fmt: skip
+    for words in (
+        "mean IoU",
+        "ignored mask value",
+        "dead classes",
+        "smallest class (pixels)",
+        "1.23 M",
+        "Mean IoU of every backbone",
+        "Heads were trained in fp32.",
+        "none found",
+        "Boundary IoU of every class",
+    ):
         assert words in page[0], words
 
 
@@ -153,8 +174,11 @@ def material(values: dict[tuple[str, str, int], float], lacking=()) -> Material:
     """Rows as the leaderboard has them; `lacking` evaluations have no table of predictions."""
     rows = []
     for (backbone, probe, seed), value in values.items():
-        (row,) = [r for r in make_score_rows(backbone=backbone, probe=probe, seed=seed, value=value)
-                  if r["primary"]]  # fmt: skip
+        (row,) = [
+            r
+            for r in make_score_rows(backbone=backbone, probe=probe, seed=seed, value=value)
+            if r["primary"]
+        ]
         same = [v for (b, p, _), v in values.items() if (b, p) == (backbone, probe)]
         rows.append({**row, "rank": 1.0, "seed_mean": sum(same) / len(same), "seed_std": 0.1})
     predictions = {(b, s, p): Path("x") for b, p, s in values if (b, s, p) not in lacking}
@@ -162,8 +186,14 @@ def material(values: dict[tuple[str, str, int], float], lacking=()) -> Material:
 
 
 def test_the_best_mean_over_seeds_is_shown_and_not_the_luckiest_seed():
-    made = material({("lucky", "fpn", 0): 0.2, ("lucky", "fpn", 1): 0.9,
-                     ("steady", "fpn", 0): 0.7, ("steady", "fpn", 1): 0.7})  # fmt: skip
+    made = material(
+        {
+            ("lucky", "fpn", 0): 0.2,
+            ("lucky", "fpn", 1): 0.9,
+            ("steady", "fpn", 0): 0.7,
+            ("steady", "fpn", 1): 0.7,
+        }
+    )
     assert best_evaluation(made) == ("steady", 0, "fpn")
     assert best_of_each(made) == [("steady", 0, "fpn"), ("lucky", 0, "fpn")]
     assert name_of(("lucky", 0, "fpn"), made) == "lucky, fpn, seed 0"
@@ -171,8 +201,10 @@ def test_the_best_mean_over_seeds_is_shown_and_not_the_luckiest_seed():
 
 
 def test_an_evaluation_without_a_table_is_not_shown():
-    made = material({("a", "fpn", 0): 0.9, ("a", "fpn", 1): 0.9, ("b", "knn", 0): 0.5},
-                    lacking=[("a", 0, "fpn")])  # fmt: skip
+    made = material(
+        {("a", "fpn", 0): 0.9, ("a", "fpn", 1): 0.9, ("b", "knn", 0): 0.5},
+        lacking=[("a", 0, "fpn")],
+    )
     assert best_evaluation(made) == ("a", 1, "fpn")
     assert names_of([("a", 1, "fpn"), ("b", 0, "knn")], made) == "a, fpn; b, knn"
     assert best_evaluation(material({("a", "fpn", 0): 0.9}, lacking=[("a", 0, "fpn")])) is None
@@ -193,8 +225,14 @@ def test_a_page_may_hold_datasets_of_different_tasks(tmp_path):
     write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"})
     arguments["cards"]["eurosat"] = write_card(tmp_path / "c/card.json", card)
     arguments["predictions"]["eurosat", "net", 0, "linear"] = made["path"]
-    build_report(plan=make_plan(["eurosat", "town"], ["net"]), leaderboard_path=tmp_path / "l.parquet",
-                 images={}, comparisons={}, output_dir=tmp_path / "report", **arguments)  # fmt: skip
+    build_report(
+        plan=make_plan(["eurosat", "town"], ["net"]),
+        leaderboard_path=tmp_path / "l.parquet",
+        images={},
+        comparisons={},
+        output_dir=tmp_path / "report",
+        **arguments,
+    )
     assert {"c_curve__eurosat__linear", "training__town"} <= figures_of(tmp_path)
 
 

@@ -56,13 +56,20 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
         scores + tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"}
     )
     build_report(
-        plan=make_plan(["demo"], list(BACKBONES)), leaderboard_path=tmp_path / "l.parquet",
-        cards={"demo": write_card(tmp_path / "card.json", CARD)}, predictions=predictions,
-        images={}, comparisons={}, similarities={}, output_dir=tmp_path / "report",
-    )  # fmt: skip
+        plan=make_plan(["demo"], list(BACKBONES)),
+        leaderboard_path=tmp_path / "l.parquet",
+        cards={"demo": write_card(tmp_path / "card.json", CARD)},
+        predictions=predictions,
+        images={},
+        comparisons={},
+        similarities={},
+        output_dir=tmp_path / "report",
+    )
     page = report_text(tmp_path / "report")
     for words in (
-        "LiDAR", "alignment (views)", "effective rank of what tells images apart",
+        "LiDAR",
+        "alignment (views)",
+        "effective rank of what tells images apart",
         "mean squared distance of two augmented views of an image",
         "Measured on the 40 samples of train (90 % interval, 60 resamples of 40 images).",
         "Of augmented views (alignment (views), LiDAR): 3 of each of 40 of the 90 samples of train, "
@@ -72,7 +79,7 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
         "alignment (views), LiDAR of still: the views of every image are equal.",
         "alignment (views) of moved: 2 of 40 × 3 views are zero and have no direction.",
         "images left out, as fewer than two of their views have a direction: 1.",
-    ):  # fmt: skip
+    ):
         assert words in page, words
     board = page[page.index('id="leaderboard"') : page.index('id="gates"')]
     assert "lidar" not in board.lower()
@@ -82,8 +89,11 @@ def test_the_figure_has_a_panel_for_each_in_a_colour_of_their_own(lines):
     names = ["rankme", "uniformity", "alignment_augmentations", "lidar"]
     figure = draw_measures(lines, names, title="demo")
     assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()][1:] == [
-        "RankMe", "uniformity", "alignment (views)", "LiDAR",
-    ]  # fmt: skip
+        "RankMe",
+        "uniformity",
+        "alignment (views)",
+        "LiDAR",
+    ]
     colours = [axes.lines[-1].get_color() for axes in figure.axes[1:5]]
     assert colours[0] == colours[1] != colours[2] == colours[3]
     assert "pink: of augmented views" in figure.get_supxlabel().replace("\n", " ")

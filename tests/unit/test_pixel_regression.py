@@ -94,8 +94,9 @@ def test_images_of_several_sizes_and_without_data_are_scored_as_they_are(tmp_pat
     targets[5, 12:], targets[5, :, 9:] = np.nan, np.nan
     targets[1] = np.nan
     stores = toy_stores(tmp_path / "s")
-    stores["test"] = write_targets(tmp_path / "t.zarr", maps, targets, split="test", sizes=sizes,
-                                   working=(16, 16))  # fmt: skip
+    stores["test"] = write_targets(
+        tmp_path / "t.zarr", maps, targets, split="test", sizes=sizes, working=(16, 16)
+    )
     place = tmp_path / "masks"
     table, metadata, _ = run(stores, tmp_path / "o", masks="geotiff", second_output=place)
     assert table["pixels"][1].as_py() == 0 and table["truth_min"][1].as_py() is None

@@ -38,8 +38,9 @@ def test_a_job_is_told_all_that_decides_on_what_the_backbone_is_fed(root):
 def test_masks_ask_for_maps(root):
     masked = config(datasets=["masked"])
     masked["extra_datasets"]["masked"] = {
-        "task": "segmentation", "source": {"kind": "demo", "chip_size": 32},
-    }  # fmt: skip
+        "task": "segmentation",
+        "source": {"kind": "demo", "chip_size": 32},
+    }
     masked["probes"] = {"tune": {"kind": "fine_tune"}}
     told = json.loads(make_plan(root, masked).probe("masked", "net", "tune", 0).spec)
     assert told["extraction"]["maps"] is True and "maps_dtype" not in told["extraction"]

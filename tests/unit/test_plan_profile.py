@@ -94,8 +94,13 @@ def test_only_what_changes_the_forward_pass_reruns_profiles(root):
 
 def test_the_maps_of_dense_tasks_are_asked_for(root):
     dataset = {"task": "segmentation", "source": {"kind": "demo", "chip_size": 32}}
-    plan = plan_of(root, {}, datasets=["fields"], extra_datasets={"fields": dataset},
-                   probes={"knn": {"kind": "dense_knn"}})  # fmt: skip
+    plan = plan_of(
+        root,
+        {},
+        datasets=["fields"],
+        extra_datasets={"fields": dataset},
+        probes={"knn": {"kind": "dense_knn"}},
+    )
     assert json.loads(plan.profile("fields", "net").spec)["extraction"]["maps"] is True
 
 

@@ -76,9 +76,14 @@ def test_switching_on_adds_views_and_changes_only_what_reads_them(root):
     assert len(plan.viewed()) == 6
     spec = told(plan.views("world", "net"))
     assert spec["augmentations"] == {
-        "views": 10, "images": 1000, "crop_scale": [0.2, 1], "flips": True, "rotations": True,
-        "photometric": {"gain": 0.2, "offset": 0.2}, "seed": 0,
-    }  # fmt: skip
+        "views": 10,
+        "images": 1000,
+        "crop_scale": [0.2, 1],
+        "flips": True,
+        "rotations": True,
+        "photometric": {"gain": 0.2, "offset": 0.2},
+        "seed": 0,
+    }
     assert spec["split"] == "train" and spec["entry"] == told(plan.extract("world", "net"))["entry"]
     measured = told(plan.measure("world", "net"))
     assert measured["inputs"]["views"] == plan.views("world", "net").fingerprint

@@ -114,9 +114,14 @@ def test_a_crowd_excuses_what_is_near_it_and_finds_nothing_else():
 )  # fmt: skip
 def test_what_cannot_be_ranked_is_refused(change, message):
     arguments = {
-        "truths": [ONE], "truth_classes": [[0]], "detections": [ONE], "detection_classes": [[0]],
-        "scores": [[0.5]], "classes": 2, "distance": 10.0,
-    } | change  # fmt: skip
+        "truths": [ONE],
+        "truth_classes": [[0]],
+        "detections": [ONE],
+        "detection_classes": [[0]],
+        "scores": [[0.5]],
+        "classes": 2,
+        "distance": 10.0,
+    } | change
     lists = [
         arguments.pop(name)
         for name in ("truths", "truth_classes", "detections", "detection_classes", "scores")

@@ -29,9 +29,11 @@ def test_counts_of_a_toy_are_its_closed_form(tmp_path):
 def test_flops_grow_with_the_size_that_is_fed_and_not_with_the_batch(tmp_path):
     entry = toy(tmp_path)
     flops = [
-        profile(tmp_path, entry, extraction={"size": size}, batch_size=batch).quantities["flops"].value
+        profile(tmp_path, entry, extraction={"size": size}, batch_size=batch)
+        .quantities["flops"]
+        .value
         for size, batch in ((10, 1), (10, 7), (18, 1))
-    ]  # fmt: skip
+    ]
     assert flops[0] == flops[1] == 2 * (4 * 8**2 * 27 + 20)
     assert flops[2] == 2 * (4 * 16**2 * 27 + 20)
 

@@ -104,8 +104,12 @@ def zone(folder, name: str, what: str, microjoules: int, most: int = 1000_000_00
 
 
 def test_packages_of_the_processor_are_added_up_and_their_parts_are_not(tmp_path):
-    for name, what in (("intel-rapl:0", "package-0"), ("intel-rapl:1", "package-1"),
-                       ("intel-rapl:2", "psys"), ("intel-rapl:0:0", "core")):  # fmt: skip
+    for name, what in (
+        ("intel-rapl:0", "package-0"),
+        ("intel-rapl:1", "package-1"),
+        ("intel-rapl:2", "psys"),
+        ("intel-rapl:0:0", "core"),
+    ):
         zone(tmp_path, name, what, 5_000_000)
     meter = ProcessorMeter(tmp_path)
     zone(tmp_path, "intel-rapl:0", "package-0", 7_000_000)

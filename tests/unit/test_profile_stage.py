@@ -24,7 +24,22 @@ def test_where_the_data_lie_is_no_part_of_what_was_profiled(tmp_path):
     found = []
     for folder in folders:
         output = folder / "profile.parquet"
-        main(["profile", "--spec", spec, "--code", code_hash("profile", json.loads(spec)), "--data", str(folder),
-              "--card", str(card), "--output", str(output), "--device", "cpu"])  # fmt: skip
+        main(
+            [
+                "profile",
+                "--spec",
+                spec,
+                "--code",
+                code_hash("profile", json.loads(spec)),
+                "--data",
+                str(folder),
+                "--card",
+                str(card),
+                "--output",
+                str(output),
+                "--device",
+                "cpu",
+            ]
+        )
         found.append(set(read_table(output)[0].column("backbone_fingerprint").to_pylist()))
     assert found[0] == found[1] and len(found[0]) == 1

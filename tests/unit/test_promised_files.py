@@ -95,9 +95,18 @@ def prepare_arguments(folder, place) -> list[str]:
     spec = {"stage": "prepare", "dataset": "set", "entry": entry, "source": source_digest(entry)}
     stores = [str(folder / "out" / f"{split}.zarr") for split in SPLITS]
     return [
-        "prepare", "--spec", json.dumps(spec), "--code", code_hash("prepare", spec), "--workers", "1",
-        "--output", *stores, "--card", str(folder / "out" / "card.json"),
-    ]  # fmt: skip
+        "prepare",
+        "--spec",
+        json.dumps(spec),
+        "--code",
+        code_hash("prepare", spec),
+        "--workers",
+        "1",
+        "--output",
+        *stores,
+        "--card",
+        str(folder / "out" / "card.json"),
+    ]
 
 
 @pytest.fixture

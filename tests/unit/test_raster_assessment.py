@@ -150,10 +150,11 @@ def test_standard_errors_are_those_of_repeated_samples():
     weight = mapped / mapped.sum()
     truth = weight @ share
     draws = [
-        area_estimates(np.stack([rng.multinomial(n, p) for n, p in zip(sizes, share, strict=True)]).T,
-                       mapped)
+        area_estimates(
+            np.stack([rng.multinomial(n, p) for n, p in zip(sizes, share, strict=True)]).T, mapped
+        )
         for _ in range(1500)
-    ]  # fmt: skip
+    ]
     for name, expected in (
         ("area", truth),
         ("producers_accuracy", weight * np.diag(share) / truth),

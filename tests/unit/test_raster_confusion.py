@@ -68,8 +68,16 @@ def test_the_table_has_a_row_per_pair():
 def test_the_command_prints_and_writes_it(tmp_path, capsys):
     reference, prediction = two(classes=3)
     paths = write(tmp_path / "r.tif", reference), write(tmp_path / "p.tif", prediction)
-    command("--reference", paths[0], "--prediction", paths[1], "--class-names", "sea,land,ice",
-            "--tables", tmp_path)  # fmt: skip
+    command(
+        "--reference",
+        paths[0],
+        "--prediction",
+        paths[1],
+        "--class-names",
+        "sea,land,ice",
+        "--tables",
+        tmp_path,
+    )
     printed = capsys.readouterr().out
     counts = crossed(reference, prediction, 3)
     assert "Confusion, pixels" in printed

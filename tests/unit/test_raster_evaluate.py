@@ -23,9 +23,17 @@ def write(path, pixels, *, nodata=None, crs="EPSG:32633", transform=HERE):
     pixels = pixels[None] if pixels.ndim == 2 else pixels
     count, height, width = pixels.shape
     with rasterio.open(
-        path, "w", driver="GTiff", width=width, height=height, count=count,
-        dtype=pixels.dtype, crs=crs, transform=transform, nodata=nodata,
-    ) as file:  # fmt: skip
+        path,
+        "w",
+        driver="GTiff",
+        width=width,
+        height=height,
+        count=count,
+        dtype=pixels.dtype,
+        crs=crs,
+        transform=transform,
+        nodata=nodata,
+    ) as file:
         file.write(pixels)
     return path
 
@@ -266,12 +274,29 @@ def test_the_command_prints_and_writes_the_figures(tmp_path, capsys):
     truth = write(tmp_path / "r.tif", reference + 1)
     path = write(tmp_path / "p.tif", prediction + 1)
     command(
-        "--reference", truth, "--prediction", path, "--one-based", "--class-names", "a,b,c",
-        "--class-weights", "0,1,1", "--smooth", "1", "--block", "32", "--resamples", "50",
-        "--output", tmp_path / "s.json", "--tables", tmp_path,
-    )  # fmt: skip
-    expected = evaluate(truth, path, zero_based=False, classes=["a", "b", "c"],
-                        class_weights=[0, 1, 1], smooth=1).values  # fmt: skip
+        "--reference",
+        truth,
+        "--prediction",
+        path,
+        "--one-based",
+        "--class-names",
+        "a,b,c",
+        "--class-weights",
+        "0,1,1",
+        "--smooth",
+        "1",
+        "--block",
+        "32",
+        "--resamples",
+        "50",
+        "--output",
+        tmp_path / "s.json",
+        "--tables",
+        tmp_path,
+    )
+    expected = evaluate(
+        truth, path, zero_based=False, classes=["a", "b", "c"], class_weights=[0, 1, 1], smooth=1
+    ).values
     written = json.loads((tmp_path / "s.json").read_text())
     assert {(row["metric"], row["class"]): row["value"] for row in written["scores"]} == expected
     assert all(row["lower"] < row["value"] < row["upper"] for row in written["scores"])
@@ -287,8 +312,14 @@ def test_a_sampled_reference_gives_area_weighted_estimates(tmp_path, capsys):
     reference, prediction = two(classes=3, shape=(200, 200))
     sampled = np.where(np.random.default_rng(3).random(reference.shape) < 0.02, reference, 255)
     truth = write(tmp_path / "r.tif", sampled.astype(np.uint8), nodata=255)
-    command("--reference", truth, "--prediction", write(tmp_path / "p.tif", prediction),
-            "--output", tmp_path / "s.json")  # fmt: skip
+    command(
+        "--reference",
+        truth,
+        "--prediction",
+        write(tmp_path / "p.tif", prediction),
+        "--output",
+        tmp_path / "s.json",
+    )
     rows = json.loads((tmp_path / "s.json").read_text())["scores"]
     share = {row["class"]: row for row in rows if row["metric"] == "area_share"}
     for code in range(3):
@@ -303,8 +334,14 @@ def test_estimates_without_a_seen_error_have_no_interval(tmp_path, capsys):
     reference, _ = two(classes=3)
     sampled = np.where(np.random.default_rng(3).random(reference.shape) < 0.1, reference, 255)
     truth = write(tmp_path / "r.tif", sampled.astype(np.uint8), nodata=255)
-    command("--reference", truth, "--prediction", write(tmp_path / "p.tif", reference),
-            "--output", tmp_path / "s.json")  # fmt: skip
+    command(
+        "--reference",
+        truth,
+        "--prediction",
+        write(tmp_path / "p.tif", reference),
+        "--output",
+        tmp_path / "s.json",
+    )
     rows = json.loads((tmp_path / "s.json").read_text())["scores"]
     shares = [row for row in rows if row["metric"] == "area_share"]
     assert len(shares) == 3 and {(row["lower"], row["upper"]) for row in shares} == {(None, None)}
@@ -328,8 +365,12 @@ def test_nan_is_reported_under_the_name_of_its_file(tmp_path, broken):
 def test_a_class_that_was_not_sampled_leaves_the_area_estimates_out(tmp_path, capsys):
     reference, prediction = two(classes=3)
     sampled = np.where(prediction == 2, 255, reference).astype(np.uint8)
-    command("--reference", write(tmp_path / "r.tif", sampled, nodata=255),
-            "--prediction", write(tmp_path / "p.tif", prediction))  # fmt: skip
+    command(
+        "--reference",
+        write(tmp_path / "r.tif", sampled, nodata=255),
+        "--prediction",
+        write(tmp_path / "p.tif", prediction),
+    )
     assert "No area-weighted estimates: the classes [2]" in capsys.readouterr().out
 
 

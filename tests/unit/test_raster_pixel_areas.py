@@ -29,7 +29,10 @@ def geodesic_area(transform, column: int, row: int, crs="EPSG:4326", ellipsoid="
     along = np.linspace(0, 1, 200, endpoint=False)
     x = np.concatenate([along, np.ones(200), 1 - along, np.zeros(200)]) + column
     y = np.concatenate([np.zeros(200), along, np.ones(200), 1 - along]) + row
-    east, north = transform.c + transform.a * x + transform.b * y, transform.f + transform.d * x + transform.e * y  # fmt: skip
+    east, north = (
+        transform.c + transform.a * x + transform.b * y,
+        transform.f + transform.d * x + transform.e * y,
+    )
     to_degrees = pyproj.Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
     lon, lat = to_degrees.transform(east, north)
     return abs(pyproj.Geod(ellps=ellipsoid).polygon_area_perimeter(lon, lat)[0])
@@ -77,7 +80,10 @@ def test_all_pixels_together_cover_the_earth(tmp_path):
 
 
 def test_a_zone_of_utm_has_equal_pixels_and_web_mercator_has_not(tmp_path):
-    assert areas_of(tmp_path, from_origin(400_000, 5e6, 1000, 1000), (300, 300), "EPSG:32633").grid is None  # fmt: skip
+    assert (
+        areas_of(tmp_path, from_origin(400_000, 5e6, 1000, 1000), (300, 300), "EPSG:32633").grid
+        is None
+    )
     found = areas_of(tmp_path, from_origin(1e6, 8e6, 1000, 1000), (300, 300), "EPSG:3857")
     assert found.bounds[1] > 1.05 * found.bounds[0] and "EPSG:3857" in found.sentence()
 
@@ -148,7 +154,9 @@ def test_estimates_and_their_errors_hold_on_samples_of_a_map():
             np.add.at(table, pair, weights)
         estimate = area_estimates(sums[0], total, sums[1:])
         found.append([estimate.area[1], estimate.overall_accuracy, estimate.producers_accuracy[1]])
-        errors.append([estimate.area_se[1], estimate.overall_accuracy_se, estimate.producers_accuracy_se[1]])  # fmt: skip
+        errors.append(
+            [estimate.area_se[1], estimate.overall_accuracy_se, estimate.producers_accuracy_se[1]]
+        )
         plain.append(area_estimates(sums[0], total).overall_accuracy)
     accuracy = areas[mapped == truth].sum() / areas.sum()
     assert np.mean(found, axis=0)[:2] == pytest.approx([share, accuracy], abs=0.004)
@@ -177,8 +185,18 @@ def globe(folder, crs="EPSG:4326", *, census=False):
 @pytest.mark.parametrize("block", [512, 37])
 def test_a_share_of_the_area_is_that_of_the_ground(tmp_path, capsys, block):
     reference, prediction, truth = globe(tmp_path)
-    command("--reference", reference, "--prediction", prediction, "--block", block,
-            "--resamples", 20, "--output", tmp_path / "s.json")  # fmt: skip
+    command(
+        "--reference",
+        reference,
+        "--prediction",
+        prediction,
+        "--block",
+        block,
+        "--resamples",
+        20,
+        "--output",
+        tmp_path / "s.json",
+    )
     written = json.loads((tmp_path / "s.json").read_text())
     row = next(r for r in written["scores"] if r["metric"] == "area_share" and r["class"] == "1")
     with rasterio.open(reference) as dataset:

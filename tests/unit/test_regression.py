@@ -52,8 +52,15 @@ def scored(found: PredictedNumbers, **options) -> dict[str, dict]:
 def test_the_table_of_a_probe_is_read_back_and_scored(tmp_path, probe, options):
     made, path = splits(), tmp_path / "p.parquet"
     result = probe(made, options, device="cpu", seed=0)
-    spec = {"stage": options["kind"], "dataset": "d", "backbone": "b", "probe": "p", "seed": 0,
-            "options": options, "inputs": {"features": "f"}}  # fmt: skip
+    spec = {
+        "stage": options["kind"],
+        "dataset": "d",
+        "backbone": "b",
+        "probe": "p",
+        "seed": 0,
+        "options": options,
+        "inputs": {"features": "f"},
+    }
     result.write(path, splits=made, spec=spec, fingerprint="0" * 32)
     table, metadata = read_table(path)
     assert table.column_names == ["sample_id", "group_id", "target", "prediction"]
@@ -87,8 +94,10 @@ def test_rows_say_which_way_is_better_and_what_is_primary():
     target = rng.normal(size=200)
     rows = scored(numbers(target, target + 0.5 * rng.normal(size=200)))
     assert {name: row["higher_is_better"] for name, row in rows.items()} == {
-        "r2": True, "rmse": False, "mae": False,
-    }  # fmt: skip
+        "r2": True,
+        "rmse": False,
+        "mae": False,
+    }
     assert [name for name, row in rows.items() if row["primary"]] == ["r2"]
     assert all(row["lower"] < row["value"] < row["upper"] for row in rows.values())
     assert rows["rmse"]["lower"] < 0.5 < rows["rmse"]["upper"]

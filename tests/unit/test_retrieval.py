@@ -106,8 +106,10 @@ def test_duplicates_in_the_gallery_are_equally_far(metric):
 
 def test_collapsed_features_find_what_chance_finds():
     splits = make_splits()
-    splits = {name: dataclasses.replace(one, embeddings=np.ones_like(one.embeddings))
-              for name, one in splits.items()}  # fmt: skip
+    splits = {
+        name: dataclasses.replace(one, embeddings=np.ones_like(one.embeddings))
+        for name, one in splits.items()
+    }
     found = retrieve(splits)
     np.testing.assert_allclose(found.precision, found.relevant / 60)
 

@@ -65,8 +65,11 @@ def check(name: str, table: pa.Table) -> None:
     assert table.column_names == list(columns) and columns.keys() >= set(described["required"])
     for column, entry in columns.items():
         allowed = entry["x-arrow"] if isinstance(entry["x-arrow"], list) else [entry["x-arrow"]]
-        found = re.sub(r"<element: (\w+)>\[\d+\]|<item: (\w+)>\[\d+\]",
-                       lambda m: f"<{m[1] or m[2]}>", str(table.schema.field(column).type))  # fmt: skip
+        found = re.sub(
+            r"<element: (\w+)>\[\d+\]|<item: (\w+)>\[\d+\]",
+            lambda m: f"<{m[1] or m[2]}>",
+            str(table.schema.field(column).type),
+        )
         assert found in allowed, column
     validator = Draft202012Validator(described)
     for row in table.to_pylist():
@@ -90,25 +93,49 @@ def test_predictions_keep_to_their_schema(tmp_path, task):
 
 
 def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
-    about = {"task": "regression", "classes": [], "target": "height", "split_method": "random",
-             "spatially_random": False}  # fmt: skip
+    about = {
+        "task": "regression",
+        "classes": [],
+        "target": "height",
+        "split_method": "random",
+        "spatially_random": False,
+    }
     made, scores = make_splits(), []
     splits = {
         name: Features(one.embeddings, one.embeddings[:, 0] * 2.0, one.samples, about)
         for name, one in made.items()
     }
     for kind, probe in (("knn", run_knn), ("ridge", run_ridge)):
-        options = {"k": 3, "metric": "l2", "alpha_min": 0.1, "alpha_max": 10.0, "alpha_count": 3,
-                   "choose": "validation", "merge_val": True, "standardize": True}  # fmt: skip
-        spec = {"stage": kind, "dataset": "d", "backbone": "b", "probe": kind, "seed": 0,
-                "options": {"kind": kind, **options}, "inputs": {"features": "f" * 32}}  # fmt: skip
+        options = {
+            "k": 3,
+            "metric": "l2",
+            "alpha_min": 0.1,
+            "alpha_max": 10.0,
+            "alpha_count": 3,
+            "choose": "validation",
+            "merge_val": True,
+            "standardize": True,
+        }
+        spec = {
+            "stage": kind,
+            "dataset": "d",
+            "backbone": "b",
+            "probe": kind,
+            "seed": 0,
+            "options": {"kind": kind, **options},
+            "inputs": {"features": "f" * 32},
+        }
         path, output = tmp_path / f"{kind}.parquet", tmp_path / "s.parquet"
         result = probe(splits, options, device="cpu", seed=0)
         result.write(path, splits=splits, spec=spec, fingerprint="0" * 32)
         check("predictions_regression", read_table(path)[0])
         scoring = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
-        scored = {"stage": "bootstrap", "dataset": "d", "options": scoring,
-                  "inputs": {"predictions": "0" * 32}}  # fmt: skip
+        scored = {
+            "stage": "bootstrap",
+            "dataset": "d",
+            "options": scoring,
+            "inputs": {"predictions": "0" * 32},
+        }
         score_predictions(path, output, spec=scored, fingerprint="1" * 32)
         scores.append(read_table(output)[0])
         check("scores", scores[-1])
@@ -126,8 +153,12 @@ def test_predicted_rasters_and_their_scores_keep_to_their_schemas(tmp_path, kind
     table, _, path = run(stores, tmp_path / "out", kind)
     check("predictions_pixel_regression", table)
     options = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
-    spec = {"stage": "bootstrap", "dataset": "toy", "options": options,
-            "inputs": {"predictions": "0" * 32}}  # fmt: skip
+    spec = {
+        "stage": "bootstrap",
+        "dataset": "toy",
+        "options": options,
+        "inputs": {"predictions": "0" * 32},
+    }
     score_predictions(path, tmp_path / "s.parquet", spec=spec, fingerprint="1" * 32)
     scores = read_table(tmp_path / "s.parquet")[0]
     check("scores", scores)
@@ -149,8 +180,12 @@ def test_settings_of_numbers_and_masks_keep_to_their_schemas(tmp_path, task, nam
 def test_predicted_masks_and_their_scores_keep_to_their_schemas(tmp_path, boundary):
     scores = []
     for backbone in ("a", "b"):
-        made = make_dense_predictions(tmp_path / f"{backbone}.parquet", make_dense_card(), backbone=backbone,
-                                      boundary=boundary)  # fmt: skip
+        made = make_dense_predictions(
+            tmp_path / f"{backbone}.parquet",
+            make_dense_card(),
+            backbone=backbone,
+            boundary=boundary,
+        )
         table = read_table(made["path"])[0]
         assert ("boundary_union" in table.column_names) == boundary
         check("predictions_segmentation", table)
@@ -163,12 +198,24 @@ def test_predicted_masks_and_their_scores_keep_to_their_schemas(tmp_path, bounda
 
 @pytest.mark.parametrize("task", ["classification", "multilabel"])
 def test_calibration_keeps_to_the_schemas(tmp_path, task):
-    made = make_predictions(tmp_path / "d/b/seed0/linear.parquet", make_card(task=task, counts=(60, 20, 30)),
-                            backbone="b")  # fmt: skip
-    options = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0,
-               "calibration": {"bins": 15, "folds": 5, "floor": None}}  # fmt: skip
-    scored = {"stage": "bootstrap", "dataset": "d", "options": options,
-              "inputs": {"predictions": made["fingerprint"]}}  # fmt: skip
+    made = make_predictions(
+        tmp_path / "d/b/seed0/linear.parquet",
+        make_card(task=task, counts=(60, 20, 30)),
+        backbone="b",
+    )
+    options = {
+        "resamples": 20,
+        "confidence": 0.95,
+        "method": "percentile",
+        "seed": 0,
+        "calibration": {"bins": 15, "folds": 5, "floor": None},
+    }
+    scored = {
+        "stage": "bootstrap",
+        "dataset": "d",
+        "options": options,
+        "inputs": {"predictions": made["fingerprint"]},
+    }
     score_predictions(made["path"], tmp_path / "s.parquet", spec=scored, fingerprint="1" * 32)
     scores = read_table(tmp_path / "s.parquet")[0]
     check("scores", scores)
@@ -179,8 +226,13 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
     assert set(scores["method"].to_pylist()) == {"percentile", "basic_square"}
     (tmp_path / "d/c/seed0").mkdir(parents=True)
     (tmp_path / "d/c/seed0/linear.parquet").write_bytes(made["path"].read_bytes())
-    compared = {"stage": "compare", "dataset": "d", "probe": "linear", "options": options,
-                "inputs": {"predictions": dict.fromkeys(("b/seed0", "c/seed0"), made["fingerprint"])}}  # fmt: skip
+    compared = {
+        "stage": "compare",
+        "dataset": "d",
+        "probe": "linear",
+        "options": options,
+        "inputs": {"predictions": dict.fromkeys(("b/seed0", "c/seed0"), made["fingerprint"])},
+    }
     compare_predictions(tmp_path, tmp_path / "c.parquet", spec=compared, fingerprint="2" * 32)
     table = read_table(tmp_path / "c.parquet")[0]
     check("comparisons", table)
@@ -207,8 +259,12 @@ def test_all_columns_are_required_but_those_of_boundaries_and_of_several_setting
 @pytest.mark.parametrize("task", ["classification", "multilabel"])
 def test_several_settings_and_their_scores_keep_to_their_schemas(tmp_path, task):
     splits = make_splits(task=task)
-    options = {"k": [1, 5], "metrics": ["l2"], "weights": ["uniform", "temperature"],
-               "temperature": 0.07}  # fmt: skip
+    options = {
+        "k": [1, 5],
+        "metrics": ["l2"],
+        "weights": ["uniform", "temperature"],
+        "temperature": 0.07,
+    }
     result = run_knn_sweep(splits, options, device="cpu", seed=0)
     (table, _), scores = write_and_score(tmp_path, result, splits, kind="knn_sweep")
     check("predictions_settings", table)
@@ -295,14 +351,23 @@ def test_tables_as_the_statistics_write_them_keep_to_their_schemas(tmp_path, tas
         path = tmp_path / "demo" / backbone / "seed0" / "knn.parquet"
         made = make_predictions(path, card, backbone=backbone, probe="knn")
         fingerprints[f"{backbone}/seed0"] = made["fingerprint"]
-        spec = {"stage": "bootstrap", "dataset": "demo", "options": options,
-                "inputs": {"predictions": made["fingerprint"]}}  # fmt: skip
+        spec = {
+            "stage": "bootstrap",
+            "dataset": "demo",
+            "options": options,
+            "inputs": {"predictions": made["fingerprint"]},
+        }
         score_predictions(path, tmp_path / f"{backbone}.parquet", spec=spec, fingerprint="f")
         scores.append(read_table(tmp_path / f"{backbone}.parquet")[0])
         check("scores", scores[-1])
     check("leaderboard", build_leaderboard(scores))
-    spec = {"stage": "compare", "dataset": "demo", "probe": "knn", "options": options,
-            "inputs": {"predictions": fingerprints}}  # fmt: skip
+    spec = {
+        "stage": "compare",
+        "dataset": "demo",
+        "probe": "knn",
+        "options": options,
+        "inputs": {"predictions": fingerprints},
+    }
     compare_predictions(tmp_path, tmp_path / "c.parquet", spec=spec, fingerprint="f")
     check("comparisons", read_table(tmp_path / "c.parquet")[0])
 

@@ -19,12 +19,20 @@ def leaderboard(values: dict, **options):
     """(dataset, backbone, probe) -> values per seed, as a leaderboard."""
     return build_leaderboard(
         [
-            score_table(make_score_rows(dataset=dataset, backbone=backbone, probe=probe, seed=seed,
-                                        value=value, **options))
+            score_table(
+                make_score_rows(
+                    dataset=dataset,
+                    backbone=backbone,
+                    probe=probe,
+                    seed=seed,
+                    value=value,
+                    **options,
+                )
+            )
             for (dataset, backbone, probe), seeds in values.items()
             for seed, value in enumerate(seeds)
         ]
-    )  # fmt: skip
+    )
 
 
 def lines(values: dict, **options) -> list[dict]:
@@ -69,8 +77,10 @@ def test_a_seed_without_a_value_is_left_out_and_only_the_others_are_named():
 
 
 def test_gates_of_any_seed_are_kept_and_told_by_seed():
-    tables = [score_table(make_score_rows(backbone="net", seed=seed, gates=gates))
-              for seed, gates in enumerate(["", "below_chance;not_converged", "below_chance"])]  # fmt: skip
+    tables = [
+        score_table(make_score_rows(backbone="net", seed=seed, gates=gates))
+        for seed, gates in enumerate(["", "below_chance;not_converged", "below_chance"])
+    ]
     rows = build_leaderboard(tables).to_pylist()
     (line,) = merge_seeds(overall(rows))
     assert line["gates"] == "below_chance;not_converged"
@@ -95,18 +105,29 @@ def test_the_terminal_shows_one_line_per_backbone_with_its_spread():
 
 
 def test_the_pages_summary_holds_means_and_spreads():
-    found = scores.summary(leaderboard({("d", "net", "linear"): [0.5, 0.7], ("d", "old", "linear"): [0.4, 0.4]})
-                            .to_pylist())  # fmt: skip
+    found = scores.summary(
+        leaderboard(
+            {("d", "net", "linear"): [0.5, 0.7], ("d", "old", "linear"): [0.4, 0.4]}
+        ).to_pylist()
+    )
     cells = {line["backbone"]: (line["cells"], line["spreads"]) for line in found["lines"]}
     assert cells["net"] == ([pytest.approx(0.6)], [pytest.approx(math.sqrt(0.02))])
     assert cells["old"] == ([pytest.approx(0.4)], [0.0])
 
 
 def test_the_summary_says_how_far_one_training_on_every_dataset_would_move_the_mean():
-    values = {("a", "net", "linear"): [0.5, 0.7, 0.6], ("b", "net", "linear"): [0.3, 0.1, 0.2],
-              ("a", "net", "knn"): [0.4], ("b", "net", "knn"): [0.4]}  # fmt: skip
-    rows = {row["probe"]: row for row in
-            build_summary(leaderboard(values), resamples=20, confidence=0.9, seed=0).to_pylist()}  # fmt: skip
+    values = {
+        ("a", "net", "linear"): [0.5, 0.7, 0.6],
+        ("b", "net", "linear"): [0.3, 0.1, 0.2],
+        ("a", "net", "knn"): [0.4],
+        ("b", "net", "knn"): [0.4],
+    }
+    rows = {
+        row["probe"]: row
+        for row in build_summary(
+            leaderboard(values), resamples=20, confidence=0.9, seed=0
+        ).to_pylist()
+    }
     assert rows["linear"]["mean"] == pytest.approx(0.4)
     assert rows["linear"]["n_seeds"] == 3
     assert rows["linear"]["seed_std"] == pytest.approx(math.sqrt(0.1**2 + 0.1**2) / 2)

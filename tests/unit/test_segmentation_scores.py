@@ -42,9 +42,11 @@ def spec_of(inputs="made", **more):
 def scored(tmp_path, found, **change):
     write_predictions(tmp_path / "predictions.parquet", found, **change)
     line = score_predictions(
-        tmp_path / "predictions.parquet", tmp_path / "scores.parquet",
-        spec=spec_of(), fingerprint="scores",
-    )  # fmt: skip
+        tmp_path / "predictions.parquet",
+        tmp_path / "scores.parquet",
+        spec=spec_of(),
+        fingerprint="scores",
+    )
     table, _ = read_table(tmp_path / "scores.parquet", expect="scores")
     assert table.column_names == list(COLUMNS)
     return table.to_pylist(), line
@@ -53,8 +55,15 @@ def scored(tmp_path, found, **change):
 def test_score_rows_of_a_table_are_those_of_its_confusion_matrices(tmp_path):
     found = predictions(groups=GROUPS, boundary=True)
     rows, line = scored(tmp_path, found)
-    overall = ["mean_iou", "frequency_weighted_iou", "pixel_accuracy", "macro_precision",
-               "macro_recall", "macro_f1", "mean_boundary_iou"]  # fmt: skip
+    overall = [
+        "mean_iou",
+        "frequency_weighted_iou",
+        "pixel_accuracy",
+        "macro_precision",
+        "macro_recall",
+        "macro_f1",
+        "mean_boundary_iou",
+    ]
     expected = [(name, None) for name in overall]
     expected += [(metric, name) for metric in ("iou", "boundary_iou") for name in NAMES]
     assert [(row["metric"], row["class"]) for row in rows] == expected
@@ -134,9 +143,11 @@ def test_a_dead_class_has_no_score_and_moves_no_mean(tmp_path):
 def test_an_ignored_class_counts_as_dead():
     truth, prediction = masks(ignored=0)
     matrices = np.stack(
-        [confusions(np.where(t == 0, IGNORE, t)[None], p[None], 5)[0]
-         for t, p in zip(truth, prediction, strict=True)]
-    )  # fmt: skip
+        [
+            confusions(np.where(t == 0, IGNORE, t)[None], p[None], 5)[0]
+            for t, p in zip(truth, prediction, strict=True)
+        ]
+    )
     ids = list(map(str, range(12)))
     found = Confusions.from_arrays(ids, matrices, classes=NAMES, ignore_index=0, dead_classes=[3])
     assert found.dead_classes == (0, 3)
@@ -185,8 +196,10 @@ def test_comparisons_through_the_table(tmp_path):
             write_predictions(
                 path,
                 predictions({"skill": skill, "seed": seed}, groups=GROUPS),
-                backbone=backbone, seed=seed, fingerprint=fingerprint,
-            )  # fmt: skip
+                backbone=backbone,
+                seed=seed,
+                fingerprint=fingerprint,
+            )
             fingerprints[f"{backbone}/seed{seed}"] = fingerprint
     spec = spec_of(fingerprints, probe="fpn", stage="compare")
     compare_predictions(folder, tmp_path / "c.parquet", spec=spec, fingerprint="f")

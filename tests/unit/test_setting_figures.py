@@ -25,11 +25,25 @@ def rows_of(backbone, probe, kind, settings):
 
 def few_shot(backbone, shift=0.0):
     about = {"per_class": None, "share": None}
-    return rows_of(backbone, "few", "few_shot", [
-        (f"{name}, {key} {value}", {**about, "classifier": name, key: value}, 0.5 + shift, spread)
-        for name in ("linear", "knn")
-        for key, value, spread in (("share", 0.1, 0.02), ("share", 1.0, None), ("per_class", 5, 0.03))
-    ])  # fmt: skip
+    return rows_of(
+        backbone,
+        "few",
+        "few_shot",
+        [
+            (
+                f"{name}, {key} {value}",
+                {**about, "classifier": name, key: value},
+                0.5 + shift,
+                spread,
+            )
+            for name in ("linear", "knn")
+            for key, value, spread in (
+                ("share", 0.1, 0.02),
+                ("share", 1.0, None),
+                ("per_class", 5, 0.03),
+            )
+        ],
+    )
 
 
 def material(rows):
@@ -39,16 +53,19 @@ def material(rows):
 def test_shares_and_numbers_per_class_are_figures_of_their_own(tmp_path):
     drawn = draw_settings(material(few_shot("a") + few_shot("b", 0.1)), tmp_path)
     assert [one.path.stem for one in drawn] == [
-        "settings__eurosat__few__per_class", "settings__eurosat__few__share",
-    ]  # fmt: skip
+        "settings__eurosat__few__per_class",
+        "settings__eurosat__few__share",
+    ]
     assert all(one.path.exists() for one in drawn)
 
 
 def test_metrics_and_weightings_are_panels(tmp_path):
     settings = [
         (f"{k} {metric} {heat}", {"k": k, "metric": metric, "temperature": heat}, 0.5, None)
-        for k in (1, 5) for metric in ("l2", "cosine") for heat in (None, 0.07)
-    ]  # fmt: skip
+        for k in (1, 5)
+        for metric in ("l2", "cosine")
+        for heat in (None, 0.07)
+    ]
     (drawn,) = draw_settings(material(rows_of("a", "sweep", "knn_sweep", settings)), tmp_path)
     assert drawn.path.stem == "settings__eurosat__sweep__k"
 
@@ -69,8 +86,9 @@ def test_points_stand_at_their_values_with_intervals_and_spread():
     line = next(line for line in axes.lines if len(line.get_xdata()) == 2)
     assert list(line.get_ydata()) == [0.5, 0.7]
     assert list(line.get_xdata()) == pytest.approx([1, 10])
-    intervals, spread = [[path.vertices[:, 1].tolist() for path in bars.get_paths()]
-                         for bars in axes.collections]  # fmt: skip
+    intervals, spread = [
+        [path.vertices[:, 1].tolist() for path in bars.get_paths()] for bars in axes.collections
+    ]
     assert intervals == [[0.4, 0.6], [0.6, 0.8]]
     assert spread == [pytest.approx([0.45, 0.55])]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "10"]

@@ -37,10 +37,17 @@ def drawn(task="classification", draws=3, groups=GROUPS):
         else:
             answers.append(np.where(rng.random(40) < 0.6, truth, rng.integers(0, 4, 40)))
     settings = [
-        Setting("small", answer, {"share": 0.1, "best_c": number}, n_train=6 + number, n_val=3,
-                gates=[f"class_missing_in_train:{number}"], draw=number)
+        Setting(
+            "small",
+            answer,
+            {"share": 0.1, "best_c": number},
+            n_train=6 + number,
+            n_val=3,
+            gates=[f"class_missing_in_train:{number}"],
+            draw=number,
+        )
         for number, answer in enumerate(answers[:-1])
-    ]  # fmt: skip
+    ]
     settings.append(Setting("whole", answers[-1], {"share": 1.0}, n_train=60, n_val=30, draw=0))
     scores = answers[0] if task == "multilabel" else np.eye(4, dtype=np.float32)[answers[0]]
     prediction = (scores > 0.5).astype(np.uint8) if task == "multilabel" else answers[0]
@@ -67,9 +74,11 @@ def test_the_value_is_the_mean_over_draws_and_the_interval_that_of_the_mean(tmp_
     counts = draw_resamples(10, SCORING["resamples"], derive_seed("bootstrap", "made", 0)).counts
     rows = scores.to_pylist()
     small = {row["metric"]: row for row in rows if row["setting"] == "small"}
-    assert small.keys() == ({"micro_ap", "macro_ap"} if task == "multilabel" else
-                            {"accuracy", "balanced_accuracy", "macro_precision", "macro_recall",
-                             "macro_f1"})  # fmt: skip
+    assert small.keys() == (
+        {"micro_ap", "macro_ap"}
+        if task == "multilabel"
+        else {"accuracy", "balanced_accuracy", "macro_precision", "macro_recall", "macro_f1"}
+    )
     whole = by_hand(truth, answers, task)
     for metric, row in small.items():
         values = [one[metric] for one in whole]
@@ -128,8 +137,10 @@ def test_settings_are_ranked_among_their_like_and_leave_the_summary_alone(tmp_pa
         if seed:  # better in one setting, worse in the other
             truth = splits["test"].labels
             answers = [truth, truth, truth, (truth + 1) % 4]
-            settings = [dataclasses.replace(one, answer=answer)
-                        for one, answer in zip(result.settings, answers, strict=True)]  # fmt: skip
+            settings = [
+                dataclasses.replace(one, answer=answer)
+                for one, answer in zip(result.settings, answers, strict=True)
+            ]
             result = dataclasses.replace(result, settings=settings)
         tables.append(
             write_and_score(tmp_path, result, splits, kind="few_shot", backbone=backbone)[1]
@@ -137,14 +148,21 @@ def test_settings_are_ranked_among_their_like_and_leave_the_summary_alone(tmp_pa
     board = build_leaderboard(tables)
     rows = [row for row in board.to_pylist() if row["metric"] == "accuracy"]
     ranks = {(row["setting"], row["backbone"]): row["rank"] for row in rows}
-    assert ranks == {(None, "a"): 2, (None, "b"): 1, ("small", "a"): 2, ("small", "b"): 1,
-                     ("whole", "a"): 1, ("whole", "b"): 2}  # fmt: skip
+    assert ranks == {
+        (None, "a"): 2,
+        (None, "b"): 1,
+        ("small", "a"): 2,
+        ("small", "b"): 1,
+        ("whole", "a"): 1,
+        ("whole", "b"): 2,
+    }
     # what is ranked stands first, and only it is shown among the overall rows
     assert board["setting"].to_pylist()[0] is None
     assert {row["setting"] for row in overall(board.to_pylist(), primary=False)} == {None}
     summary = build_summary(board, resamples=10, confidence=0.9, seed=0)
-    assert dict(zip(summary["backbone"].to_pylist(), summary["mean_rank"].to_pylist(),
-                    strict=True)) == {"a": 2, "b": 1}  # fmt: skip
+    assert dict(
+        zip(summary["backbone"].to_pylist(), summary["mean_rank"].to_pylist(), strict=True)
+    ) == {"a": 2, "b": 1}
 
 
 def test_backbones_are_compared_by_their_means_over_draws_and_not_by_mcnemar(tmp_path):
@@ -163,8 +181,9 @@ def test_rows_in_another_order_give_the_same_scores(tmp_path):
     splits, result = drawn()
     (table, metadata), _ = write_and_score(tmp_path, result, splits, kind="few_shot")
     shuffled = table.take(np.random.default_rng(0).permutation(40))
-    for one, two in zip(settings_from_table(table, metadata),
-                        settings_from_table(shuffled, metadata), strict=True):  # fmt: skip
+    for one, two in zip(
+        settings_from_table(table, metadata), settings_from_table(shuffled, metadata), strict=True
+    ):
         np.testing.assert_array_equal(one.drawn, two.drawn)
         np.testing.assert_array_equal(one.target, two.target)
 
@@ -193,7 +212,11 @@ def test_probes_with_one_setting_are_read_as_before():
 
 def test_a_sweep_leaves_one_setting_of_each_name():
     splits = make_splits()
-    options = {"k": [1, 5], "metrics": ["l2", "cosine"], "weights": ["uniform", "temperature"],
-               "temperature": 0.07}  # fmt: skip
+    options = {
+        "k": [1, 5],
+        "metrics": ["l2", "cosine"],
+        "weights": ["uniform", "temperature"],
+        "temperature": 0.07,
+    }
     names = [one.name for one in run_knn_sweep(splits, options, device="cpu", seed=0).settings]
     assert len(set(names)) == len(names) == 8

@@ -90,7 +90,11 @@ def ended(*arguments: str, errors: bool = False) -> tuple[int, str]:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "permafrost.stages.cli", *arguments]
-    streams = {"stderr": writer, "stdout": subprocess.PIPE} if errors else {"stdout": writer, "stderr": subprocess.PIPE}  # fmt: skip
+    streams = (
+        {"stderr": writer, "stdout": subprocess.PIPE}
+        if errors
+        else {"stdout": writer, "stderr": subprocess.PIPE}
+    )
     with subprocess.Popen(command, text=True, **streams) as process:
         os.close(writer)
         said = (process.stdout if errors else process.stderr).read()

@@ -145,9 +145,16 @@ def test_means_over_classes_rest_on_their_rarest_class():
     tp = np.zeros((20, 2), np.int64)
     tp[:, 0], tp[:2, 1] = np.arange(20) % 3, (1, 2)
     evaluation = PanopticEvaluation(
-        tuple(range(20)), Categories((1, 2), ("road", "bus"), np.array([False, True])),
-        tp, tp * 0 + 1, tp // 2, tp * 0.8, "corrected", None, ("", ""),
-    )  # fmt: skip
+        tuple(range(20)),
+        Categories((1, 2), ("road", "bus"), np.array([False, True])),
+        tp,
+        tp * 0 + 1,
+        tp // 2,
+        tp * 0.8,
+        "corrected",
+        None,
+        ("", ""),
+    )
     # false alarms in all images tell nothing of the objects in two
     gates = {
         (row["metric"], row["class"]): row["gates"]
@@ -171,9 +178,8 @@ def with_a_rare_class(images: int, held: int):
     rare = max(one["id"] for one in truth["categories"])
     kept = set(ids[:held])
     truth["annotations"] = [
-        one for one in truth["annotations"]
-        if one["category_id"] != rare or one["image_id"] in kept
-    ]  # fmt: skip
+        one for one in truth["annotations"] if one["category_id"] != rare or one["image_id"] in kept
+    ]
     return evaluate(truth, results, iou_type="bbox")
 
 
@@ -245,9 +251,19 @@ def test_without_resamples_slices_and_comparisons_have_no_bounds(detections, tmp
     table.write_text("\n".join(["image_id,sky", *lines]))
     written = tmp_path / "s.json"
     command(
-        "detections", *detections, "--resamples", 0, "--against", detections[3],
-        "--slices", table, "--baseline", "clear", "--output", written,
-    )  # fmt: skip
+        "detections",
+        *detections,
+        "--resamples",
+        0,
+        "--against",
+        detections[3],
+        "--slices",
+        table,
+        "--baseline",
+        "clear",
+        "--output",
+        written,
+    )
     content = json.loads(written.read_text())
     for name in ("slices", "robustness", "comparison"):
         assert content[name] and all(row["lower"] is None for row in content[name])

@@ -389,9 +389,11 @@ def test_a_store_that_is_removed_while_it_is_being_opened_is_named(store, stage,
         return call
 
     place, name = {
-        "group": (Store, "_open"), "array": (Store, "_array"), "samples": (module, "file_digest"),
+        "group": (Store, "_open"),
+        "array": (Store, "_array"),
+        "samples": (module, "file_digest"),
         "count": (module, "_stored_chunks"),
-    }[stage]  # fmt: skip
+    }[stage]
     monkeypatch.setattr(place, name, removing(getattr(place, name)))
     with pytest.raises(PermafrostError) as caught:
         Store(store)

@@ -15,10 +15,18 @@ def rows_of(backbone: str, tuned: float, frozen: float, seed: int = 0) -> list[d
     common = {"kind": "fine_tune", "seed": seed, "n_seeds": 1, "seed_std": None}
     ranked = base | common | {"setting": None, "value": tuned, "seed_mean": tuned}
     return [ranked] + [
-        base | common | {"setting": name, "primary": False, "value": value, "seed_mean": value,
-                         "lower": value - 0.1, "upper": value + 0.1}
+        base
+        | common
+        | {
+            "setting": name,
+            "primary": False,
+            "value": value,
+            "seed_mean": value,
+            "lower": value - 0.1,
+            "upper": value + 0.1,
+        }
         for name, value in values.items()
-    ]  # fmt: skip
+    ]
 
 
 def material(rows):
@@ -38,8 +46,10 @@ def line(value: float) -> dict:
 
 def test_dots_lie_at_the_values_and_differences_are_written():
     gain = {"value": -0.02, "lower": -0.04, "upper": 0.01}
-    lines = {"best": {"frozen": line(0.6), "fine-tuned": line(0.8), "gain": line(0.2)},
-             "other": {"frozen": line(0.5), "fine-tuned": line(0.48), "gain": gain}}  # fmt: skip
+    lines = {
+        "best": {"frozen": line(0.6), "fine-tuned": line(0.8), "gain": line(0.2)},
+        "other": {"frozen": line(0.5), "fine-tuned": line(0.48), "gain": gain},
+    }
     figure = draw_tuned(lines, title="t", metric="accuracy")
     axes = figure.axes[0]
     dots = sorted(float(one.get_xdata()[0]) for one in axes.lines if len(one.get_xdata()) == 1)

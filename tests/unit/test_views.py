@@ -124,9 +124,7 @@ def test_how_it_is_run_changes_nothing(dataset, running):
         dataset, MODEL, extraction=SMALL, running={"batch_size": 20, "device": "cpu"}
     )
     other = make_views(dataset, MODEL, extraction=SMALL, running={"device": "cpu", **running})
-    np.testing.assert_allclose(
-        other.read("views"), whole.read("views"), rtol=1e-4, atol=1e-5
-    )  # fmt: skip
+    np.testing.assert_allclose(other.read("views"), whole.read("views"), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

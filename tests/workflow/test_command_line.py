@@ -21,8 +21,12 @@ def typed(project: Project, *command: str, **variables: str):
     environment.pop("SNAKEMAKE_PROFILE", None)
     done = subprocess.run(
         [sys.executable, "-m", *command],
-        cwd=project.folder, env=environment, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        cwd=project.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     return done.returncode, done.stdout + done.stderr
 
 

@@ -38,8 +38,12 @@ def test_both_settings_and_their_difference_have_intervals(finished):
     rows = finished.leaderboard()
     for dataset, metric in (("tiny-landcover", "accuracy"), ("tiny-segmentation", "mean_iou")):
         for backbone in ("imagestats", "tiny-network"):
-            found = {row["setting"]: row for row in rows if row["metric"] == metric
-                     and (row["dataset"], row["backbone"]) == (dataset, backbone)}  # fmt: skip
+            found = {
+                row["setting"]: row
+                for row in rows
+                if row["metric"] == metric
+                and (row["dataset"], row["backbone"]) == (dataset, backbone)
+            }
             assert found.keys() == SETTINGS
             assert all(row["lower"] <= row["value"] <= row["upper"] for row in found.values())
             assert found[None]["primary"] and found[None]["value"] == found["fine-tuned"]["value"]

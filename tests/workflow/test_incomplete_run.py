@@ -62,8 +62,11 @@ def permafrost(project: Project, *command: str):
     environment = {**os.environ, "PYTHONPATH": str(project.path("workflow"))}
     return subprocess.run(
         [sys.executable, "-m", "permafrost.stages.cli", *command],
-        cwd=project.folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=project.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
 
 
 def incomplete(project: Project) -> dict | None:
@@ -143,8 +146,13 @@ def test_the_next_run_makes_only_what_lacks_and_the_whole_leaderboard(failed, tm
     before = untouched.stat().st_mtime_ns
     with_backbones(project, broken=MENDED, killed=MENDED)
     assert project.pending() == {
-        "extract": 2, "probe_embeddings": 2, "bootstrap": 2, "compare": 1, "aggregate": 1, "report": 1,
-    }  # fmt: skip
+        "extract": 2,
+        "probe_embeddings": 2,
+        "bootstrap": 2,
+        "compare": 1,
+        "aggregate": 1,
+        "report": 1,
+    }
     project.snakemake()
     assert untouched.stat().st_mtime_ns == before
     assert incomplete(project) is None and len(set(project.config["backbones"])) == 4
@@ -187,12 +195,15 @@ def test_what_is_interrupted_is_no_failure(project):
     before = project.path("results/leaderboard.csv").read_bytes()
     process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", "--profile", "local"],
-        cwd=project.folder, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        cwd=project.folder,
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONPATH": str(project.path("workflow"))},
         # a shell lets what it starts in the background ignore Ctrl-C
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + 300
     while not waits.exists() and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -137,9 +137,14 @@ def test_a_changed_dataset_reruns_everything_of_it_in_one_go(project):
     project.config["extra_datasets"]["tiny-landcover"]["source"]["seed"] = 7
     project.configure()
     assert project.pending() == {
-        "prepare": 1, "extract": 2, "probe_embeddings": 4, "bootstrap": 4, "compare": 2,
-        "aggregate": 1, "report": 1,
-    }  # fmt: skip
+        "prepare": 1,
+        "extract": 2,
+        "probe_embeddings": 4,
+        "bootstrap": 4,
+        "compare": 2,
+        "aggregate": 1,
+        "report": 1,
+    }
 
 
 def test_without_snakemakes_records_a_stale_score_is_refused_by_name(project):

@@ -48,8 +48,11 @@ def test_every_setting_of_every_evaluation_has_its_interval(rows):
     metrics = {"tiny-classification": "accuracy", "tiny-multilabel": "micro_ap"}
     for dataset, metric in metrics.items():
         for backbone in BACKBONES:
-            found = [row for row in own if (row["dataset"], row["backbone"], row["metric"])
-                     == (dataset, backbone, metric)]  # fmt: skip
+            found = [
+                row
+                for row in own
+                if (row["dataset"], row["backbone"], row["metric"]) == (dataset, backbone, metric)
+            ]
             # 100 and 200 neighbours are more than train has
             assert len(found) == 5 * 2 * 2
             assert all(row["lower"] <= row["upper"] and finite(row["rank"]) for row in found)
@@ -67,8 +70,11 @@ def test_the_whole_training_set_has_the_score_of_the_linear_probe(rows):
 def same_scores(rows, probe, setting):
     """The rows of a probe and those of a setting that must be the same have the same numbers."""
     same = ("dataset", "backbone", "metric")
-    ours = {tuple(row[name] for name in same): row for row in rows if row["probe"] == probe
-            and row["class"] is None}  # fmt: skip
+    ours = {
+        tuple(row[name] for name in same): row
+        for row in rows
+        if row["probe"] == probe and row["class"] is None
+    }
     others = [row for row in rows if row["setting"] == setting]
     assert others
     for row in others:
@@ -82,8 +88,12 @@ def test_curves_over_draws_say_how_far_the_draws_lie_apart(rows):
     own = [row for row in rows if row["kind"] == "few_shot"]
     for dataset in CONFIG["datasets"]:
         for backbone in BACKBONES:
-            found = {row["setting"]: row for row in own if row["metric"] in ("accuracy", "micro_ap")
-                     and (row["dataset"], row["backbone"]) == (dataset, backbone)}  # fmt: skip
+            found = {
+                row["setting"]: row
+                for row in own
+                if row["metric"] in ("accuracy", "micro_ap")
+                and (row["dataset"], row["backbone"]) == (dataset, backbone)
+            }
             assert len(found) == 1 + 2 * 5
             assert found[None]["value"] == found["linear, 10 %"]["value"]
             assert found["knn, 10 %"]["n_draws"] == 2 and found["knn, 10 %"]["draw_std"] is not None
@@ -94,8 +104,9 @@ def test_retrieval_is_ranked_by_mean_average_precision(rows):
     own = [row for row in rows if row["kind"] == "retrieval"]
     assert {row["metric"] for row in own if row["primary"]} == {"mean_ap"}
     assert {row["metric"] for row in own} == {
-        "mean_ap", *(f"{name}_at_{k}" for name in ("recall", "hit") for k in (1, 5, 10))
-    }  # fmt: skip
+        "mean_ap",
+        *(f"{name}_at_{k}" for name in ("recall", "hit") for k in (1, 5, 10)),
+    }
     # train has fewer than 100 images
     assert all("k_above_gallery:100" in row["gates"] for row in own)
 

@@ -170,10 +170,12 @@ def _write(
                 "feature_dim": sink.dimension,
                 "gates": gates,
                 "augmentations": {**options, "aspect": list(ASPECT)},
-                "augmented_bands": [{n: b[n] for n in ("name", "mean", "std")} for b in maker.bands],
+                "augmented_bands": [
+                    {n: b[n] for n in ("name", "mean", "std")} for b in maker.bands
+                ],
                 "drawn_from": len(store),
             }
-        )  # fmt: skip
+        )
         ready.promised.check()
 
 

@@ -29,22 +29,37 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
         figures += _objects(material, folder)
     figures += [
         _labels(material, folder),
-        save(dataset.draw_bands(material.card), folder, "bands", material.name,
-             alt=f"Mean, standard deviation and range of each band of {material.name}",
-             caption="Bands: statistics of the train split."),
-    ]  # fmt: skip
+        save(
+            dataset.draw_bands(material.card),
+            folder,
+            "bands",
+            material.name,
+            alt=f"Mean, standard deviation and range of each band of {material.name}",
+            caption="Bands: statistics of the train split.",
+        ),
+    ]
     return figures, notes
 
 
 def _labels(material: Material, folder: Path) -> Drawn:
     """How classes, or numbers, are spread over the splits."""
     if "target" in material.card:
-        return save(numbers.draw_targets(material.card), folder, "targets", material.name,
-                    alt=f"Distribution of the target in the splits of {material.name}",
-                    caption="Target: how its values are spread in train, validation and test.")  # fmt: skip
-    return save(dataset.draw_balance(material.card), folder, "balance", material.name,
-                alt=f"Share of each class in the splits of {material.name}",
-                caption="Classes: the share of each class in train, validation and test.")  # fmt: skip
+        return save(
+            numbers.draw_targets(material.card),
+            folder,
+            "targets",
+            material.name,
+            alt=f"Distribution of the target in the splits of {material.name}",
+            caption="Target: how its values are spread in train, validation and test.",
+        )
+    return save(
+        dataset.draw_balance(material.card),
+        folder,
+        "balance",
+        material.name,
+        alt=f"Share of each class in the splits of {material.name}",
+        caption="Classes: the share of each class in train, validation and test.",
+    )
 
 
 def _dotplot(material: Material, rows: list[dict], chance: float | None, folder: Path) -> Drawn:
@@ -53,10 +68,16 @@ def _dotplot(material: Material, rows: list[dict], chance: float | None, folder:
     metric = metric_name(rows[0]["metric"])
     own = rows[0]["task"] == material.card["task"]
     names = [material.name] if own else [material.name, rows[0]["task"]]
-    return save(figure, folder, "dotplot", *names, wide=True,
-                alt=f"Dot plot of {metric} with intervals of every backbone on {material.name}",
-                caption=f"{metric[0].upper()}{metric[1:]} of every backbone with its interval, "
-                "best on top.")  # fmt: skip
+    return save(
+        figure,
+        folder,
+        "dotplot",
+        *names,
+        wide=True,
+        alt=f"Dot plot of {metric} with intervals of every backbone on {material.name}",
+        caption=f"{metric[0].upper()}{metric[1:]} of every backbone with its interval, "
+        "best on top.",
+    )
 
 
 def _objects(material: Material, folder: Path) -> list[Drawn]:
@@ -68,8 +89,14 @@ def _objects(material: Material, folder: Path) -> list[Drawn]:
     missing = [split for split in material.card["splits"] if split not in splits]
     left = f" The image stores of {' and '.join(missing)} are not here." if missing else ""
     return [
-        save(figure, folder, "objects", material.name, wide=True,
-             alt=f"Numbers{' and sizes' if sized else ''} of objects in the splits of {material.name}",
-             caption=f"Objects: how many an image holds{', and how large they are' if sized else ''}, in each "
-             f"split. Crowds are left out.{left}")
-    ]  # fmt: skip
+        save(
+            figure,
+            folder,
+            "objects",
+            material.name,
+            wide=True,
+            alt=f"Numbers{' and sizes' if sized else ''} of objects in the splits of {material.name}",
+            caption=f"Objects: how many an image holds{', and how large they are' if sized else ''}, in each "
+            f"split. Crowds are left out.{left}",
+        )
+    ]

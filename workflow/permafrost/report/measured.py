@@ -131,9 +131,11 @@ def _statements(notes: dict) -> list[str]:
 def _which(names: tuple, backbones: list[str], lines: list[dict]) -> str:
     """The measures and backbones that a sentence is of, in words."""
     measured = measured_names(row for line in lines for row in line["measures"].values())
-    what = "all measures" if len(names) == len(measured) > 1 else ", ".join(
-        words_of(name)[0] for name in measured if name in names
-    )  # fmt: skip
+    what = (
+        "all measures"
+        if len(names) == len(measured) > 1
+        else ", ".join(words_of(name)[0] for name in measured if name in names)
+    )
     whose = "all backbones" if len(backbones) == len(lines) > 1 else ", ".join(backbones)
     return f"{what} of {whose}"
 

@@ -219,7 +219,10 @@ def _transformed(source, target, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if len(x) == 1:
             return np.full((2, 1), np.nan)
     middle = len(x) // 2
-    halves = (_transformed(source, target, x[part], y[part]) for part in (slice(middle), slice(middle, None)))  # fmt: skip
+    halves = (
+        _transformed(source, target, x[part], y[part])
+        for part in (slice(middle), slice(middle, None))
+    )
     return np.concatenate(list(halves), axis=1)
 
 

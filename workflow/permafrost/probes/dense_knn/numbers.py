@@ -69,8 +69,16 @@ def run_dense_numbers(
             "patches": len(targets),
             "patches_available": available,
         }
-        write_pixels(output, rows, layers=[layer], settings=settings, gates=[], splits=splits,
-                     spec=spec, fingerprint=fingerprint)  # fmt: skip
+        write_pixels(
+            output,
+            rows,
+            layers=[layer],
+            settings=settings,
+            gates=[],
+            splits=splits,
+            spec=spec,
+            fingerprint=fingerprint,
+        )
 
 
 def train_targets(

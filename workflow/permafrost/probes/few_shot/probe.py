@@ -35,16 +35,23 @@ def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, see
     data = _Data.of(splits)
     draws = list(
         nested_draws(
-            data.train.labels, data.val.labels, sizes, draws=options["draws"],
-            n_classes=data.n_classes, seed=seed,
+            data.train.labels,
+            data.val.labels,
+            sizes,
+            draws=options["draws"],
+            n_classes=data.n_classes,
+            seed=seed,
         )
-    )  # fmt: skip
+    )
     settings, ranked = [], None
     for classifier in options["classifiers"]:
         answers = CLASSIFIERS[classifier](data, draws, options, device)
         for draw, answer in zip(draws, answers, strict=True):
-            about = {"classifier": classifier, "share": draw.size.share,
-                     "per_class": draw.size.per_class}  # fmt: skip
+            about = {
+                "classifier": classifier,
+                "share": draw.size.share,
+                "per_class": draw.size.per_class,
+            }
             name = _name(classifier, draw.size)
             settings.append(
                 Setting(

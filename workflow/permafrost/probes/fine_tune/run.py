@@ -59,13 +59,19 @@ def run_fine_tune(
     rates_of(options, where)
     with exact_numerics(threads), torch.random.fork_rng(devices=[]):
         opened = open_backbone(
-            _as_extracted(spec), images=images, card=card, device=device,
+            _as_extracted(spec),
+            images=images,
+            card=card,
+            device=device,
             batch_size=options["batch_size"],
-        )  # fmt: skip
+        )
         splits = open_images(
-            images, opened.attributes, resized=opened.run.prepare.plan.size is not None,
-            expect=spec["inputs"]["images"], where=where,
-        )  # fmt: skip
+            images,
+            opened.attributes,
+            resized=opened.run.prepare.plan.size is not None,
+            expect=spec["inputs"]["images"],
+            where=where,
+        )
         seed = derive_seed(spec["dataset"], spec["backbone"], spec["probe"], spec["seed"])
         job = _Job(opened, splits, options, where, seed, memory)
         answers = job.answers()
@@ -77,9 +83,14 @@ class _Job:
     """One backbone on one dataset: its streams, what is to be learned, and the two trainings."""
 
     def __init__(
-        self, opened: Opened, splits: dict[str, ImageSplit], options: dict, where: str, seed: int,
+        self,
+        opened: Opened,
+        splits: dict[str, ImageSplit],
+        options: dict,
+        where: str,
+        seed: int,
         memory: int | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.run, self.options, self.where, self.seed = opened.run, options, where, seed
         self.device = self.run.device
         masked = splits["train"].masked
@@ -142,10 +153,13 @@ class _Job:
             model.head.load_state_dict(self.problem.build().state_dict())
 
         found = self._trainer(
-            model.to(self.device), restart, self.frozen,
+            model.to(self.device),
+            restart,
+            self.frozen,
             lambda rate: model.groups(0.0, rate, options["weight_decay"]),
-            Schedule(options["schedule"], options["head_epochs"], 0.0), f"{self.where}, frozen",
-        ).fit(rates_of(options, self.where)[1])  # fmt: skip
+            Schedule(options["schedule"], options["head_epochs"], 0.0),
+            f"{self.where}, frozen",
+        ).fit(rates_of(options, self.where)[1])
         return model, found
 
     def _fit_all(self, on_frozen: nn.Module, head_rate: float) -> tuple[Tuned, Found]:
@@ -153,9 +167,12 @@ class _Job:
         options = self.options
         head = self.problem.build().to(self.device)
         model = Tuned(
-            self.run, head, self.layers, batch_norm=options["batch_norm"],
+            self.run,
+            head,
+            self.layers,
+            batch_norm=options["batch_norm"],
             decay=options["layer_decay"],
-        )  # fmt: skip
+        )
         start = _copied(model.backbone.state_dict())
         learned = _copied(on_frozen.head.state_dict())
         self.run.backbone.unfreeze()
@@ -166,18 +183,30 @@ class _Job:
             head.load_state_dict(self.problem.build().state_dict() if fresh else learned)
 
         found = self._trainer(
-            model, restart, self.images,
+            model,
+            restart,
+            self.images,
             lambda rate: model.groups(rate, head_rate, options["weight_decay"]),
-            Schedule(options["schedule"], options["epochs"], options["warmup_epochs"]), self.where,
-        ).fit(rates_of(options, self.where)[0])  # fmt: skip
+            Schedule(options["schedule"], options["epochs"], options["warmup_epochs"]),
+            self.where,
+        ).fit(rates_of(options, self.where)[0])
         return model, found
 
     def _trainer(self, model, restart, streams, groups, schedule: Schedule, where: str) -> Trainer:
         return Trainer(
-            model, restart=restart, groups=groups, train=streams["train"], val=streams["val"],
-            task=self.problem.task, schedule=schedule, select=self.options["select"],
-            clip=self.options["clip_norm"], seed=self.seed, device=self.device, where=where,
-        )  # fmt: skip
+            model,
+            restart=restart,
+            groups=groups,
+            train=streams["train"],
+            val=streams["val"],
+            task=self.problem.task,
+            schedule=schedule,
+            select=self.options["select"],
+            clip=self.options["clip_norm"],
+            seed=self.seed,
+            device=self.device,
+            where=where,
+        )
 
     def _layers_to_learn(self) -> Layers | None:
         """The layers of the backbone; None where it has nothing to learn.
@@ -199,8 +228,20 @@ class _Job:
         return layers_of(backbone.module, backbone.learnable)
 
     def _settings(self, head: nn.Module) -> dict:
-        names = ("epochs", "batch_size", "weight_decay", "layer_decay", "schedule", "warmup_epochs",
-                 "clip_norm", "select", "start", "batch_norm", "precision", "head_epochs")  # fmt: skip
+        names = (
+            "epochs",
+            "batch_size",
+            "weight_decay",
+            "layer_decay",
+            "schedule",
+            "warmup_epochs",
+            "clip_norm",
+            "select",
+            "start",
+            "batch_norm",
+            "precision",
+            "head_epochs",
+        )
         learned = sum(p.numel() for p in self.run.backbone.learnable)
         return {
             **{name: self.options[name] for name in names},

@@ -148,9 +148,11 @@ class FrozenStream(_TargetStream):
 
     def _stored(self, start: int, stop: int) -> Iterator[torch.Tensor]:
         parts = [
-            batch_outputs(self.images.run, self.images.stored_images(a, min(a + self.batch_size, stop)))
+            batch_outputs(
+                self.images.run, self.images.stored_images(a, min(a + self.batch_size, stop))
+            )
             for a in range(start, stop, self.batch_size)
-        ]  # fmt: skip
+        ]
         for values in zip(*([features, *maps] for features, maps in parts), strict=True):
             made = torch.cat(values)
             self._check(made, start)
@@ -167,10 +169,12 @@ class FrozenStream(_TargetStream):
     def _check(self, made: torch.Tensor, start: int) -> None:
         if not bool(torch.isfinite(total(made))):
             check_finite(
-                made.flatten(1).cpu().numpy(), start, self.split.samples["sample_id"],
+                made.flatten(1).cpu().numpy(),
+                start,
+                self.split.samples["sample_id"],
                 where=self.images.run.backbone.where,
                 remedy="look for NaN in the dataset's pixels, and for a normalisation that the weights were not made for",
-            )  # fmt: skip
+            )
 
 
 def share_windows(frozen: FrozenStream, images: ImageStream) -> None:

@@ -106,10 +106,21 @@ class Trainer:
     """
 
     def __init__(
-        self, model, *, restart: Callable[[], None], groups: Callable[[float], list[dict]],
-        train, val, task, schedule: Schedule, select: str, clip: float | None, seed: int,
-        device: torch.device, where: str,
-    ) -> None:  # fmt: skip
+        self,
+        model,
+        *,
+        restart: Callable[[], None],
+        groups: Callable[[float], list[dict]],
+        train,
+        val,
+        task,
+        schedule: Schedule,
+        select: str,
+        clip: float | None,
+        seed: int,
+        device: torch.device,
+        where: str,
+    ) -> None:
         self.model, self.restart, self.groups = model, restart, groups
         self.train, self.val, self.task = train, val, task
         self.schedule, self.select, self.clip = schedule, select, clip

@@ -41,8 +41,14 @@ class TrueDistances:
             found[rows] = _by_product(
                 near, squares, test[rows] - mean, candidates[rows], self.metric
             )
-            _settle(found[rows], self.train, test[rows], candidates[rows], self.metric,
-                    _rounding(squares, test[rows] - mean, self.metric))  # fmt: skip
+            _settle(
+                found[rows],
+                self.train,
+                test[rows],
+                candidates[rows],
+                self.metric,
+                _rounding(squares, test[rows] - mean, self.metric),
+            )
         return found
 
     @cached_property

@@ -75,8 +75,16 @@ def run_dense_ridge(
                 said = fit.predict(features.reshape(-1, patches.width), alphas[[best]])
                 rows.add(start, said.reshape(len(features), *patches.grid))
                 bar.update(len(features))
-        write_pixels(output, rows, layers=patches.layers, settings=settings, gates=gates,
-                     splits=splits, spec=spec, fingerprint=fingerprint)  # fmt: skip
+        write_pixels(
+            output,
+            rows,
+            layers=patches.layers,
+            settings=settings,
+            gates=gates,
+            splits=splits,
+            spec=spec,
+            fingerprint=fingerprint,
+        )
 
 
 def _fit(

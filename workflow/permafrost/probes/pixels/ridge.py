@@ -108,8 +108,15 @@ class PatchRidge:
         kept = squares > max(smallest, noise)
         basis = basis[:, kept]
         projected = basis.T @ (moments.cross / scale)
-        return cls(moments.mean, scale, moments.target_mean, moments.weight, basis, squares[kept],
-                   projected)  # fmt: skip
+        return cls(
+            moments.mean,
+            scale,
+            moments.target_mean,
+            moments.weight,
+            basis,
+            squares[kept],
+            projected,
+        )
 
     @property
     def directions(self) -> int:

@@ -28,9 +28,15 @@ class Fitted:
     """
 
     def __init__(
-        self, splits: dict[str, Features], build: Callable, schedule: Schedule, *,
-        standardize: bool, seed: int, where: str,
-    ) -> None:  # fmt: skip
+        self,
+        splits: dict[str, Features],
+        build: Callable,
+        schedule: Schedule,
+        *,
+        standardize: bool,
+        seed: int,
+        where: str,
+    ) -> None:
         check_splits(splits, where=where)
         known = splits["train"]
         self.splits, self.task = splits, known.task

@@ -146,10 +146,16 @@ def write_archive(
         without_record=lacking,
     )
     texts[CRATE] = crate_json(
-        members, root=root, plan=plan, stores=stores, code=json.loads(texts["run/code.json"]),
-        versions=json.loads(texts["run/packages.json"]), times=_times(root, records, members),
-        agent=agent or provenance.git_user(source), incomplete=incomplete,
-    )  # fmt: skip
+        members,
+        root=root,
+        plan=plan,
+        stores=stores,
+        code=json.loads(texts["run/code.json"]),
+        versions=json.loads(texts["run/packages.json"]),
+        times=_times(root, records, members),
+        agent=agent or provenance.git_user(source),
+        incomplete=incomplete,
+    )
     digests = {member.path: member.sha256 for member in members}
     digests |= {path: hashlib.sha256(texts[path]).hexdigest() for path in (MANIFEST, CRATE)}
     texts[CHECKSUMS] = checksum_lines(digests)
@@ -166,12 +172,18 @@ def _expand(root: Path, paths: list[Path], large: set[Path], include_stores: boo
     files, stores, left_out = set(), set(), set()
     for path in paths:
         if path.is_absolute() or ".." in path.parts:
-            raise PermafrostError("not a path inside the working directory", where=path,
-                                  remedy="give paths relative to the root")  # fmt: skip
+            raise PermafrostError(
+                "not a path inside the working directory",
+                where=path,
+                remedy="give paths relative to the root",
+            )
         is_store = path.suffix == STORE or path in large
         if not (root / path).exists() and (include_stores or not is_store):
-            raise PermafrostError("the file to archive does not exist", where=root / path,
-                                  remedy=f"run snakemake; if it finds nothing to do, snakemake {path}")  # fmt: skip
+            raise PermafrostError(
+                "the file to archive does not exist",
+                where=root / path,
+                remedy=f"run snakemake; if it finds nothing to do, snakemake {path}",
+            )
         if is_store:
             (stores if include_stores else left_out).add(path.as_posix())
             if not include_stores:

@@ -66,8 +66,14 @@ def _one_panel(Figure, curves: dict, names: list[str], setting: str):
         _curve(axes, curves[name], colour, marker, label=_label(name, curves))
     axes.set_xscale("log")
     axes.grid(axis="both")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), title=f"chosen {setting}", alignment="left",
-                borderaxespad=0, handlelength=1.6)  # fmt: skip
+    axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1),
+        title=f"chosen {setting}",
+        alignment="left",
+        borderaxespad=0,
+        handlelength=1.6,
+    )
     return figure
 
 
@@ -92,8 +98,14 @@ def _lines(Figure, curves: dict, names: list[str], setting: str, score: str, sig
     )
     chosen = [_nearest(tried, curves[name]["best"]) for name in names]
     axes.plot(chosen, range(len(names)), "o", ms=3.6, mfc="white", mec=INK, mew=0.9, lw=0)
-    axes.set_yticks(range(len(names)), [f"{_label(name, curves, 24)} ({number(sign * _top(curves[name], sign < 0))})"
-                                        for name in names], fontsize=6.5)  # fmt: skip
+    axes.set_yticks(
+        range(len(names)),
+        [
+            f"{_label(name, curves, 24)} ({number(sign * _top(curves[name], sign < 0))})"
+            for name in names
+        ],
+        fontsize=6.5,
+    )
     marks = range(0, len(tried), max(1, len(tried) // 8))
     axes.set_xticks(list(marks), [_short(tried[place]) for place in marks])
     axes.tick_params(length=0)
@@ -126,8 +138,26 @@ def _short(value: float) -> str:
 def _curve(axes, curve: dict, colour: str, marker: str, label: str | None = None) -> None:
     axes.plot(curve["c"], curve["score"], color=colour, lw=1.5)
     place = _nearest(curve["c"], curve["best"])
-    axes.plot([curve["c"][place]], [curve["score"][place]], marker=marker, ms=7, mfc="white",
-              mec=colour, mew=1.8, color=colour, lw=1.5, label=label, zorder=4)  # fmt: skip
+    axes.plot(
+        [curve["c"][place]],
+        [curve["score"][place]],
+        marker=marker,
+        ms=7,
+        mfc="white",
+        mec=colour,
+        mew=1.8,
+        color=colour,
+        lw=1.5,
+        label=label,
+        zorder=4,
+    )
     if place in (0, len(curve["c"]) - 1):
-        axes.annotate("edge", (curve["c"][place], curve["score"][place]), xytext=(0, 7),
-                      textcoords="offset points", ha="center", fontsize=7, color=INK)  # fmt: skip
+        axes.annotate(
+            "edge",
+            (curve["c"][place], curve["score"][place]),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            color=INK,
+        )

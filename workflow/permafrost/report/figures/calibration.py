@@ -22,8 +22,17 @@ def draw_calibration(found, *, title: str):
         figure = Figure(figsize=(PAGE_WIDTH * 0.6, 3.6))
         axes = figure.add_subplot()
         axes.plot([0, 1], [0, 1], color=FAINT, lw=1, ls=(0, (3, 2)), zorder=1)
-        axes.errorbar(score, share, spread, color=COLOURS[0], marker="o", ms=4.6, lw=1.3,
-                      ecolor=COLOURS[0] + "77", elinewidth=2)  # fmt: skip
+        axes.errorbar(
+            score,
+            share,
+            spread,
+            color=COLOURS[0],
+            marker="o",
+            ms=4.6,
+            lw=1.3,
+            ecolor=COLOURS[0] + "77",
+            elinewidth=2,
+        )
         axes.set_xlim(-0.01, 1.01)
         axes.set_ylim(-0.01, 1.03)
         axes.set_aspect("equal")
@@ -31,6 +40,9 @@ def draw_calibration(found, *, title: str):
         axes.set_xlabel("score")
         axes.set_ylabel("share of right detections")
         put_title(figure, title)
-        put_note(figure, f"{found.counts.sum()} detections in bins of about equal number; "
-                 "bars: 95 % intervals by Wilson")  # fmt: skip
+        put_note(
+            figure,
+            f"{found.counts.sum()} detections in bins of about equal number; "
+            "bars: 95 % intervals by Wilson",
+        )
     return figure

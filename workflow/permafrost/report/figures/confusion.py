@@ -57,8 +57,11 @@ def draw_confusion(counts: np.ndarray, classes: list[str], *, title: str, unit: 
         image = axes.imshow(share, cmap=colours, vmin=0, vmax=1, aspect="equal")
         _cells(axes, counts, share, font, unit)
         axes.set_xticks(range(count), names, rotation=90 if count > 5 else 0, fontsize=font)
-        axes.set_yticks(range(count), [f"{n} ({brief_count(int(t[0]))})" for n, t in zip(names, totals, strict=True)],
-                        fontsize=font)  # fmt: skip
+        axes.set_yticks(
+            range(count),
+            [f"{n} ({brief_count(int(t[0]))})" for n, t in zip(names, totals, strict=True)],
+            fontsize=font,
+        )
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         axes.set_xlabel("predicted")
@@ -81,8 +84,15 @@ def _cells(axes, counts: np.ndarray, share: np.ndarray, font: float, unit: str) 
     for row, column in zip(*np.nonzero(counts), strict=True):
         dark = share[row, column] > 0.45
         text = str(counts[row, column]) if unit == "samples" else _percent(share[row, column])
-        axes.text(column, row, text, ha="center", va="center",
-                  fontsize=font, color="white" if dark else INK)  # fmt: skip
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=font,
+            color="white" if dark else INK,
+        )
 
 
 def _percent(share: float) -> str:

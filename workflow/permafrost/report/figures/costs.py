@@ -148,8 +148,16 @@ def _panel(axes, points: list[dict], scale: _Scale) -> None:
         places = [one["x"] for one in front]
         heights = [one["score"] for one in front]
         # what the front reaches at a cost, it reaches at any higher one
-        axes.step([*places, 1e3], [*heights, heights[-1]], where="post", color=_FRONT, lw=0.9,
-                  alpha=0.6, zorder=2, scalex=False)  # fmt: skip
+        axes.step(
+            [*places, 1e3],
+            [*heights, heights[-1]],
+            where="post",
+            color=_FRONT,
+            lw=0.9,
+            alpha=0.6,
+            zorder=2,
+            scalex=False,
+        )
     for one in points:
         colour, x = (_FRONT if one["front"] else _BEATEN), one["x"]
         if one["score_ends"]:
@@ -188,9 +196,16 @@ def _name_points(figure, panels: list[tuple]) -> None:
             taken.append((*corner, corner[0] + wide, corner[1] + high))
             # in points from the dot, so that it fits whatever the resolution
             offset = ((corner[0] - x) / pixels, (corner[1] - y) / pixels)
-            axes.annotate(plain(text), (one["x"], one["score"]), offset, fontsize=_FONT,
-                                  textcoords="offset points", ha="left", va="bottom",
-                                  color=INK if one["front"] else FAINT)  # fmt: skip
+            axes.annotate(
+                plain(text),
+                (one["x"], one["score"]),
+                offset,
+                fontsize=_FONT,
+                textcoords="offset points",
+                ha="left",
+                va="bottom",
+                color=INK if one["front"] else FAINT,
+            )
 
 
 def _lines(axes, points: list[dict], places: list, box) -> list[tuple]:
@@ -236,8 +251,11 @@ def _free_corner(dot, wide: float, high: float, taken: list, box) -> tuple[float
 
 
 def _note(left_out: list[tuple[str, str]]) -> str:
-    parts = ["line: Pareto front (no other backbone costs no more and scores no worse)",
-             "pale: not on it", "bars: interval of the score, and quartiles of a cost's repeats"]  # fmt: skip
+    parts = [
+        "line: Pareto front (no other backbone costs no more and scores no worse)",
+        "pale: not on it",
+        "bars: interval of the score, and quartiles of a cost's repeats",
+    ]
     if left_out:
         named = dict.fromkeys(f"{WORDS[cost][0]} of {name}" for cost, name in left_out)
         parts.append(f"unknown: {', '.join(named)}")

@@ -37,14 +37,28 @@ def draw_balance(card: dict):
             shares = [count / max(total, 1) for count in entry["class_counts"]]
             largest = max([largest, *shares])
             offset = (number - (len(splits) - 1) / 2) * 0.2
-            axes.plot(shares, [y + offset for y in range(len(classes))], lw=0, ms=4.6,
-                      color=COLOURS[number], marker=MARKERS[number],
-                      label=f"{split} ({total if counted == 'objects' else entry['count']:,})".replace(",", "\u202f"))  # fmt: skip
+            axes.plot(
+                shares,
+                [y + offset for y in range(len(classes))],
+                lw=0,
+                ms=4.6,
+                color=COLOURS[number],
+                marker=MARKERS[number],
+                label=f"{split} ({total if counted == 'objects' else entry['count']:,})".replace(
+                    ",", "\u202f"
+                ),
+            )
             for y, count in enumerate(entry["class_counts"]):
                 if count == 0:
-                    axes.annotate(f"none in {split}", (0, y + offset), xytext=(7, 0), va="center",
-                                  textcoords="offset points", color=COLOURS[number],
-                                  fontsize=6.5)  # fmt: skip
+                    axes.annotate(
+                        f"none in {split}",
+                        (0, y + offset),
+                        xytext=(7, 0),
+                        va="center",
+                        textcoords="offset points",
+                        color=COLOURS[number],
+                        fontsize=6.5,
+                    )
         axes.set_ylim(len(classes) - 0.4, -0.6)
         axes.set_xlim(0, 1.06 * (largest or 1))
         axes.set_yticks(
@@ -54,8 +68,13 @@ def draw_balance(card: dict):
         axes.grid(axis="both", lw=0.5)
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         axes.set_xlabel(f"share of the split's {counted}")
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, borderaxespad=0.2,
-                    handletextpad=0.2)  # fmt: skip
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(-0.01, 1.0),
+            ncols=3,
+            borderaxespad=0.2,
+            handletextpad=0.2,
+        )
         put_title(figure, f"{card['dataset']}: classes")
     return figure
 
@@ -97,11 +116,21 @@ def _bands(axes, unit: str, bands: list[dict]) -> None:
         low, high = band["min"] * scale + offset, band["max"] * scale + offset
         mean, std = band["mean"] * scale + offset, abs(band["std"] * scale)
         axes.plot([x, x], [low, high], color="#bdbdbd", lw=1.2)
-        axes.plot([x, x], [mean - std, mean + std], color=COLOURS[0], lw=5, alpha=0.45,
-                  solid_capstyle="butt")  # fmt: skip
+        axes.plot(
+            [x, x],
+            [mean - std, mean + std],
+            color=COLOURS[0],
+            lw=5,
+            alpha=0.45,
+            solid_capstyle="butt",
+        )
         axes.plot([x], [mean], "o", ms=4.6, color=COLOURS[0])
-    axes.set_xticks(range(len(bands)), [_band_name(band) for band in bands],
-                    fontsize=7.5 if len(bands) <= 13 else 6, rotation=0 if len(bands) <= 13 else 90)  # fmt: skip
+    axes.set_xticks(
+        range(len(bands)),
+        [_band_name(band) for band in bands],
+        fontsize=7.5 if len(bands) <= 13 else 6,
+        rotation=0 if len(bands) <= 13 else 90,
+    )
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.7, max(len(bands), 4) - 0.3)
     axes.grid(axis="y")

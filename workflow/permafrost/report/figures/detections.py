@@ -105,8 +105,16 @@ def draw_pictures(
     with drawing() as Figure:
         above = [0.36 if heading else 0.05 for heading, _ in lines]
         legend = _legend(kind, answers, found=True)
-        sheet = Sheet(Figure, above, *legend, title, note, across=ACROSS, halved=True,
-                      heights=[max(height_of(one.size) for one, _ in pairs) for _, pairs in lines])  # fmt: skip
+        sheet = Sheet(
+            Figure,
+            above,
+            *legend,
+            title,
+            note,
+            across=ACROSS,
+            halved=True,
+            heights=[max(height_of(one.size) for one, _ in pairs) for _, pairs in lines],
+        )
         for line, (heading, pairs) in enumerate(lines):
             sheet.heading(line, heading)
             for place, (example, answer) in enumerate(pairs):
@@ -148,8 +156,15 @@ def draw_comparison(
         above = [0.17] + [0.05] * (len(examples) - 1)
         legend = _legend(kind, answers, found=False)
         sheet = Sheet(
-            Figure, above, *legend, title, note, across=COMPARED, columns=1 + len(columns),
-                      heights=[height_of(one.size) for one, _ in examples])  # fmt: skip
+            Figure,
+            above,
+            *legend,
+            title,
+            note,
+            across=COMPARED,
+            columns=1 + len(columns),
+            heights=[height_of(one.size) for one, _ in examples],
+        )
         for line, (example, answer) in enumerate(examples):
 
             def panel(column: int, word: str, line=line, example=example):

@@ -90,9 +90,16 @@ def _one_panel(Figure, rows, backbones, probes, chance):
         ]
         _dots(axes, own, heights, number)
     _axes(axes, rows, backbones, chance)
-    axes.legend(_handles(probes), [plain(shorten(probe, 22)) for probe in probes],
-                loc="lower right", bbox_to_anchor=(1.01, 1.0), ncols=len(probes), borderaxespad=0.2,
-                handletextpad=0.5, columnspacing=1.6)  # fmt: skip
+    axes.legend(
+        _handles(probes),
+        [plain(shorten(probe, 22)) for probe in probes],
+        loc="lower right",
+        bbox_to_anchor=(1.01, 1.0),
+        ncols=len(probes),
+        borderaxespad=0.2,
+        handletextpad=0.5,
+        columnspacing=1.6,
+    )
     return figure
 
 
@@ -127,19 +134,39 @@ def _dots(axes, rows: list[dict], heights: list[float], number: int, size: float
     known, bounded = [], []
     for row, y in zip(rows, heights, strict=True):
         if not finite(row["value"]):
-            axes.annotate("no value", (0.01, y), xycoords=("axes fraction", "data"), color=colour,
-                          va="center", fontsize=7)  # fmt: skip
+            axes.annotate(
+                "no value",
+                (0.01, y),
+                xycoords=("axes fraction", "data"),
+                color=colour,
+                va="center",
+                fontsize=7,
+            )
             continue
         known.append((row, y))
         if finite(row["lower"]) and finite(row["upper"]):
             bounded.append((row, y))
-    axes.hlines([y for _, y in bounded], [row["lower"] for row, _ in bounded],
-                [row["upper"] for row, _ in bounded], color=colour, lw=size / 3, alpha=0.55)  # fmt: skip
+    axes.hlines(
+        [y for _, y in bounded],
+        [row["lower"] for row, _ in bounded],
+        [row["upper"] for row, _ in bounded],
+        color=colour,
+        lw=size / 3,
+        alpha=0.55,
+    )
     for face, flagged in ((colour, False), ("white", True)):
         chosen = [(row["value"], y) for row, y in known if bool(row["gates"]) == flagged]
         if chosen:
-            axes.plot(*zip(*chosen, strict=True), marker=marker, ms=size, lw=0, color=colour, mfc=face, mew=1.2,
-                      zorder=3)  # fmt: skip
+            axes.plot(
+                *zip(*chosen, strict=True),
+                marker=marker,
+                ms=size,
+                lw=0,
+                color=colour,
+                mfc=face,
+                mew=1.2,
+                zorder=3,
+            )
 
 
 def _axes(axes, rows: list[dict], backbones: list[str], chance, font: float = 8.5) -> None:
@@ -164,7 +191,13 @@ def _handles(probes: list[str]) -> list:
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=COLOURS[i % len(COLOURS)], marker=MARKERS[i % len(MARKERS)], lw=1.8,
-               markeredgecolor=COLOURS[i % len(COLOURS)])
+        Line2D(
+            [],
+            [],
+            color=COLOURS[i % len(COLOURS)],
+            marker=MARKERS[i % len(MARKERS)],
+            lw=1.8,
+            markeredgecolor=COLOURS[i % len(COLOURS)],
+        )
         for i in range(len(probes))
-    ]  # fmt: skip
+    ]

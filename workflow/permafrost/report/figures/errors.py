@@ -50,9 +50,15 @@ def draw_errors(found: dict, *, title: str):
             y = [place - 0.4 + (lane + 0.5) * height for place in range(len(kinds))]
             axes.barh(y, gains, 0.86 * height, color=COLOURS[lane], label=name)
             for place, gain, kind in zip(y, gains, kinds, strict=True):
-                axes.annotate(brief_count(errors.counts[kind]), (max(gain, 0.0), place), xytext=(3, 0),
-                              textcoords="offset points", va="center", fontsize=6.5,
-                              color=FAINT)  # fmt: skip
+                axes.annotate(
+                    brief_count(errors.counts[kind]),
+                    (max(gain, 0.0), place),
+                    xytext=(3, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=6.5,
+                    color=FAINT,
+                )
         axes.axvline(0, color=INK, lw=0.8)
         axes.set_ylim(len(kinds) - 0.4, -0.6)
         axes.set_yticks(range(len(kinds)), [WORDS[kind] for kind in kinds])

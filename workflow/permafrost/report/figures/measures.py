@@ -87,18 +87,38 @@ def _panel(axes, rows: list[dict | None], colour: str) -> None:
     shown = []
     for place, row in enumerate(rows):
         if row is None or not finite(row["value"]):
-            axes.annotate("no score" if row is None else "undefined", (0.5, place), color=FAINT,
-                          xycoords=("axes fraction", "data"), ha="center", va="center",
-                          fontsize=6)  # fmt: skip
+            axes.annotate(
+                "no score" if row is None else "undefined",
+                (0.5, place),
+                color=FAINT,
+                xycoords=("axes fraction", "data"),
+                ha="center",
+                va="center",
+                fontsize=6,
+            )
             continue
         shown.append(row["value"])
         if finite(row["lower"]) and finite(row["upper"]):
             shown += [row["lower"], row["upper"]]
-            axes.plot([row["lower"], row["upper"]], [place, place], color=colour, lw=1.5,
-                      alpha=0.55, solid_capstyle="butt")  # fmt: skip
+            axes.plot(
+                [row["lower"], row["upper"]],
+                [place, place],
+                color=colour,
+                lw=1.5,
+                alpha=0.55,
+                solid_capstyle="butt",
+            )
         doubtful = bool(row["gates"]) if row["primary"] else is_flagged(row)
-        axes.plot([row["value"]], [place], "o", ms=3.6, color=colour,
-                  mfc="white" if doubtful else colour, mew=1.0, zorder=3)  # fmt: skip
+        axes.plot(
+            [row["value"]],
+            [place],
+            "o",
+            ms=3.6,
+            color=colour,
+            mfc="white" if doubtful else colour,
+            mew=1.0,
+            zorder=3,
+        )
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=6.5, pad=2)
     axes.locator_params(axis="x", nbins=3)

@@ -38,9 +38,17 @@ def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, titl
         left.plot([low, high], [low, high], color=FAINT, lw=1, ls=(0, (3, 2)), zorder=1)
         right.axhline(0, color=FAINT, lw=1, ls=(0, (3, 2)), zorder=1)
         for axes, values, what in ((left, prediction, "predicted"), (right, error, "error")):
-            axes.plot(target, values, lw=0, marker="o", ms=3.2, color=COLOURS[0], mew=0,
-                      alpha=0.75 if len(target) <= 200 else 0.35,
-                      rasterized=len(target) > _DOTS)  # fmt: skip
+            axes.plot(
+                target,
+                values,
+                lw=0,
+                marker="o",
+                ms=3.2,
+                color=COLOURS[0],
+                mew=0,
+                alpha=0.75 if len(target) <= 200 else 0.35,
+                rasterized=len(target) > _DOTS,
+            )
             axes.set_xlim(low - margin, high + margin)
             axes.set_xlabel(f"true {plain(words)}")
             axes.set_ylabel(f"{what} {plain(words)}" if axes is left else "predicted − true")
@@ -62,8 +70,15 @@ def draw_targets(card: dict):
         for number, split in enumerate(s for s in SPLITS if s in target["splits"]):
             counts = np.array(target["splits"][split]["histogram"])
             middle = (edges[:-1] + edges[1:]) / 2
-            axes.plot(middle, counts / counts.sum(), color=COLOURS[number], lw=1.3,
-                      marker=MARKERS[number], ms=3.6, label=f"{split} ({counts.sum()})")  # fmt: skip
+            axes.plot(
+                middle,
+                counts / counts.sum(),
+                color=COLOURS[number],
+                lw=1.3,
+                marker=MARKERS[number],
+                ms=3.6,
+                label=f"{split} ({counts.sum()})",
+            )
         axes.set_ylim(bottom=0)
         axes.grid(axis="both", lw=0.5)
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")

@@ -50,12 +50,21 @@ def draw_objects(splits: dict[str, Objects], *, dataset: str, sized: bool = True
                     panels[1].axvline(side, color=FAINT, lw=0.9, ls=(0, (3, 2)), zorder=1)
         handles, labels = panels[0].get_legend_handles_labels()
         words = [_words(label, splits[label]) for label in labels]
-        panels[-1].legend(handles, words, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0,
-                          handlelength=1.4)  # fmt: skip
+        panels[-1].legend(
+            handles,
+            words,
+            loc="upper left",
+            bbox_to_anchor=(1.01, 1),
+            borderaxespad=0,
+            handlelength=1.4,
+        )
         put_title(figure, f"{dataset}: objects")
         if sized:
-            put_note(figure, "size: square root of the area. dashed: bounds of COCO's small, medium and "
-                     "large objects")  # fmt: skip
+            put_note(
+                figure,
+                "size: square root of the area. dashed: bounds of COCO's small, medium and "
+                "large objects",
+            )
     return figure
 
 

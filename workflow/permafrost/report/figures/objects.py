@@ -42,8 +42,17 @@ def legend_line(kind: str, colour: str, label: str, *, dashed: bool = False):
 
     if kind != "point":
         return Line2D([], [], color=colour, lw=2, ls=dashes(dashed), label=label)
-    return Line2D([], [], color=colour, lw=0, marker="x" if dashed else "o", ms=6, mew=1.6,
-                  mfc=colour if dashed else "none", label=label)  # fmt: skip
+    return Line2D(
+        [],
+        [],
+        color=colour,
+        lw=0,
+        marker="x" if dashed else "o",
+        ms=6,
+        mew=1.6,
+        mfc=colour if dashed else "none",
+        label=label,
+    )
 
 
 def on_dark_paper(legend) -> None:
@@ -58,8 +67,9 @@ def _draw_points(axes, points, colour: str, *, crosses: bool, width: float) -> N
     x, y = np.asarray(points, np.float64).reshape(-1, 2).T
     look = {"s": 30 * width, "marker": "x" if crosses else "o"}
     for tint, line, alpha in ((_RIM, 2 * width, 0.4), (colour, width, 1.0)):
-        axes.scatter(x, y, **look, color=tint, lw=line, facecolors=tint if crosses else "none",
-                     alpha=alpha)  # fmt: skip
+        axes.scatter(
+            x, y, **look, color=tint, lw=line, facecolors=tint if crosses else "none", alpha=alpha
+        )
 
 
 def _outlines(kind: str, shape) -> list[np.ndarray]:

@@ -89,10 +89,21 @@ def _dots(axes, rows: list[dict], heights: list[float], lane: int, font: float) 
         else:
             axes.annotate("no value", (0.0, y), va="center", color=FAINT, fontsize=font)
     bounded = [(row, y) for row, y in known if finite(row["lower"]) and finite(row["upper"])]
-    axes.hlines([y for _, y in bounded], [row["lower"] for row, _ in bounded],
-                [row["upper"] for row, _ in bounded], color=COLOURS[lane], lw=2, alpha=0.45)  # fmt: skip
-    axes.plot([row["value"] for row, _ in known], [y for _, y in known], MARKERS[lane], ms=4.6,
-              color=COLOURS[lane])  # fmt: skip
+    axes.hlines(
+        [y for _, y in bounded],
+        [row["lower"] for row, _ in bounded],
+        [row["upper"] for row, _ in bounded],
+        color=COLOURS[lane],
+        lw=2,
+        alpha=0.45,
+    )
+    axes.plot(
+        [row["value"] for row, _ in known],
+        [y for _, y in known],
+        MARKERS[lane],
+        ms=4.6,
+        color=COLOURS[lane],
+    )
 
 
 def _handles(count: int) -> list:

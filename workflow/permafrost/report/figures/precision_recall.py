@@ -36,8 +36,17 @@ def draw_precision_recall(
         for number, (name, (recall, precision)) in enumerate(curves.items()):
             # a marker now and then, not at the same recalls for all
             every = (5 + 3 * number, 20)
-            axes.plot(recall, precision, color=COLOURS[number], lw=1.6, marker=MARKERS[number], ms=4.6,
-                      mfc="white", markevery=every, label=name)  # fmt: skip
+            axes.plot(
+                recall,
+                precision,
+                color=COLOURS[number],
+                lw=1.6,
+                marker=MARKERS[number],
+                ms=4.6,
+                mfc="white",
+                markevery=every,
+                label=name,
+            )
         axes.set_xlim(-0.01, 1.01)
         axes.set_ylim(-0.01, 1.03)
         axes.set_aspect("equal")

@@ -130,8 +130,9 @@ def draw_comparison(
         raise ValueError(f"{len(columns)} columns do not fit")
     with drawing() as Figure:
         above = [0.17] + [0.05] * (len(examples) - 1)
-        sheet = Sheet(Figure, above, [], 10, title, note, across=ACROSS, columns=2 + len(columns),
-                      bars=True)  # fmt: skip
+        sheet = Sheet(
+            Figure, above, [], 10, title, note, across=ACROSS, columns=2 + len(columns), bars=True
+        )
         for line, example in enumerate(examples):
             sheet.picture(line, 0, example.image, "image" if line == 0 else "")
             sheet.picture(line, 1, scale.paint(example.truth), "truth" if line == 0 else "")
@@ -160,15 +161,24 @@ def draw_histogram(counts: np.ndarray, limits: tuple[float, float], *, words: st
         figure = Figure(figsize=(0.7 * PAGE_WIDTH, 3.9))
         axes = figure.add_subplot()
         seen = np.ma.masked_equal(counts.T, 0)
-        image = axes.imshow(seen, origin="lower", extent=(low, high, low, high), cmap=COLOURS,
-                            norm=LogNorm(1, max(2, int(counts.max()))), interpolation="nearest")  # fmt: skip
+        image = axes.imshow(
+            seen,
+            origin="lower",
+            extent=(low, high, low, high),
+            cmap=COLOURS,
+            norm=LogNorm(1, max(2, int(counts.max()))),
+            interpolation="nearest",
+        )
         axes.plot([low, high], [low, high], color=FAINT, lw=1, ls=(0, (3, 2)))
         axes.set_xlabel(f"true {plain(words)}")
         axes.set_ylabel(f"predicted {plain(words)}")
         figure.colorbar(image, ax=axes, label="pixels", shrink=0.85)
         put_title(figure, title)
-        put_note(figure, f"{int(counts.sum())} pixels of the test set; dashed: no error; predictions beyond "
-                 "the axes count in the outermost bins")  # fmt: skip
+        put_note(
+            figure,
+            f"{int(counts.sum())} pixels of the test set; dashed: no error; predictions beyond "
+            "the axes count in the outermost bins",
+        )
     return figure
 
 

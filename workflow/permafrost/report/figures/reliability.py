@@ -42,16 +42,29 @@ def draw_reliability(
         figure = Figure(
             figsize=(0.6 + (PAGE_WIDTH - 0.2) / _ACROSS * max(across, 2), 0.8 + 2.55 * down)
         )
-        grid = figure.subplots(2 * down, across, squeeze=False, sharex=True, sharey="row",
-                               gridspec_kw={"height_ratios": [3, 1] * down})  # fmt: skip
+        grid = figure.subplots(
+            2 * down,
+            across,
+            squeeze=False,
+            sharex=True,
+            sharey="row",
+            gridspec_kw={"height_ratios": [3, 1] * down},
+        )
         for number, (name, found) in enumerate(diagrams.items()):
             row, column = divmod(number, across)
             upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
             _shares(upper, found)
             _counts(lower, found)
             upper.set_title(f"{plain(shorten(name, 24))}", fontsize=7.5, pad=12)
-            upper.annotate(plain(found["words"]), (0, 1), xytext=(0, 3), xycoords="axes fraction",
-                           textcoords="offset points", fontsize=6.8, color=FAINT)  # fmt: skip
+            upper.annotate(
+                plain(found["words"]),
+                (0, 1),
+                xytext=(0, 3),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                fontsize=6.8,
+                color=FAINT,
+            )
         for axes in grid.flat:
             axes.tick_params(labelsize=7)
         for number in range(len(diagrams), down * across):
@@ -71,8 +84,15 @@ def _shares(axes, found: dict) -> None:
     kept = np.flatnonzero(found["count"] > 0)
     trust, share = found["confidence"][kept], found["accuracy"][kept]
     axes.plot([0, 1], [0, 1], color=FAINT, lw=0.9, ls=(0, (3, 2)), zorder=1)
-    axes.vlines(trust, np.minimum(trust, share), np.maximum(trust, share), color=COLOURS[1], lw=2.2,
-                alpha=0.55, zorder=2)  # fmt: skip
+    axes.vlines(
+        trust,
+        np.minimum(trust, share),
+        np.maximum(trust, share),
+        color=COLOURS[1],
+        lw=2.2,
+        alpha=0.55,
+        zorder=2,
+    )
     axes.plot(trust, share, color=COLOURS[0], marker="o", ms=3.2, lw=1, zorder=3)
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.04)
@@ -84,8 +104,15 @@ def _shares(axes, found: dict) -> None:
 def _counts(axes, found: dict) -> None:
     # the last bin, of exactly 1, has no width of its own: it is drawn beyond the others
     widths = np.maximum(found["upper"] - found["lower"], 0.02)
-    axes.bar(found["lower"], np.maximum(found["count"], 0), widths, align="edge", color=INK, alpha=0.45,
-             lw=0)  # fmt: skip
+    axes.bar(
+        found["lower"],
+        np.maximum(found["count"], 0),
+        widths,
+        align="edge",
+        color=INK,
+        alpha=0.45,
+        lw=0,
+    )
     axes.set_yscale("symlog", linthresh=1)
     most = int(found["count"].max())
     axes.set_yticks([0, 10 ** int(math.log10(max(most, 1)))])

@@ -51,8 +51,10 @@ def draw_setting_curves(
     """
     if not panels:
         raise ValueError("no curves to draw")
-    names = sorted({name for lines in panels.values() for name in lines},
-                   key=lambda name: (-_best(panels, name), name))  # fmt: skip
+    names = sorted(
+        {name for lines in panels.values() for name in lines},
+        key=lambda name: (-_best(panels, name), name),
+    )
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     with drawing() as Figure:
@@ -67,9 +69,18 @@ def draw_setting_curves(
             axes.set_visible(False)
         for line in grid:
             line[0].set_ylabel(up)
-        handles = [grid[0, 0].plot([], [], color=COLOURS[n], marker=MARKERS[n], lw=1.4, ms=4.5,
-                                   label=plain(shorten(name, 24)))[0]
-                   for n, name in enumerate(names[: len(COLOURS)])]  # fmt: skip
+        handles = [
+            grid[0, 0].plot(
+                [],
+                [],
+                color=COLOURS[n],
+                marker=MARKERS[n],
+                lw=1.4,
+                ms=4.5,
+                label=plain(shorten(name, 24)),
+            )[0]
+            for n, name in enumerate(names[: len(COLOURS)])
+        ]
         figure.legend(handles=handles, loc="outside right upper", handlelength=1.8)
         put_title(figure, title)
         others = len(names) - len(COLOURS)
@@ -92,16 +103,35 @@ def _panel(axes, lines: dict[str, list[Point]], names: list[str], scale: float) 
         )
         points = sorted(lines[name], key=lambda point: point.x)
         x = [point.x * moved for point in points]
-        axes.plot(x, [p.value for p in points], color=COLOURS[number], marker=MARKERS[number],
-                  ms=4.2, lw=1.3, zorder=3)  # fmt: skip
-        axes.vlines(x, [p.lower for p in points], [p.upper for p in points],
-                    color=COLOURS[number], lw=0.9, zorder=2)  # fmt: skip
+        axes.plot(
+            x,
+            [p.value for p in points],
+            color=COLOURS[number],
+            marker=MARKERS[number],
+            ms=4.2,
+            lw=1.3,
+            zorder=3,
+        )
+        axes.vlines(
+            x,
+            [p.lower for p in points],
+            [p.upper for p in points],
+            color=COLOURS[number],
+            lw=0.9,
+            zorder=2,
+        )
         drawn = [
             (at, point) for at, point in zip(x, points, strict=True) if point.spread is not None
         ]
-        axes.vlines([at for at, _ in drawn], [p.value - p.spread for _, p in drawn],
-                    [p.value + p.spread for _, p in drawn], color=COLOURS[number], lw=4, alpha=0.3,
-                    zorder=1)  # fmt: skip
+        axes.vlines(
+            [at for at, _ in drawn],
+            [p.value - p.spread for _, p in drawn],
+            [p.value + p.spread for _, p in drawn],
+            color=COLOURS[number],
+            lw=4,
+            alpha=0.3,
+            zorder=1,
+        )
     axes.set_xscale("log")
     axes.set_xlim(ticks[0] * math.exp(-0.06 * wide), ticks[-1] * math.exp(0.06 * wide))
     axes.set_xticks(ticks, [f"{scale * tick:g}" for tick in ticks])

@@ -79,8 +79,16 @@ class Sheet:
         self, x: float, y: float, text: str, *, size: float, color=INK, weight="normal"
     ) -> None:
         """Text whose baseline is `y` inches below the top, `x` from the left."""
-        self.figure.text(x / self.width, 1 - y / self.height, plain(text), fontsize=size, color=color,
-                         weight=weight, ha="left", va="baseline")  # fmt: skip
+        self.figure.text(
+            x / self.width,
+            1 - y / self.height,
+            plain(text),
+            fontsize=size,
+            color=color,
+            weight=weight,
+            ha="left",
+            va="baseline",
+        )
 
     def heading(self, line: int, text: str) -> None:
         if text:
@@ -93,8 +101,15 @@ class Sheet:
         height, width = (self._cell * side / max(picture.shape[:2]) for side in picture.shape[:2])
         left = self._x(column) + (self._cell - width) / 2
         top = self._tops[line] + (self._cell - height) / 2
-        self._paper.imshow(picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto",
-                           extent=(left, left + width, top + height, top))  # fmt: skip
+        self._paper.imshow(
+            picture,
+            cmap="gray",
+            vmin=0,
+            vmax=1,
+            interpolation="nearest",
+            aspect="auto",
+            extent=(left, left + width, top + height, top),
+        )
         self._above(line, column, word)
 
     def canvas(
@@ -108,8 +123,15 @@ class Sheet:
         """
         scale = self._cell / max(size)
         axes = self._axes(line, column, scale * size[0], scale * size[1])
-        axes.imshow(thinned(picture, self._cell), cmap="gray", vmin=0, vmax=1, interpolation="nearest",
-                    extent=(0, size[0], size[1], 0), aspect="auto")  # fmt: skip
+        axes.imshow(
+            thinned(picture, self._cell),
+            cmap="gray",
+            vmin=0,
+            vmax=1,
+            interpolation="nearest",
+            extent=(0, size[0], size[1], 0),
+            aspect="auto",
+        )
         axes.set_axis_off()
         axes.set_autoscale_on(False)
         self._above(line, column, word)
@@ -154,9 +176,17 @@ class Sheet:
     def legend(self, **look):
         """Draw the legend, with other lengths than usual in `look`; returns it."""
         handles, ncols, top = self._legend
-        return self.figure.legend(handles=handles, loc="upper left", ncols=ncols, fontsize=7.5,
-                           bbox_to_anchor=(0, 1 - top / self.height), borderaxespad=0.2,
-                           handleheight=1.0, columnspacing=1.2, **{"handlelength": 1.3, **look})  # fmt: skip
+        return self.figure.legend(
+            handles=handles,
+            loc="upper left",
+            ncols=ncols,
+            fontsize=7.5,
+            bbox_to_anchor=(0, 1 - top / self.height),
+            borderaxespad=0.2,
+            handleheight=1.0,
+            columnspacing=1.2,
+            **{"handlelength": 1.3, **look},
+        )
 
     def _x(self, column: int) -> float:
         return _MARGIN + column * (self._cell + _GAP) + (self._part if column >= self._half else 0)

@@ -65,5 +65,12 @@ def _write(axes, values: np.ndarray, font: float) -> None:
             axes.text(column, row, "1", ha="center", va="center", fontsize=font, color="white")
         else:
             text = number(value, 2)
-            axes.text(column, row, text, ha="center", va="center", fontsize=font,
-                      color="white" if value > 0.45 else INK)  # fmt: skip
+            axes.text(
+                column,
+                row,
+                text,
+                ha="center",
+                va="center",
+                fontsize=font,
+                color="white" if value > 0.45 else INK,
+            )

@@ -119,5 +119,13 @@ def wrap_name(text: str, width: int) -> list[str]:
 
 
 def _label(axes, text: str, colour: str) -> None:
-    axes.annotate(text, (0, 1), xycoords="axes fraction", xytext=(0, 4), fontsize=8,
-                  textcoords="offset points", color=colour, weight="bold")  # fmt: skip
+    axes.annotate(
+        text,
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 4),
+        fontsize=8,
+        textcoords="offset points",
+        color=colour,
+        weight="bold",
+    )

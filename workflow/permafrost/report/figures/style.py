@@ -127,9 +127,11 @@ def stripe_rows(axes, count: int) -> None:
         for row in range(1, count, 2)
     ]
     axes.add_collection(
-        PolyCollection(corners, facecolors="#f5f5f5", lw=0, zorder=0, transform=axes.get_yaxis_transform()),
+        PolyCollection(
+            corners, facecolors="#f5f5f5", lw=0, zorder=0, transform=axes.get_yaxis_transform()
+        ),
         autolim=False,
-    )  # fmt: skip
+    )
 
 
 def legend_shape(labels: list[str], inches: float) -> tuple[int, float]:
@@ -147,9 +149,16 @@ def put_legend(axes, labels: list[str], handles: list | None = None, **look) -> 
     figure = axes.figure
     columns, _ = legend_shape(labels, _LEGEND_SHARE * figure.get_figwidth())
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
-    axes.legend(handles, [plain(label) for label in labels], loc="lower left", ncols=columns, bbox_to_anchor=(0.01, 1.0),
-                bbox_transform=blended_transform_factory(figure.transFigure, axes.transAxes),
-                borderaxespad=0.2, **look)  # fmt: skip
+    axes.legend(
+        handles,
+        [plain(label) for label in labels],
+        loc="lower left",
+        ncols=columns,
+        bbox_to_anchor=(0.01, 1.0),
+        bbox_transform=blended_transform_factory(figure.transFigure, axes.transAxes),
+        borderaxespad=0.2,
+        **look,
+    )
 
 
 def shorten(name: str, limit: int = 34) -> str:

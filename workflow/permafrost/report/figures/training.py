@@ -67,8 +67,13 @@ def draw_training(
                 axes.margins(x=0.03)
         for axes in grid[-1]:
             axes.set_xlabel("epoch")
-        grid[0, 1].legend(*_legend(backbones), loc="upper left", bbox_to_anchor=(1.01, 1),
-                          borderaxespad=0, handlelength=1.6)  # fmt: skip
+        grid[0, 1].legend(
+            *_legend(backbones),
+            loc="upper left",
+            bbox_to_anchor=(1.01, 1),
+            borderaxespad=0,
+            handlelength=1.6,
+        )
         put_title(figure, f"{dataset}: training of the heads")
         grey = f"; grey: scores of {len(others)} other backbones" if others else ""
         put_note(
@@ -86,8 +91,17 @@ def _scores(axes, log: dict, score: str, colour: str, marker: str) -> None:
     epochs, values = _series(log, score)
     axes.plot(epochs, values, color=colour, lw=1.3, label=score)
     if log["epoch"] in epochs:
-        axes.plot([log["epoch"]], [values[epochs.index(log["epoch"])]], marker=marker, ms=5.5, mfc="white",
-                  mec=colour, mew=1.5, lw=0, zorder=4)  # fmt: skip
+        axes.plot(
+            [log["epoch"]],
+            [values[epochs.index(log["epoch"])]],
+            marker=marker,
+            ms=5.5,
+            mfc="white",
+            mec=colour,
+            mew=1.5,
+            lw=0,
+            zorder=4,
+        )
 
 
 def _series(log: dict, key: str) -> tuple[list, list]:

@@ -133,12 +133,18 @@ def _diagrams(material: Material, folder: Path) -> list[Drawn]:
     left = len(best) - len(shown)
     rest = f" The {len(shown)} best backbones of {len(best)}." if left else ""
     return [
-        save(figure, folder, "reliability", material.name, wide=len(shown) > 1,
-             alt=f"Reliability diagrams of the best evaluation of every backbone on {material.name}",
-             caption="Whether a probability can be believed: the share of hits against the mean probability, for the "
-             "best evaluation of each backbone. Above the dashed line the probe is too cautious, below it too sure; "
-             f"bins with few {entries} are noise.{rest}")
-    ]  # fmt: skip
+        save(
+            figure,
+            folder,
+            "reliability",
+            material.name,
+            wide=len(shown) > 1,
+            alt=f"Reliability diagrams of the best evaluation of every backbone on {material.name}",
+            caption="Whether a probability can be believed: the share of hits against the mean probability, for the "
+            "best evaluation of each backbone. Above the dashed line the probe is too cautious, below it too sure; "
+            f"bins with few {entries} are noise.{rest}",
+        )
+    ]
 
 
 def _diagram(material: Material, one: Evaluation) -> dict:

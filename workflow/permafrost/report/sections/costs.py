@@ -78,12 +78,18 @@ def _figures(material: Material, lines: list[dict], folder: Path) -> list[Drawn]
         return []
     figure = draw_costs(lines, scores, costs, title=f"{material.name}: score against cost")
     return [
-        save(figure, folder, "costs", material.name, wide=True,
-             alt=f"Score of every probe against {', '.join(WORDS[name][0] for name in costs)} of every backbone on "
-             f"{material.name}",
-             caption="Each probe's score with its interval against what the backbone costs. The line is the Pareto front: "
-             "backbones that no other one beats in both. Only the intervals say how certain a step of it is.")
-    ]  # fmt: skip
+        save(
+            figure,
+            folder,
+            "costs",
+            material.name,
+            wide=True,
+            alt=f"Score of every probe against {', '.join(WORDS[name][0] for name in costs)} of every backbone on "
+            f"{material.name}",
+            caption="Each probe's score with its interval against what the backbone costs. The line is the Pareto front: "
+            "backbones that no other one beats in both. Only the intervals say how certain a step of it is.",
+        )
+    ]
 
 
 def _known(row: dict | None) -> bool:

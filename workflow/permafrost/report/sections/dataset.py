@@ -207,7 +207,7 @@ def audit_facts(card: dict) -> list[dict]:
     shown = "no coordinates" if distance is None else f"{distance:.3g} km"
     facts.append(
         {"name": "smallest distance from train to test", "value": shown, "bad": distance == 0}
-    )  # fmt: skip
+    )
     return facts
 
 

@@ -83,23 +83,37 @@ def _words(lines: list[dict], names: list[str]) -> str:
 def _best(score: dict | None) -> dict | None:
     if score is None:
         return None
-    return {"value": score["value"], "text": number(score["value"]), "interval": interval_of(score),
-            "words": f"{metric_name(score['metric'])}, {score['probe']}"}  # fmt: skip
+    return {
+        "value": score["value"],
+        "text": number(score["value"]),
+        "interval": interval_of(score),
+        "words": f"{metric_name(score['metric'])}, {score['probe']}",
+    }
 
 
 def _cell(row: dict | None) -> dict:
     if row is None:
         return {"value": None, "text": "–", "interval": "", "flagged": False}
-    return {"value": row["value"] if finite(row["value"]) else None, "text": brief(row["value"]),
-            "interval": interval_of(row, brief), "flagged": is_flagged(row)}  # fmt: skip
+    return {
+        "value": row["value"] if finite(row["value"]) else None,
+        "text": brief(row["value"]),
+        "interval": interval_of(row, brief),
+        "flagged": is_flagged(row),
+    }
 
 
 def _figure(material: Material, lines: list[dict], names: list[str], folder: Path) -> Drawn:
     figure = draw_measures(lines, names, title=f"{material.name}: measures of the features")
-    return save(figure, folder, "measures", material.name, wide=True,
-                alt=f"Measures of the features of every backbone on {material.name}, beside its best score",
-                caption="Measures of the features beside the best score of each backbone, which orders them. "
-                "A measure says how features are spread, not how good they are, and ranks nothing.")  # fmt: skip
+    return save(
+        figure,
+        folder,
+        "measures",
+        material.name,
+        wide=True,
+        alt=f"Measures of the features of every backbone on {material.name}, beside its best score",
+        caption="Measures of the features beside the best score of each backbone, which orders them. "
+        "A measure says how features are spread, not how good they are, and ranks nothing.",
+    )
 
 
 def _pairs(material: Material) -> list[dict]:
@@ -135,9 +149,18 @@ def _matrix(material: Material, pairs: list[dict], order: list[str], folder: Pat
         alone = np.flatnonzero(np.isnan(values).sum(axis=1) == len(names) - 1)
         values[alone, alone] = np.nan
     undefined = "; grey: undefined" if np.isnan(values).any() else ""
-    figure = draw_similarity(values, names, title=f"{material.name}: how alike the features of backbones are",
-                             note=f"{pairs[0]['n_rows']} samples of {pairs[0]['split']}{undefined}")  # fmt: skip
-    return save(figure, folder, "similarity", material.name,
-                alt=f"Debiased linear CKA of every pair of backbones on {material.name}",
-                caption="How alike two backbones see the images: debiased linear CKA of their features. 1: equal up "
-                "to rotation and scale; about 0, also slightly below: unrelated. The diagonal is 1 by definition.")  # fmt: skip
+    figure = draw_similarity(
+        values,
+        names,
+        title=f"{material.name}: how alike the features of backbones are",
+        note=f"{pairs[0]['n_rows']} samples of {pairs[0]['split']}{undefined}",
+    )
+    return save(
+        figure,
+        folder,
+        "similarity",
+        material.name,
+        alt=f"Debiased linear CKA of every pair of backbones on {material.name}",
+        caption="How alike two backbones see the images: debiased linear CKA of their features. 1: equal up "
+        "to rotation and scale; about 0, also slightly below: unrelated. The diagonal is 1 by definition.",
+    )

@@ -67,13 +67,19 @@ def _curves(material: Material, folder: Path) -> list[Drawn]:
             found.setdefault(probe, {})[backbone] = curve
     score = "micro-AP" if material.card["task"] == "multilabel" else "accuracy"
     return [
-        save(c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score=score), folder,
-             "c_curve", material.name, probe, wide=True,
-             alt=f"Validation {score} against C for every backbone on {material.name}",
-             caption=f"How {probe} chose C: validation {score} for every C that was tried, "
-             "the chosen one marked.")
+        save(
+            c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score=score),
+            folder,
+            "c_curve",
+            material.name,
+            probe,
+            wide=True,
+            alt=f"Validation {score} against C for every backbone on {material.name}",
+            caption=f"How {probe} chose C: validation {score} for every C that was tried, "
+            "the chosen one marked.",
+        )
         for probe, curves in sorted(found.items())
-    ]  # fmt: skip
+    ]
 
 
 def _rates(material: Material, folder: Path) -> list[Drawn]:
@@ -85,18 +91,32 @@ def _rates(material: Material, folder: Path) -> list[Drawn]:
         if settings.get("learning_rates") and settings.get("val_scores"):
             values = [math.nan if value is None else value for value in settings["val_scores"]]
             found.setdefault(probe, {})[backbone] = {
-                "c": settings["learning_rates"], "score": values, "best": settings["learning_rate"],
-            }  # fmt: skip
+                "c": settings["learning_rates"],
+                "score": values,
+                "best": settings["learning_rate"],
+            }
     score = "micro-AP" if material.card["task"] == "multilabel" else "accuracy"
     return [
-        save(c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score=score,
-                                  setting="rate", meaning="learning rate (log scale)"),
-             folder, "learning_rates", material.name, probe, wide=True,
-             alt=f"Validation {score} against the learning rate for every backbone on {material.name}",
-             caption=f"How {probe} chose its learning rate: validation {score} for every one that was "
-             "tried, the chosen one marked.")
+        save(
+            c_curve.draw_c_curve(
+                curves,
+                dataset=material.name,
+                probe=probe,
+                score=score,
+                setting="rate",
+                meaning="learning rate (log scale)",
+            ),
+            folder,
+            "learning_rates",
+            material.name,
+            probe,
+            wide=True,
+            alt=f"Validation {score} against the learning rate for every backbone on {material.name}",
+            caption=f"How {probe} chose its learning rate: validation {score} for every one that was "
+            "tried, the chosen one marked.",
+        )
         for probe, curves in sorted(found.items())
-    ]  # fmt: skip
+    ]
 
 
 def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:
@@ -114,13 +134,24 @@ def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> D
     at = {index: places[truth["sample_id"][index]] for index in right + wrong}
     shown = pictures.read_pictures(store, list(at.values()), bands)
     figure = strip.draw_strip(
-        lambda index: shown[at[index]], right, wrong, _words(material.card["classes"], truth),
-        title=f"{material.name}: {name_of(best, material)}", bands=how,
-    )  # fmt: skip
-    return save(figure, folder, "strip", material.name, wide=True, pixels=True,
-                alt=f"Test images of {material.name} that {best[0]} got right and wrong",
-                caption=f"Test images drawn at random: right above, wrong below, by {best[0]} with "
-                f"{best[2]}, the best evaluation here.")  # fmt: skip
+        lambda index: shown[at[index]],
+        right,
+        wrong,
+        _words(material.card["classes"], truth),
+        title=f"{material.name}: {name_of(best, material)}",
+        bands=how,
+    )
+    return save(
+        figure,
+        folder,
+        "strip",
+        material.name,
+        wide=True,
+        pixels=True,
+        alt=f"Test images of {material.name} that {best[0]} got right and wrong",
+        caption=f"Test images drawn at random: right above, wrong below, by {best[0]} with "
+        f"{best[2]}, the best evaluation here.",
+    )
 
 
 def _words(classes: list[str], truth):
@@ -140,10 +171,15 @@ def _confusion(material: Material, best: Evaluation, truth: dict, folder: Path) 
     classes = material.card["classes"]
     counts = confusion.confusion_counts(truth["target"], truth["prediction"], len(classes))
     title = f"{material.name}: {name_of(best, material)}"
-    return save(confusion.draw_confusion(counts, classes, title=title), folder, "confusion", material.name,
-                alt=f"Confusion matrix of {best[0]} with {best[2]} on {material.name}",
-                caption="Confusion matrix of the best evaluation: colours are shares of the true class, "
-                "numbers are counts.")  # fmt: skip
+    return save(
+        confusion.draw_confusion(counts, classes, title=title),
+        folder,
+        "confusion",
+        material.name,
+        alt=f"Confusion matrix of {best[0]} with {best[2]} on {material.name}",
+        caption="Confusion matrix of the best evaluation: colours are shares of the true class, "
+        "numbers are counts.",
+    )
 
 
 def _per_class(material: Material, best: Evaluation, truth: dict, folder: Path) -> list[Drawn]:
@@ -162,8 +198,13 @@ def _per_class(material: Material, best: Evaluation, truth: dict, folder: Path) 
     }
     title = f"{material.name}: {name_of(best, material)}"
     return [
-        save(per_class.draw_per_class(rows, title=title, support=support), folder, "per_class", material.name,
-             alt=f"{metric_name(metric)} of every class, {best[0]} with {best[2]} on {material.name}",
-             caption=f"{metric_name(metric).capitalize()} of every class (number of test samples), "
-             "best evaluation.")
-    ]  # fmt: skip
+        save(
+            per_class.draw_per_class(rows, title=title, support=support),
+            folder,
+            "per_class",
+            material.name,
+            alt=f"{metric_name(metric)} of every class, {best[0]} with {best[2]} on {material.name}",
+            caption=f"{metric_name(metric).capitalize()} of every class (number of test samples), "
+            "best evaluation.",
+        )
+    ]

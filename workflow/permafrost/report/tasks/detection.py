@@ -100,11 +100,16 @@ def _curves(material: Material, found: ObjectPredictions, views: dict, folder: P
         title=f"{material.name}: precision and recall",
         note=f"a detection is right {near}; at each recall the best precision from there on, mean over classes",
     )
-    return save(figure, folder, "precision_recall", material.name,
-                alt=f"Precision against recall of the best head of each backbone on {material.name}",
-                caption=f"Precision against recall ({near}) when the score that a detection needs is lowered, "
-                f"with the best head of each backbone: {names_of(list(views), material)}. The area below a "
-                f"curve is its {'point AP' if found.kind == 'point' else 'AP50'}.")  # fmt: skip
+    return save(
+        figure,
+        folder,
+        "precision_recall",
+        material.name,
+        alt=f"Precision against recall of the best head of each backbone on {material.name}",
+        caption=f"Precision against recall ({near}) when the score that a detection needs is lowered, "
+        f"with the best head of each backbone: {names_of(list(views), material)}. The area below a "
+        f"curve is its {'point AP' if found.kind == 'point' else 'AP50'}.",
+    )
 
 
 def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> list[Drawn]:
@@ -115,12 +120,17 @@ def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> 
         {key[0]: found for key, found in sorted_ones.items()}, title=f"{material.name}: errors"
     )
     return [
-        save(figure, folder, "errors", material.name,
-             alt=f"AP that each kind of error costs on {material.name}, by backbone",
-             caption="Kinds of errors: how much higher AP would be if errors of one kind, and of no other, did not "
-             f"occur, with the best head of each backbone: {names_of(list(sorted_ones), material)}. Gains of "
-             "several kinds do not add up.")
-    ]  # fmt: skip
+        save(
+            figure,
+            folder,
+            "errors",
+            material.name,
+            alt=f"AP that each kind of error costs on {material.name}, by backbone",
+            caption="Kinds of errors: how much higher AP would be if errors of one kind, and of no other, did not "
+            f"occur, with the best head of each backbone: {names_of(list(sorted_ones), material)}. Gains of "
+            "several kinds do not add up.",
+        )
+    ]
 
 
 def _calibration(
@@ -134,11 +144,16 @@ def _calibration(
     counted = calibrate(found.found.scores.evaluation)
     figure = draw_calibration(counted, title=f"{material.name}: {name_of(best, material)}")
     return [
-        save(figure, folder, "calibration", material.name,
-             alt=f"Share of right detections against their score, {best[0]} with {best[2]} on {material.name}",
-             caption=f"Scores of the best evaluation: the share of detections that are right (at an IoU of 0.5) "
-             f"against their score. Expected calibration error {number(counted.expected)}.")
-    ]  # fmt: skip
+        save(
+            figure,
+            folder,
+            "calibration",
+            material.name,
+            alt=f"Share of right detections against their score, {best[0]} with {best[2]} on {material.name}",
+            caption=f"Scores of the best evaluation: the share of detections that are right (at an IoU of 0.5) "
+            f"against their score. Expected calibration error {number(counted.expected)}.",
+        )
+    ]
 
 
 def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[Drawn]:
@@ -158,11 +173,16 @@ def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[D
     lacking = [metric_name(name) for name in of_metrics(shares) if name not in valued]
     said = f" No value for want of objects: {', '.join(lacking)}." if lacking else ""
     return [
-        save(figure, folder, "metrics", material.name,
-             alt=f"Every metric with its interval on {material.name}, by backbone",
-             caption=f"All metrics with the best head of each backbone: {names_of(keys, material)}."
-             f"{_errors_in_words(own)}{said}")
-    ]  # fmt: skip
+        save(
+            figure,
+            folder,
+            "metrics",
+            material.name,
+            alt=f"Every metric with its interval on {material.name}, by backbone",
+            caption=f"All metrics with the best head of each backbone: {names_of(keys, material)}."
+            f"{_errors_in_words(own)}{said}",
+        )
+    ]
 
 
 def _errors_in_words(rows: list[dict]) -> str:
@@ -199,9 +219,14 @@ def _per_class(material: Material, found: ObjectPredictions, keys, folder: Path)
             )
             name = metric_name(metric)
             figures.append(
-                save(figure, folder, kind, material.name,
-                     alt=f"{name} of every class of {material.name}, by backbone",
-                     caption=f"{name[0].upper()}{name[1:]} of every class (number of test objects) with the best "
-                     f"head of each backbone: {names_of(keys, material)}.")
-            )  # fmt: skip
+                save(
+                    figure,
+                    folder,
+                    kind,
+                    material.name,
+                    alt=f"{name} of every class of {material.name}, by backbone",
+                    caption=f"{name[0].upper()}{name[1:]} of every class (number of test objects) with the best "
+                    f"head of each backbone: {names_of(keys, material)}.",
+                )
+            )
     return figures

@@ -61,14 +61,26 @@ def _answers(found: DensePredictions, kind: str) -> dict[str, masks.Answer]:
 def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
     groups = grouped(examples, lambda why: _answers(found, why))
     classes = material.card["classes"]
-    figure = masks.draw_pictures(groups, classes, class_colours(classes),
-                                 title=f"{material.name}: {name_of(best, material)}", note=how)  # fmt: skip
-    return save(figure, folder, "pictures", material.name, wide=True, pixels=True,
-                alt=f"Test images of {material.name} with true mask, the mask predicted by {best[0]} with "
-                f"{best[2]}, and its errors",
-                caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
-                "random, then those with the largest and the smallest share of right pixels. In errors, wrong "
-                f"pixels have the colour of the class they were given.{_sharing(classes)}")  # fmt: skip
+    figure = masks.draw_pictures(
+        groups,
+        classes,
+        class_colours(classes),
+        title=f"{material.name}: {name_of(best, material)}",
+        note=how,
+    )
+    return save(
+        figure,
+        folder,
+        "pictures",
+        material.name,
+        wide=True,
+        pixels=True,
+        alt=f"Test images of {material.name} with true mask, the mask predicted by {best[0]} with "
+        f"{best[2]}, and its errors",
+        caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
+        "random, then those with the largest and the smallest share of right pixels. In errors, wrong "
+        f"pixels have the colour of the class they were given.{_sharing(classes)}",
+    )
 
 
 def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[Drawn], list[str]]:
@@ -79,15 +91,28 @@ def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[
     drawn = drawn_of(shown, examples)
     classes, figures = material.card["classes"], []
     for part, columns, number in sheets(shown, drawn, _COLUMNS):
-        figure = masks.draw_comparison(drawn, columns, classes, class_colours(classes),
-                                       title=f"{material.name}: the same images by backbone",
-                                       note=how)  # fmt: skip
+        figure = masks.draw_comparison(
+            drawn,
+            columns,
+            classes,
+            class_colours(classes),
+            title=f"{material.name}: the same images by backbone",
+            note=how,
+        )
         figures.append(
-            save(figure, folder, "backbones", material.name, *number,
-                 wide=True, pixels=True, alt=f"True and predicted masks of {material.name} by backbone",
-                 caption="The images drawn at random, with the best head of each backbone "
-                 f"({names_of(part, material)}), and the share of pixels that are right.{_sharing(classes)}")
-        )  # fmt: skip
+            save(
+                figure,
+                folder,
+                "backbones",
+                material.name,
+                *number,
+                wide=True,
+                pixels=True,
+                alt=f"True and predicted masks of {material.name} by backbone",
+                caption="The images drawn at random, with the best head of each backbone "
+                f"({names_of(part, material)}), and the share of pixels that are right.{_sharing(classes)}",
+            )
+        )
     said = (
         f"Masks of the {_COMPARED} best backbones are compared; those of {left} others are in the "
         "tables of predictions."

@@ -69,11 +69,18 @@ def _pictures(material, best, found: ObjectPredictions, examples: dict, how: str
     figure = detections.draw_pictures(
         groups, found.kind, title=f"{material.name}: {name_of(best, material)}", note=how
     )
-    return save(figure, folder, "detections", material.name, wide=True, pixels=True,
-                alt=f"Test images of {material.name} with true objects and those that {best[0]} with {best[2]} "
-                "detected",
-                caption=f"Detections of the best evaluation, {name_of(best, material)}: test images drawn at "
-                f"random, then those with the highest and the lowest F1. {rule_words(found)}")  # fmt: skip
+    return save(
+        figure,
+        folder,
+        "detections",
+        material.name,
+        wide=True,
+        pixels=True,
+        alt=f"Test images of {material.name} with true objects and those that {best[0]} with {best[2]} "
+        "detected",
+        caption=f"Detections of the best evaluation, {name_of(best, material)}: test images drawn at "
+        f"random, then those with the highest and the lowest F1. {rule_words(found)}",
+    )
 
 
 def rule_words(found: ObjectPredictions) -> str:
@@ -109,13 +116,20 @@ def _comparison(
             note=how,
         )
         figures.append(
-            save(figure, folder, "detections_backbones", material.name,
-                 *([str(number)] if len(parts) > 1 else []), wide=True, pixels=True,
-                 alt=f"True objects of {material.name} and detections by backbone",
-                 caption="The images drawn at random, with the best head of each backbone "
-                 f"({names_of(part, material)}). Detections are shown that reach the head's score "
-                 "threshold.")
-        )  # fmt: skip
+            save(
+                figure,
+                folder,
+                "detections_backbones",
+                material.name,
+                *([str(number)] if len(parts) > 1 else []),
+                wide=True,
+                pixels=True,
+                alt=f"True objects of {material.name} and detections by backbone",
+                caption="The images drawn at random, with the best head of each backbone "
+                f"({names_of(part, material)}). Detections are shown that reach the head's score "
+                "threshold.",
+            )
+        )
     left = len(best_of_each(material)) - MOST
     said = (
         f"Detections of the {MOST} best backbones are compared; those of {left} others are in the "

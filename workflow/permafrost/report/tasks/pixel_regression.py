@@ -41,6 +41,11 @@ def _histogram(material, best: Evaluation, found: RasterPredictions, folder: Pat
         words=target_words(material.card),
         title=f"{material.name}: {name_of(best, material)}",
     )
-    return save(figure, folder, "numbers", material.name,
-                alt=f"Predicted against true numbers of all test pixels, {best[0]} with {best[2]} on {material.name}",
-                caption="Every test pixel of the best evaluation: predicted against true number.")  # fmt: skip
+    return save(
+        figure,
+        folder,
+        "numbers",
+        material.name,
+        alt=f"Predicted against true numbers of all test pixels, {best[0]} with {best[2]} on {material.name}",
+        caption="Every test pixel of the best evaluation: predicted against true number.",
+    )

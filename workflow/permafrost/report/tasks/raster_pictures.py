@@ -68,12 +68,19 @@ def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> 
     figure = rasters.draw_pictures(
         groups, scale, title=f"{material.name}: {name_of(best, material)}", note=how
     )
-    return save(figure, folder, "pictures", material.name, wide=True, pixels=True,
-                alt=f"Test images of {material.name} with true numbers, those predicted by {best[0]} with "
-                f"{best[2]}, and their errors",
-                caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
-                "random, then those with the smallest and the largest RMSE. Colours go from the 1st to the 99th "
-                "percentile of the numbers shown; pixels without data are hatched.")  # fmt: skip
+    return save(
+        figure,
+        folder,
+        "pictures",
+        material.name,
+        wide=True,
+        pixels=True,
+        alt=f"Test images of {material.name} with true numbers, those predicted by {best[0]} with "
+        f"{best[2]}, and their errors",
+        caption=f"Predictions of the best evaluation, {name_of(best, material)}: test images drawn at "
+        "random, then those with the smallest and the largest RMSE. Colours go from the 1st to the 99th "
+        "percentile of the numbers shown; pixels without data are hatched.",
+    )
 
 
 def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[Drawn], list[str]]:
@@ -91,11 +98,19 @@ def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[
             drawn, columns, scale, title=f"{material.name}: the same images by backbone", note=how
         )
         figures.append(
-            save(figure, folder, "backbones", material.name, *number,
-                 wide=True, pixels=True, alt=f"True and predicted numbers of {material.name} by backbone",
-                 caption="The images drawn at random, with the best probe of each backbone "
-                 f"({names_of(part, material)}), and the root mean squared error.")
-        )  # fmt: skip
+            save(
+                figure,
+                folder,
+                "backbones",
+                material.name,
+                *number,
+                wide=True,
+                pixels=True,
+                alt=f"True and predicted numbers of {material.name} by backbone",
+                caption="The images drawn at random, with the best probe of each backbone "
+                f"({names_of(part, material)}), and the root mean squared error.",
+            )
+        )
     said = (
         f"Rasters of the {_COMPARED} best backbones are compared; those of {left} others are in the "
         "tables of predictions."

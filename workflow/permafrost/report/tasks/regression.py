@@ -35,12 +35,18 @@ def draw(
         title=f"{material.name}: {name_of(best, material)}",
     )
     figures.append(
-        save(figure, folder, "numbers", material.name, wide=True,
-             alt=f"Predicted against true numbers, and errors, of {best[0]} with {best[2]} on {material.name}",
-             caption="Every test sample of the best evaluation: predicted against true number, and the error "
-             "against the true number. Errors that lean from positive to negative mean predictions that are "
-             "drawn to the mean.")
-    )  # fmt: skip
+        save(
+            figure,
+            folder,
+            "numbers",
+            material.name,
+            wide=True,
+            alt=f"Predicted against true numbers, and errors, of {best[0]} with {best[2]} on {material.name}",
+            caption="Every test sample of the best evaluation: predicted against true number, and the error "
+            "against the true number. Errors that lean from positive to negative mean predictions that are "
+            "drawn to the mean.",
+        )
+    )
     return figures, []
 
 
@@ -57,12 +63,24 @@ def draw_curves(material: Material, folder: Path, *, of: str = "") -> list[Drawn
                 "best": settings["alpha"],
             }
     return [
-        save(c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score="RMSE",
-                                  setting="alpha", meaning="alpha (strength of the penalty, log scale)",
-                                  lower_is_better=True),
-             folder, "alpha", material.name, probe, wide=True,
-             alt=f"Validation RMSE against alpha for every backbone on {material.name}",
-             caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) for every alpha "
-             "that was tried, the chosen one marked.")
+        save(
+            c_curve.draw_c_curve(
+                curves,
+                dataset=material.name,
+                probe=probe,
+                score="RMSE",
+                setting="alpha",
+                meaning="alpha (strength of the penalty, log scale)",
+                lower_is_better=True,
+            ),
+            folder,
+            "alpha",
+            material.name,
+            probe,
+            wide=True,
+            alt=f"Validation RMSE against alpha for every backbone on {material.name}",
+            caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) for every alpha "
+            "that was tried, the chosen one marked.",
+        )
         for probe, curves in sorted(found.items())
-    ]  # fmt: skip
+    ]

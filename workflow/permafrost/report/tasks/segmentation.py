@@ -52,12 +52,21 @@ def _read(material: Material, key: Evaluation) -> DensePredictions:
 
 
 def _confusion(material, best, found: DensePredictions, folder: Path) -> Drawn:
-    figure = confusion.draw_confusion(found.total, material.card["classes"], unit="pixels",
-                                      title=f"{material.name}: {name_of(best, material)}")  # fmt: skip
-    return save(figure, folder, "confusion", material.name,
-                alt=f"Confusion matrix of pixels of {best[0]} with {best[2]} on {material.name}",
-                caption="Confusion matrix of the best evaluation, summed over the test images: where the pixels "
-                "of each true class (row) went, in per cent. Ignored pixels are in none.")  # fmt: skip
+    figure = confusion.draw_confusion(
+        found.total,
+        material.card["classes"],
+        unit="pixels",
+        title=f"{material.name}: {name_of(best, material)}",
+    )
+    return save(
+        figure,
+        folder,
+        "confusion",
+        material.name,
+        alt=f"Confusion matrix of pixels of {best[0]} with {best[2]} on {material.name}",
+        caption="Confusion matrix of the best evaluation, summed over the test images: where the pixels "
+        "of each true class (row) went, in per cent. Ignored pixels are in none.",
+    )
 
 
 def _per_class(material, found: DensePredictions, folder: Path) -> list[Drawn]:
@@ -78,9 +87,14 @@ def _per_class(material, found: DensePredictions, folder: Path) -> list[Drawn]:
             )
             which = names_of(best, material)
             figures.append(
-                save(figure, folder, kind, material.name,
-                     alt=f"{metric_name(metric)} of every class of {material.name}, by backbone",
-                     caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class (its share of the test set's pixels) with the "
-                     f"best head of each backbone: {which}.")
-            )  # fmt: skip
+                save(
+                    figure,
+                    folder,
+                    kind,
+                    material.name,
+                    alt=f"{metric_name(metric)} of every class of {material.name}, by backbone",
+                    caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class (its share of the test set's pixels) with the "
+                    f"best head of each backbone: {which}.",
+                )
+            )
     return figures

@@ -97,15 +97,24 @@ def _of_probe(material: Material, rows: list[dict], folder: Path) -> list[Drawn]
     return [
         save(
             draw_setting_curves(
-                panels, title=f"{material.name}: {probe}", across=shown.across[name], up=metric,
-                note=shown.note, scale=100.0 if name == "share" else 1.0,
+                panels,
+                title=f"{material.name}: {probe}",
+                across=shown.across[name],
+                up=metric,
+                note=shown.note,
+                scale=100.0 if name == "share" else 1.0,
             ),
-            folder, "settings", material.name, probe, name, wide=True,
+            folder,
+            "settings",
+            material.name,
+            probe,
+            name,
+            wide=True,
             alt=f"{metric} against {shown.across[name]} for every backbone with {probe} on {material.name}",
             caption=_capital(shown.caption.format(metric=metric)),
         )
         for name, panels in sorted(figures.items())
-    ]  # fmt: skip
+    ]
 
 
 def _capital(text: str) -> str:

@@ -35,8 +35,14 @@ def draw_training_curves(material: Material, folder: Path, score: str) -> list[D
     )
     figure = training.draw_training(by_probe, dataset=material.name, score=score, order=list(logs))
     return [
-        save(figure, folder, "training", material.name, wide=True,
-             alt=f"Losses and validation {words} per epoch of every head on {material.name}",
-             caption=f"Training of the heads{which}, at the first seed: losses and validation {words} of every "
-             "epoch, the scored epoch marked.")
-    ]  # fmt: skip
+        save(
+            figure,
+            folder,
+            "training",
+            material.name,
+            wide=True,
+            alt=f"Losses and validation {words} per epoch of every head on {material.name}",
+            caption=f"Training of the heads{which}, at the first seed: losses and validation {words} of every "
+            "epoch, the scored epoch marked.",
+        )
+    ]

@@ -42,10 +42,14 @@ def draw_gains(material: Material, folder: Path) -> list[Drawn]:
         figures.append(
             save(
                 draw_tuned(drawn, title=f"{material.name}: {probe}", metric=metric),
-                folder, "tuned", material.name, probe, wide=True,
+                folder,
+                "tuned",
+                material.name,
+                probe,
+                wide=True,
                 alt=f"{metric_name(metric)} of every backbone on {material.name}, frozen and fine-tuned",
                 caption=f"What {probe} gains: {metric_name(metric)} of every backbone with a head on what it gives "
                 "frozen, and with the same head after both were trained further.",
             )
-        )  # fmt: skip
+        )
     return figures
