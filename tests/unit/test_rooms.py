@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import permafrost
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(permafrost.__file__).parent
 ROOMS = [
     "core",
@@ -83,3 +85,11 @@ def test_every_room_says_what_it_is_for():
     for room in ROOMS:
         text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
         assert text, f"{room}/__init__.py has no docstring"
+
+
+def test_the_house_is_described_as_it_is():
+    house = (ROOT / "docs" / "architecture.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", house, flags=re.MULTILINE) == ROOMS
+    named = re.findall(r"`((?:config|docs|workflow|tests)/[\w./-]+)`|`(README\.md)`", house)
+    files = {one or other for one, other in named}
+    assert len(files) > 15 and [name for name in files if not (ROOT / name).exists()] == []
