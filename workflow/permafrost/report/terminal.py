@@ -13,7 +13,7 @@ _SPATIAL = "spatially_random"
 
 
 def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = None) -> str:
-    """One block per dataset and probe, best backbone first: rank (``1=`` where tied), value with its interval, gates marked.
+    """One block per dataset and probe, best backbone first: rank (``1=`` where tied), value, interval, gates.
 
     Parameters
     ----------

@@ -86,8 +86,9 @@ def _figures(material: Material, lines: list[dict], folder: Path) -> list[Drawn]
             wide=True,
             alt=f"Score of every probe against {', '.join(WORDS[name][0] for name in costs)} of every backbone on "
             f"{material.name}",
-            caption="Each probe's score with its interval against what the backbone costs. The line is the Pareto front: "
-            "backbones that no other one beats in both. Only the intervals say how certain a step of it is.",
+            caption="Each probe's score with its interval against what the backbone costs. "
+            "The line is the Pareto front: backbones that no other one beats in both. "
+            "Only the intervals say how certain a step of it is.",
         )
     ]
 

@@ -28,7 +28,7 @@ def chance(material: Material, best: Evaluation) -> float:
 def draw(
     material: Material, best: Evaluation | None, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
-    """Scores under every setting and C curves of all backbones; pictures, confusion matrix and classes of the best evaluation."""
+    """Scores under every setting and C curves of all backbones; pictures, confusions and classes of the best."""
     figures = draw_settings(material, folder) + _curves(material, folder)
     figures += _rates(material, folder) + draw_gains(material, folder)
     score = "val_micro_ap" if material.card["task"] == "multilabel" else "val_accuracy"

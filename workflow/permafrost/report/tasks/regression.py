@@ -79,8 +79,8 @@ def draw_curves(material: Material, folder: Path, *, of: str = "") -> list[Drawn
             probe,
             wide=True,
             alt=f"Validation RMSE against alpha for every backbone on {material.name}",
-            caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) for every alpha "
-            "that was tried, the chosen one marked.",
+            caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) "
+            "for every alpha that was tried, the chosen one marked.",
         )
         for probe, curves in sorted(found.items())
     ]

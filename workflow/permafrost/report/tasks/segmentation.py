@@ -93,8 +93,8 @@ def _per_class(material, found: DensePredictions, folder: Path) -> list[Drawn]:
                     kind,
                     material.name,
                     alt=f"{metric_name(metric)} of every class of {material.name}, by backbone",
-                    caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class (its share of the test set's pixels) with the "
-                    f"best head of each backbone: {which}.",
+                    caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class "
+                    f"(its share of the test set's pixels) with the best head of each backbone: {which}.",
                 )
             )
     return figures
