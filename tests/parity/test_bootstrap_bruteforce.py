@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from permafrost.metrics.classification.evaluate import evaluate
+from permafrost.metrics.classification import evaluate
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.replicates import rankings, totals
 from permafrost.statistics.replicates.families import make_family
