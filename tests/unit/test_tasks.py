@@ -18,7 +18,6 @@ from permafrost.metrics.tasks import METRICS, metric_of, primary_metric
 from permafrost.statistics.predictions.confusions import Confusions
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
-from permafrost.statistics.predictions.reading import reader_of
 from permafrost.statistics.resampling.resamples import Resamples
 from prediction_cases import multi_label, single_label
 
@@ -34,7 +33,8 @@ def test_every_task_has_metrics_one_of_them_primary_and_a_reader():
     for name, metrics in METRICS.items():
         primary = [metric.name for metric in metrics if metric.primary]
         assert primary == [primary_metric(name)] and not metric_of(primary[0]).per_class
-        assert callable(reader_of(name).from_table) and callable(reader_of(name).evaluate)
+        reader = task_of(name).load_reader()
+        assert callable(reader.from_table) and callable(reader.evaluate)
 
 
 def test_a_metric_of_two_tasks_behaves_the_same_in_both():
@@ -108,7 +108,7 @@ SCORE = """
 import json, sys
 import numpy as np, pyarrow as pa
 from permafrost.plan.sources import stage_modules
-from permafrost.report.rows import metric_name
+from permafrost.report.values.rows import metric_name
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.gates import score_gates

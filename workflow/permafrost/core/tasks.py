@@ -8,6 +8,7 @@ here imports them, and a job's identity follows only the one that it loads (`pla
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal
 
 from permafrost.core.errors import PermafrostError, near_names
@@ -32,6 +33,11 @@ class Task:
     targets: Targets
     reader: str
     figures: str | None
+
+    def load_reader(self) -> type:
+        """The class that reads its predictions; none pays for importing another task's metrics."""
+        module, _, name = self.reader.partition(":")
+        return getattr(import_module(module), name)
 
     @property
     def of_datasets(self) -> bool:

@@ -37,7 +37,7 @@ CHOICES = {
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
     f"{PACKAGE}.core.tasks": ("task",),
 }
-# its entries name modules of several rooms: each of these loads those of its own room
+# its entries name modules of several rooms: who uses one of these loads those of its room
 _TASKS = f"{PACKAGE}.core.tasks"
 _LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.registry")
 # its entries are the commands of probes; what else stands there changes no result

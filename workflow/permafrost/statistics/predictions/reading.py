@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Protocol
 
 import numpy as np
@@ -63,15 +62,9 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
     ------
     PermafrostError : an unknown task; a column is missing, has the wrong width, or holds a null.
     """
-    reader = reader_of(metadata["task"])
+    reader = task_of(metadata["task"]).load_reader()
     if metadata.get("headline") is not None:
         from permafrost.statistics.predictions.settings import headline_of
 
         return headline_of(table, metadata)
     return reader.from_table(table, metadata)
-
-
-def reader_of(task: str) -> type[Predictions]:
-    """The class that reads a task's predictions; none pays for importing another task's metrics."""
-    module, _, name = task_of(task).reader.partition(":")
-    return getattr(import_module(module), name)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.metrics.tasks import overall_metrics
 from permafrost.statistics.predictions.columns import (
     Targets,
@@ -21,7 +22,6 @@ from permafrost.statistics.predictions.columns import (
     need_columns,
     sorted_rows,
 )
-from permafrost.statistics.predictions.reading import reader_of
 from permafrost.statistics.predictions.whole_settings import WholeSetting, whole_settings
 from permafrost.statistics.replicates.families import FAMILIES
 from permafrost.statistics.resampling.resamples import Resamples
@@ -139,7 +139,7 @@ def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSettin
     listed = metadata.get("scored_settings")
     if not listed:
         return []
-    if hasattr(reader_of(metadata["task"]), "settings_from_table"):
+    if hasattr(task_of(metadata["task"]).load_reader(), "settings_from_table"):
         return whole_settings(table, metadata, [_about([one]) for one in listed])
     labels = len(metadata["classes"]) if metadata["task"] == "multilabel" else 1
     column = "setting_scores" if metadata["task"] == "multilabel" else "setting_predictions"

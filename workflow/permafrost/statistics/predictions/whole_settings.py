@@ -7,10 +7,14 @@ of its units, so that what both owe to the choice of test images cancels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.statistics.predictions.reading import Predictions, reader_of
+from permafrost.core.tasks import task_of
+
+if TYPE_CHECKING:
+    from permafrost.statistics.predictions.reading import Predictions
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ def whole_settings(table, metadata: dict, about: list) -> list[WholeSetting]:
     ------
     PermafrostError : the table lacks the column of the settings, or it has another width than it should.
     """
-    found = reader_of(metadata["task"]).settings_from_table(table, metadata, len(about))
+    reader = task_of(metadata["task"]).load_reader()
+    found = reader.settings_from_table(table, metadata, len(about))
     return [WholeSetting(one, what) for one, what in zip(found, about, strict=True)]
 
 
