@@ -6,8 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from dense_masks import masks_of_images
-from detection_cases import coco_case, compress
+from helpers.predictions.detections import coco_case, compress, masks_of_images
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
