@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from permafrost.metrics.tasks import OVERALL
+from permafrost.core.tasks import TASKS
 from permafrost.plan.sources import module_path
 from permafrost.probes.kinds import KINDS
 from permafrost.stages.cli import COMMANDS
@@ -39,7 +39,7 @@ def test_an_entry_names_what_exists(kind):
     known = KINDS[kind]
     module = known.run.partition(":")[0]
     assert module_path(module), module
-    assert known.tasks <= set(OVERALL)
+    assert known.tasks <= set(TASKS)
     assert kind not in COMMANDS
     assert known.memory_mb > 0 and known.minutes > 0
 

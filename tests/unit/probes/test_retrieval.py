@@ -10,7 +10,7 @@ import pytest
 from helpers.stages.probing import SCORING, make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.metrics.retrieval.rankings import average_precisions, found_within
+from permafrost.metrics.retrieval import average_precisions, found_within
 from permafrost.probes.retrieval import run_retrieval
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table

@@ -8,7 +8,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
-from permafrost.metrics.regression.evaluate import evaluate as numbers
+from permafrost.metrics.regression import evaluate as numbers
 from permafrost.metrics.segmentation import mean_iou
 from permafrost.statistics.predictions.settings import settings_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples

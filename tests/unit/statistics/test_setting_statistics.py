@@ -10,7 +10,7 @@ import pytest
 from helpers.stages.probing import SCORING, make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.metrics.classification import evaluate as evaluation
+from permafrost.metrics import classification as evaluation
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import Setting, Several
 from permafrost.probes.knn.sweep import run_knn_sweep

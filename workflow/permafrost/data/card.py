@@ -9,6 +9,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import Group, whole_file
 from permafrost.core.tables import check_fingerprint
+from permafrost.core.tasks import TASKS
 
 # key of the SHA-256 of all the others
 DIGEST = "sha256"
@@ -35,10 +36,6 @@ KEYS = frozenset(
         "citation",
     ]
 )
-
-
-#: further keys of tasks that need them
-TASK_KEYS = {task: frozenset(["target"]) for task in ("regression", "pixel_regression")}
 
 
 def write_card(path, card: dict, *, group: Group | None = None) -> None:
@@ -85,4 +82,5 @@ def _digest(card: dict) -> str:
 
 
 def _keys(card: dict) -> frozenset[str]:
-    return KEYS | TASK_KEYS.get(card.get("task"), frozenset())
+    numbers = card.get("task") in TASKS and TASKS[card["task"]].numbers
+    return KEYS | ({"target"} if numbers else set())

@@ -13,6 +13,7 @@ from permafrost.core.outputs import Group, together
 from permafrost.core.progress import progress
 from permafrost.core.splits import SPLITS
 from permafrost.core.stores import StoreWriter, write_store
+from permafrost.core.tasks import task_of
 from permafrost.data.audit import audit_splits
 from permafrost.data.bands import select_bands
 from permafrost.data.card import write_card
@@ -21,7 +22,6 @@ from permafrost.data.decode import UnreadableImage, no_truncated_images
 from permafrost.data.detection import check_objects, detection_card
 from permafrost.data.entries import entry_mistakes
 from permafrost.data.masks import declared_dead
-from permafrost.data.objects import OBJECT_TASKS
 from permafrost.data.raster_statistics import check_rasters, raster_card
 from permafrost.data.records import Record, Source, check_records
 from permafrost.data.sources import open_source
@@ -139,14 +139,14 @@ def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
         records = locate_all(source, records, workers, where=where)
     plan = make_splits(records, options, name=name, where=where)
     images = {split: [records[i] for i in plan.indices[split]] for split in SPLITS}
-    if source.task in OBJECT_TASKS:
+    if task_of(source.task).objects:
         # split first, then cut: all windows of an image belong to one split
         source, records, plan = samples_of(source, records, plan, entry, workers, where)
     names = [source.bands[i].name for i in selected]
     job = Job(name, entry, source, records, plan, names, dead, workers, images)
     if source.task != "segmentation":
         _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
-    if source.task in OBJECT_TASKS:
+    if task_of(source.task).objects:
         check_objects(job.images, where=where)
     if source.task == REGRESSION:
         check_targets(images, where=where)

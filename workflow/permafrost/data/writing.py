@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.stores import StoreWriter
+from permafrost.core.tasks import task_of
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.classes import label_array
 from permafrost.data.georeference import Georeference
 from permafrost.data.hashes import ImageHashes
 from permafrost.data.image_store import GEOREFERENCE, SAMPLES_SCHEMA
-from permafrost.data.objects import OBJECT_TASKS, OBJECTS, WINDOW, objects_column
+from permafrost.data.objects import OBJECTS, WINDOW, objects_column
 from permafrost.data.raster_statistics import TargetStatistics
 from permafrost.data.records import Record
 from permafrost.data.stream import Batch, Failure
-from permafrost.data.targets import PIXEL_REGRESSION
 
 CHUNK_BYTES = 6_000_000
 
@@ -141,7 +141,7 @@ class SplitWriter:
 
 def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
     """``labels`` of tasks that label whole images."""
-    if task in ("segmentation", PIXEL_REGRESSION) or task in OBJECT_TASKS:
+    if task_of(task).dense:
         return
     labels = label_array(records, task)
     store.array("labels", labels.shape, labels.dtype, rows_per_chunk=65_536)[:] = labels

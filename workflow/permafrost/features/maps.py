@@ -10,9 +10,8 @@ import numpy as np
 from permafrost.backbones.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import StoreWriter
+from permafrost.core.tasks import task_of
 from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import OBJECT_TASKS
-from permafrost.data.targets import PIXEL_REGRESSION
 from permafrost.features.health import check_finite
 from permafrost.features.rows import Rows
 
@@ -46,7 +45,7 @@ def dense_attributes(
 ) -> dict:
     """What a store with maps records beside its layers, once it is known that maps can be made."""
     about = {"working_size": working_size(plan, stores, where=where)}
-    if card["task"] in OBJECT_TASKS:
+    if task_of(card["task"]).objects:
         detection = {name: value for name, value in card["detection"].items() if name != "splits"}
         return {**about, "detection": detection}
     for store in stores.values():
@@ -56,7 +55,7 @@ def dense_attributes(
                 where=store.path,
                 remedy="use maps for segmentation, pixel_regression and detection only",
             )
-    if card["task"] == PIXEL_REGRESSION:
+    if task_of(card["task"]).targets == "raster":
         edges, test = card["target"]["edges"], card["target"]["splits"]["test"]
         # a number near all targets, from which sums are taken, and the range of all targets
         return {**about, "target_centre": test["mean"], "target_range": [edges[0], edges[-1]]}

@@ -11,9 +11,9 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.paths import substitute
+from permafrost.core.tasks import task_of
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
-from permafrost.metrics.tasks import CALIBRATED_TASKS
 from permafrost.plan.catalogue import Catalogue, result_fields
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
@@ -364,7 +364,8 @@ class Plan:
         """The option ``calibration`` of a job (only some `keys` of it), or nothing where none is judged."""
         options = self.config["calibration"]
         judged = KINDS[self.probes[probe]["kind"]].probabilities
-        if options is None or not judged or self.datasets[dataset]["task"] not in CALIBRATED_TASKS:
+        judged = judged and task_of(self.datasets[dataset]["task"]).calibrated
+        if options is None or not judged:
             return {}
         return {"calibration": {key: options[key] for key in keys or options}}
 

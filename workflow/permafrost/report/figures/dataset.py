@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from permafrost.core.splits import SPLITS
-from permafrost.data.objects import OBJECT_TASKS
+from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import (
     COLOURS,
     INK,
@@ -81,7 +81,7 @@ def draw_balance(card: dict):
 
 def counted_of(card: dict) -> str:
     """What the numbers per class of a card are numbers of."""
-    if card["task"] in OBJECT_TASKS:
+    if task_of(card["task"]).objects:
         return "objects"
     if "target" in card:
         return "numbers"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from permafrost.metrics.tasks import OF_PROBES
+from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import save_figure
 from permafrost.report.values.rows import better_first, finite, overall
 from permafrost.report.values.seeds import merge_seeds
@@ -101,7 +101,7 @@ def best_evaluation(material: Material, backbone: str | None = None) -> Evaluati
         line
         for line in material.lines
         if finite(line["value"])
-        and line["task"] not in OF_PROBES
+        and task_of(line["task"]).of_datasets
         and backbone in (None, line["backbone"])
         and _first(material, line) is not None
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import read_table
-from permafrost.data.objects import OBJECT_TASKS
+from permafrost.core.tasks import task_of
 from permafrost.report.explanations.gates import explain, explain_at_length
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
@@ -256,4 +256,4 @@ def dataset_line(section: dict, page: str) -> dict:
         ],
     }
     shown = {key: bool(section[key]) for key in ("calibration", "measures", "costs")}
-    return {"values": values, "shown": {**shown, "objects": section["task"] in OBJECT_TASKS}}
+    return {"values": values, "shown": {**shown, "objects": task_of(section["task"]).objects}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.data.objects import OBJECT_TASKS
+from permafrost.core.tasks import task_of
 from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
 from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
 from permafrost.report.material.object_counts import read_truth
@@ -25,7 +25,7 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
             figures.append(_dotplot(material, rows, chance, folder))
     drawn, notes = task.draw(material, best, folder)
     figures += drawn
-    if material.card["task"] in OBJECT_TASKS:
+    if task_of(material.card["task"]).objects:
         figures += _objects(material, folder)
     figures += [
         _labels(material, folder),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.tables import read_metadata
-from permafrost.metrics.tasks import LOWER_IS_BETTER
+from permafrost.metrics.tasks import metric_of
 from permafrost.report.figures import errors, per_class
 from permafrost.report.figures.calibration import draw_calibration
 from permafrost.report.figures.detections import Answer
@@ -150,7 +150,7 @@ def _calibration(
 def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[Drawn]:
     """Every metric that is a share, side by side; in words those that are not, or have no value."""
     own = [row for key in keys for row in of_evaluation(material.rows, key)]
-    shares = [row for row in own if row["metric"] not in LOWER_IS_BETTER]
+    shares = [row for row in own if metric_of(row["metric"]).better != "lower"]
     valued = {row["metric"] for row in shares if finite(row["value"])}
     names = [metric_name(name) for name in of_metrics(shares) if name in valued]
     if not names:
@@ -179,7 +179,7 @@ def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[D
 def _errors_in_words(rows: list[dict]) -> str:
     """Sentences on the metrics of which less is better."""
     said = []
-    for metric in of_metrics(row for row in rows if row["metric"] in LOWER_IS_BETTER):
+    for metric in of_metrics(row for row in rows if metric_of(row["metric"]).better == "lower"):
         values = [
             f"{row['backbone']} {row['value']:.3g} {interval_of(row, '{:.3g}'.format)}".rstrip()
             for row in rows
