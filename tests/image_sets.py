@@ -173,11 +173,11 @@ class Prepared:
             card_path=self.card_path,
             fingerprint="f" * 32,
             workers=workers,
-        )
+        ).as_json()
 
     @property
     def card(self) -> dict:
-        return read_card(self.card_path, expect="f" * 32)
+        return read_card(self.card_path, expect="f" * 32).as_json()
 
     def store(self, split: str) -> Store:
         return Store(self.outputs[split], expect="f" * 32)

@@ -57,7 +57,7 @@ def prepared(folder, **changes):
     outputs = {split: out / f"{split}.zarr" for split in ("train", "val", "test")}
     spec = {"dataset": "heights", "entry": entry(folder, **changes)}
     prepare(spec, outputs=outputs, card_path=out / "card.json", fingerprint="f", workers=1)
-    return outputs, read_card(out / "card.json")
+    return outputs, read_card(out / "card.json").as_json()
 
 
 def test_targets_are_stored_as_they_are_and_described_in_the_card(tmp_path):
@@ -173,4 +173,4 @@ def test_the_demo_world_knows_the_share_of_a_class(tmp_path):
         workers=1,
     )
     labels = Store(outputs["train"]).read("labels")
-    assert card["classes"] == [] and 0 <= labels.min() < labels.max() <= 1
+    assert card.classes == [] and 0 <= labels.min() < labels.max() <= 1

@@ -12,7 +12,7 @@ from permafrost.backbones.backbone import Resources
 from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.progress import progress
-from permafrost.data.card import read_card
+from permafrost.data.card import Card, read_card
 from permafrost.data.image_store import ImageStore
 from permafrost.features.devices import choose_device, device_name
 from permafrost.features.fetching import fetch
@@ -54,7 +54,7 @@ class Opened:
 
     run: Run
     stores: dict[str, ImageStore]
-    card: dict
+    card: Card
     extraction: dict
     attributes: dict
     promised: PromisedBackbone
@@ -207,17 +207,17 @@ def _extract_split(
     return sink.dimension, maps.shapes if maps is not None else ()
 
 
-def _attributes(spec: dict, extraction: dict, card: dict, run: Run, train: ImageStore) -> dict:
+def _attributes(spec: dict, extraction: dict, card: Card, run: Run, train: ImageStore) -> dict:
     backbone = run.backbone
     packages = ("permafrost", *backbone.packages)
     return {
         "dataset": spec["dataset"],
         "backbone": spec["backbone"],
-        "task": card["task"],
-        "classes": card["classes"],
-        **({"target": card["target"]["name"]} if "target" in card else {}),
-        "split_method": card["split_method"],
-        "spatially_random": card["spatially_random"],
+        "task": card.task,
+        "classes": card.classes,
+        **({"target": card.target["name"]} if card.target is not None else {}),
+        "split_method": card.split_method,
+        "spatially_random": card.spatially_random,
         "weights_sha256": backbone.weights_sha256,
         "parameters": backbone.parameters,
         "pooling": backbone.pooling,

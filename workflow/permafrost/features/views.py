@@ -82,7 +82,7 @@ class _Maker:
     def __init__(
         self, store: ImageStore, rows: np.ndarray, ready: Opened, options: dict, dataset: str
     ) -> None:
-        self.bands = [ready.card["bands"][index] for index in ready.run.prepare.stored]
+        self.bands = [ready.card.bands[index] for index in ready.run.prepare.stored]
         self._means, self._spreads = (
             torch.tensor([band[name] for band in self.bands], dtype=torch.float32).view(-1, 1, 1)
             for name in ("mean", "std")

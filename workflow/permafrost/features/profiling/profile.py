@@ -13,7 +13,7 @@ import torch
 from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError
-from permafrost.data.card import read_card
+from permafrost.data.card import Card, read_card
 from permafrost.features.devices import choose_device
 from permafrost.features.extract import extraction_options
 from permafrost.features.maps import whole_image
@@ -43,7 +43,7 @@ class Profile:
 
     quantities: dict[str, Quantity]
     about: dict
-    card: dict
+    card: Card
     feature_dim: int
 
 
@@ -92,7 +92,7 @@ def profile_backbone(
             raise error from error.__cause__
         about = {
             "input": shape,
-            "native": about_card["image_size"]["max"],
+            "native": about_card.image_size["max"],
             "batch_size": options["batch_size"],
             "precision": spec["extraction"].get("precision", "fp32"),
             "compile": spec["extraction"].get("compile", False),
@@ -123,7 +123,7 @@ def _check(options: dict) -> None:
 
 def _set_up(
     spec: dict, card: Path, images, device: torch.device, where: str
-) -> tuple[Run, torch.nn.Module, dict, PromisedBackbone]:
+) -> tuple[Run, torch.nn.Module, Card, PromisedBackbone]:
     """The backbone as extraction runs it, its module before it is compiled, the card, and what was promised."""
     extraction, expect = extraction_options(spec["extraction"], where), spec["inputs"]["images"]
     entry = {key: value for key, value in spec["entry"].items() if value is not None}
@@ -133,7 +133,7 @@ def _set_up(
     plan = plan_input(entry, extraction, content, where=where)
     if extraction["maps"]:
         plan, _ = whole_image(plan)
-    count = content["splits"]["train"]["count"]
+    count = content.splits["train"]["count"]
     backbone = build(
         entry,
         plan,
@@ -150,7 +150,7 @@ def _set_up(
 
 @torch.inference_mode()
 def _measure(
-    run: Run, plain: torch.nn.Module, size: Size, card: dict, options: dict
+    run: Run, plain: torch.nn.Module, size: Size, card: Card, options: dict
 ) -> tuple[dict[str, Quantity], list[int], int]:
     """What is measured and counted by running it, the shape of one image as fed, and the number of features."""
     device, count = run.device, options["batch_size"]
