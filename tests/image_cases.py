@@ -10,6 +10,7 @@ import pyarrow as pa
 from permafrost.core.stores import Store, write_store
 from permafrost.data.bands import SENSORS
 from permafrost.data.card import Card, write_card
+from specifications import extraction_of, specification
 
 SPLITS = ("train", "val", "test")
 IMAGES = "fingerprint-of-images"
@@ -127,15 +128,16 @@ class Dataset:
 
         outputs = {split: self.folder / out / f"{split}.zarr" for split in SPLITS}
         spec = {
+            "stage": "extract",
             "backbone": "tried",
             "dataset": "tiny",
             "entry": entry,
-            "extraction": {**({"maps": True} if self.masks else {}), **(extraction or {})},
+            "extraction": extraction_of(maps=bool(self.masks)) | (extraction or {}),
             "files": files or {},
             "inputs": {"images": IMAGES},
         }
         extract(
-            spec,
+            specification(spec),
             images={split: self.folder / f"{split}.zarr" for split in SPLITS},
             card=self.folder / "card.json",
             outputs=outputs,

@@ -12,7 +12,7 @@ import numpy as np
 from permafrost.core.paths import substitute
 from permafrost.core.stores import Store
 from permafrost.data.card import read_card
-from permafrost.data.prepare import prepare
+from permafrost.data.prepare import PrepareSpec, prepare
 from permafrost.plan.catalogue import Catalogue
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -168,7 +168,7 @@ class Prepared:
 
     def run(self, entry: dict, *, name: str = "set", workers: int = 2) -> dict:
         return prepare(
-            {"dataset": name, "entry": entry},
+            PrepareSpec(dataset=name, entry=entry),
             outputs=self.outputs,
             card_path=self.card_path,
             fingerprint="f" * 32,

@@ -14,6 +14,7 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.segmentation import boundary_counts, confusion_matrix
 from permafrost.statistics.scores.score_table import score_predictions
 from PIL import Image
+from specifications import specification
 
 CLASSES = ["building", "road", "water"]
 IGNORE = 255
@@ -178,7 +179,7 @@ def score(path: Path, made: dict) -> pa.Table:
         "options": OPTIONS,
         "inputs": {"predictions": made["fingerprint"]},
     }
-    score_predictions(made["path"], path, spec=spec, fingerprint="s")
+    score_predictions(made["path"], path, spec=specification(spec), fingerprint="s")
     return read_table(path)[0]
 
 

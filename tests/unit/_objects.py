@@ -13,6 +13,7 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.data.objects import Objects, objects_column
 from permafrost.data.windows import cut_windows
 from permafrost.statistics.scores.score_table import score_predictions
+from specifications import specification
 
 CLASSES = ["broadleaf", "conifer"]
 OPTIONS = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
@@ -282,6 +283,9 @@ def score(made: dict, output: Path) -> pa.Table:
         "options": OPTIONS,
     }
     score_predictions(
-        made["path"], output, spec=spec, fingerprint=fingerprint("scores", str(output))
+        made["path"],
+        output,
+        spec=specification(spec),
+        fingerprint=fingerprint("scores", str(output)),
     )
     return read_table(output)[0]

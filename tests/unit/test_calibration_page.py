@@ -18,6 +18,7 @@ from permafrost.report.rows import METRIC_NAMES
 from permafrost.report.terminal import format_leaderboard
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
+from specifications import specification
 
 BACKBONES = ("rcf", "resnet")
 SCORING = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
@@ -72,7 +73,7 @@ def run(folder, card, *, judged, probes=("knn", "linear")):
                 "inputs": {"predictions": metadata["fingerprint"]},
             }
             scores = folder / f"{backbone}-{probe}.parquet"
-            score_predictions(path, scores, spec=spec, fingerprint="s")
+            score_predictions(path, scores, spec=specification(spec), fingerprint="s")
             tables.append(read_table(scores)[0])
         only = {"calibration": {"bins": 10}} if judged else {}
         spec = {
@@ -83,7 +84,7 @@ def run(folder, card, *, judged, probes=("knn", "linear")):
             "inputs": {"predictions": made},
         }
         path = comparisons[card["dataset"], probe] = folder / f"compared-{probe}.parquet"
-        compare_predictions(folder, path, spec=spec, fingerprint="c")
+        compare_predictions(folder, path, spec=specification(spec), fingerprint="c")
     leaderboard = write_leaderboard(
         tables, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"}
     )

@@ -9,6 +9,7 @@ from fine_tune_cases import Scenes, accuracy
 from permafrost.core.identity import fingerprint
 from permafrost.core.tables import read_table
 from permafrost.statistics.scores.score_table import score_predictions
+from specifications import specification
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 # mirror images turn the third kind of stripes into another
@@ -77,7 +78,10 @@ def test_frozen_and_gain_are_scored_beside_the_fine_tuned_backbone(scenes, maske
             "inputs": {"predictions": "f" * 32},
         }
         score_predictions(
-            one.folder / "scored.parquet", output, spec=spec, fingerprint=fingerprint("s")
+            one.folder / "scored.parquet",
+            output,
+            spec=specification(spec),
+            fingerprint=fingerprint("s"),
         )
         rows = [row for row in read_table(output)[0].to_pylist() if row["metric"] == metric]
         by = {row["setting"]: row for row in rows}

@@ -13,6 +13,7 @@ from permafrost.metrics.segmentation import mean_iou
 from permafrost.statistics.predictions.settings import settings_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.scores.score_table import score_predictions
+from specifications import specification
 
 N, K = 24, 3
 SCORING = {"resamples": 40, "confidence": 0.95, "method": "percentile", "seed": 0}
@@ -72,7 +73,9 @@ def scored(folder, task: str, **changes) -> tuple[list[dict], np.ndarray, np.nda
         "options": SCORING,
         "inputs": {"predictions": "f" * 32},
     }
-    score_predictions(folder / "p.parquet", folder / "s.parquet", spec=spec, fingerprint="s" * 32)
+    score_predictions(
+        folder / "p.parquet", folder / "s.parquet", spec=specification(spec), fingerprint="s" * 32
+    )
     return read_table(folder / "s.parquet")[0].to_pylist(), target, said
 
 

@@ -29,6 +29,7 @@ from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
+from specifications import specification
 from test_schemas_tables import check, schema
 
 BOXES, POINTS = "detection", "point_detection"
@@ -254,7 +255,9 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
             "options": options,
             "inputs": {"predictions": "made"},
         }
-        line = score_predictions(path, tmp_path / "s.parquet", spec=spec, fingerprint="f" * 32)
+        line = score_predictions(
+            path, tmp_path / "s.parquet", spec=specification(spec), fingerprint="f" * 32
+        )
         assert f": {PRIMARY[task]} " in line
         scores.append(read_table(tmp_path / "s.parquet")[0])
     named = schema("scores")["properties"]["metric"]["description"]
@@ -272,7 +275,7 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
         "options": options,
         "inputs": {"predictions": fingerprints},
     }
-    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=spec, fingerprint="f")
+    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=specification(spec), fingerprint="f")
     assert read_table(tmp_path / "c.parquet")[0]["metric"].to_pylist() == [PRIMARY[task]]
     for name, table in (
         ("scores", scores[0]),

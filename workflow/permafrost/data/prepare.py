@@ -11,6 +11,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import Group, together
 from permafrost.core.progress import progress
+from permafrost.core.specification import Specification
 from permafrost.core.splits import SPLITS
 from permafrost.core.stores import StoreWriter, write_store
 from permafrost.data.audit import audit_splits
@@ -38,6 +39,23 @@ from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION, check_targets,
 from permafrost.data.tiles import placed_like, samples_of
 from permafrost.data.units import check_dtype, check_range
 from permafrost.data.writing import Layout, SplitWriter, samples_table, write_labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareSpec(Specification):
+    """What `prepare` is told.
+
+    Attributes
+    ----------
+    dataset : its name.
+    entry : as in YAML after validation.
+    source : digest of the data that the plan was made from; None in a job that was written by hand.
+    """
+
+    stage: str = "prepare"
+    dataset: str
+    entry: dict
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +96,7 @@ class _Larger(Exception):
 
 
 def prepare(
-    spec: dict,
+    spec: PrepareSpec,
     *,
     outputs: dict,
     card_path,
@@ -90,7 +108,6 @@ def prepare(
 
     Parameters
     ----------
-    spec : ``{"dataset": name, "entry": {...}}``, the entry as in YAML after validation.
     outputs : ``{"train": path, "val": path, "test": path}`` of the stores.
     fingerprint : of the plan; recorded in the stores and the card.
     workers : threads that decode. Memory: a few chunks of 6 MB, independent of the dataset; with
@@ -107,7 +124,7 @@ def prepare(
     PermafrostError : anything wrong with the entry or the data; then nothing was written.
     """
     check()
-    job = plan_dataset(spec["dataset"], spec["entry"], workers=workers)
+    job = plan_dataset(spec.dataset, spec.entry, workers=workers)
     with no_truncated_images():
         layout = _first_layout(job)
         while True:
