@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from map_stores import DENSE_KNN, spec, write_maps
+from helpers.stores.maps import DENSE_KNN, spec, write_maps
 from permafrost.core.tables import read_table
 from permafrost.probes.dense_knn.classes import run_dense_knn
 from permafrost.probes.segmentation.splits import MaskSplit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from feature_cases import make_splits
+from helpers.stages.probing import make_splits
 from permafrost.probes.few_shot.draws import nested_draws, sizes_of
 from permafrost.probes.few_shot.probe import run_few_shot
 

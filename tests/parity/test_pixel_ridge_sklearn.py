@@ -7,13 +7,13 @@ import io
 import numpy as np
 import pytest
 import torch
+from helpers.stores.targets import linear, run, toy_stores, write_targets
 from permafrost.core.stores import Store
 from permafrost.probes.pixels.patches import patch_means
 from permafrost.probes.pixels.ridge import BLOCK, Moments, PatchRidge
 from permafrost.probes.pixels.rows import Patches
 from permafrost.probes.pixels.splits import TargetSplit
 from sklearn import linear_model, metrics, neighbors, preprocessing
-from target_stores import linear, run, toy_stores, write_targets
 
 ALPHAS = np.logspace(-2, 4, 7)
 SHAPES = [(300, 6), (30, 45), (25, 25)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from object_stores import (
+from helpers.stores.objects import (
     DETECTION,
     NOTHING,
     run,
@@ -86,7 +86,7 @@ def test_objects_that_cannot_be_are_refused_by_sample(toy, tmp_path, objects, me
 
 
 def test_stores_of_another_plan_or_without_objects_are_refused(toy, tmp_path):
-    from map_stores import toy_stores as mask_stores
+    from helpers.stores.maps import toy_stores as mask_stores
 
     masks = mask_stores(tmp_path / "masks")
     with pytest.raises(PermafrostError, match="no maps of layers with objects"):

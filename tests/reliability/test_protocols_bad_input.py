@@ -11,7 +11,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from feature_cases import make_splits
+from helpers.stages.probing import make_splits
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.validation import validate
 from permafrost.probes.embeddings.features import Features

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from map_stores import DENSE_KNN, SEGMENTATION, separable, spec, toy_stores, write_maps
+from helpers.stores.maps import DENSE_KNN, SEGMENTATION, separable, spec, toy_stores, write_maps
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.dense_knn.classes import run_dense_knn
 from permafrost.probes.segmentation.run import run_segmentation

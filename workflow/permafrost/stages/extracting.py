@@ -66,7 +66,7 @@ def located_job(arguments) -> tuple[dict, str]:
 
 
 def run(arguments, extract, kind: type, **outputs) -> None:
-    """Run `extract`(spec of the type `kind`, images=, card=, fingerprint=, …, **outputs) on images that are surely there."""
+    """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
     from permafrost.core.allocator import keep_freed_memory
 
     images = images_of(arguments)

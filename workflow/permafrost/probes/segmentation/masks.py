@@ -1,4 +1,4 @@
-"""Predicted masks, or rasters of numbers, as an output of their own: a zarr store, or a folder of GeoTIFFs; whole or not at all."""
+"""Predicted masks, or rasters of numbers, as an output of their own: a zarr store, or a folder of GeoTIFFs."""
 
 from __future__ import annotations
 

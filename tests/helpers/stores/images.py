@@ -1,0 +1,150 @@
+"""Tiny image stores with their card, for tests of backbones and extraction."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from permafrost.core.stores import Store, write_store
+from permafrost.data.bands import SENSORS
+from permafrost.data.card import Card, write_card
+
+from helpers.stages.specifications import extraction_of, specification
+
+SPLITS = ("train", "val", "test")
+IMAGES = "fingerprint-of-images"
+
+
+def rgb_bands() -> list[dict]:
+    return [
+        band(name, common_name=name, unit="uint8", scale=1 / 255)
+        for name in ("red", "green", "blue")
+    ]
+
+
+def sentinel2_bands(names=tuple(SENSORS["sentinel2"])) -> list[dict]:
+    known = SENSORS["sentinel2"]
+    return [
+        band(
+            name,
+            common_name=known[name][0],
+            wavelength_nm=known[name][1],
+            sensor="sentinel2-l2a",
+            unit="digital_number",
+            scale=1e-4,
+        )
+        for name in names
+    ]
+
+
+def band(name, *, mean=100.0, std=50.0, min=0.0, max=255.0, offset=0.0, **fields) -> dict:
+    empty = dict.fromkeys(("common_name", "wavelength_nm", "sensor"))
+    statistics = {"mean": mean, "std": std, "min": min, "max": max}
+    return {"name": name, **empty, "offset": offset, **statistics, **fields}
+
+
+def card_of(bands: list[dict], **fields) -> Card:
+    card = dict.fromkeys(field.name for field in dataclasses.fields(Card))
+    card.update(
+        dataset="tiny",
+        task="classification",
+        fingerprint=IMAGES,
+        bands=bands,
+        selected=[b["name"] for b in bands],
+        classes=["a", "b", "c"],
+        dead_classes=[],
+        split_method="given",
+        spatially_random=False,
+    )
+    return Card(**{**card, **fields})
+
+
+class Dataset:
+    """Stores of noise in a folder; `extract` runs the stage over them.
+
+    Parameters
+    ----------
+    counts : images of train, val, test.
+    ragged : sizes differ between images, which are then padded with zeros.
+    masks : the task is segmentation; `extract` then asks for maps.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        bands=None,
+        counts=(20, 5, 7),
+        side=32,
+        dtype=np.uint8,
+        ragged=False,
+        masks=False,
+    ) -> None:
+        self.folder = folder
+        self.bands = rgb_bands() if bands is None else bands
+        self.images, self.sizes, self.masks = {}, {}, {}
+        generator = np.random.default_rng(0)
+        for split, count in zip(SPLITS, counts, strict=True):
+            pixels = generator.integers(0, 256, (count, len(self.bands), side, side)).astype(dtype)
+            sizes = (
+                generator.integers(side // 2, side + 1, (count, 2))
+                if ragged
+                else np.full((count, 2), side)
+            )
+            for image, (height, width) in zip(pixels, sizes, strict=True):
+                image[:, height:] = 0
+                image[:, :, width:] = 0
+            self.images[split], self.sizes[split] = pixels, sizes
+            if masks:
+                self.masks[split] = generator.integers(0, 3, (count, side, side)).astype(np.uint8)
+            self._write(split, generator.integers(0, 3, count))
+        dense = {"task": "segmentation", "ignore_index": 255, "dead_classes": [2]} if masks else {}
+        write_card(folder / "card.json", card_of(self.bands, **dense))
+
+    def _write(self, split: str, labels: np.ndarray) -> None:
+        pixels, sizes = self.images[split], self.sizes[split].astype(np.int32)
+        with write_store(self.folder / f"{split}.zarr", fingerprint=IMAGES) as writer:
+            writer.array("images", pixels.shape, pixels.dtype, rows_per_chunk=6)[:] = pixels
+            if self.masks:
+                masks = self.masks[split]
+                writer.array("masks", masks.shape, masks.dtype, rows_per_chunk=6)[:] = masks
+            else:
+                writer.array("labels", labels.shape, np.int64, rows_per_chunk=64)[:] = labels
+            names = [f"{split}-{i}" for i in range(len(pixels))]
+            columns = {
+                "sample_id": names,
+                "group_id": names,
+                "height": sizes[:, 0],
+                "width": sizes[:, 1],
+            }
+            writer.samples(pa.table(columns))
+
+    def extract(
+        self, entry: dict, *, out="features", extraction=None, files=None, **options
+    ) -> dict[str, Store]:
+        """Feature stores by split."""
+        from permafrost.features.extract import extract
+
+        outputs = {split: self.folder / out / f"{split}.zarr" for split in SPLITS}
+        spec = {
+            "stage": "extract",
+            "backbone": "tried",
+            "dataset": "tiny",
+            "entry": entry,
+            "extraction": extraction_of(maps=bool(self.masks)) | (extraction or {}),
+            "files": files or {},
+            "inputs": {"images": IMAGES},
+        }
+        extract(
+            specification(spec),
+            images={split: self.folder / f"{split}.zarr" for split in SPLITS},
+            card=self.folder / "card.json",
+            outputs=outputs,
+            fingerprint="fingerprint-of-features",
+            **options,
+        )
+        return {
+            split: Store(path, expect="fingerprint-of-features") for split, path in outputs.items()
+        }

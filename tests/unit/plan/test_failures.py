@@ -1,0 +1,370 @@
+"""What failed in a run: read from Snakemake's jobs and their logs, and said in words."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.plan.console import Messages, Shortened, shorten_console
+from permafrost.plan.failures import Failure, check_executor, error_in, failures_of, read_failures
+from permafrost.report.explanations.incomplete import (
+    GATE,
+    describe,
+    format_failures,
+    headline,
+    mark_incomplete,
+)
+from permafrost.report.sections.incomplete import incomplete_section
+
+SENTENCE = "backbone b on d: no such model. Remedy: correct the name"
+
+
+def make_job(folder: Path, rule: str, number: int = 1, *, made=False, fed=True, log="", **names):
+    """A job of Snakemake as far as it is looked at; `fed`: its input is there, `made`: its output."""
+    place = folder / "-".join([rule, *map(str, names.values())])
+    place.mkdir(parents=True, exist_ok=True)
+    if fed:
+        (place / "input").touch()
+    if made:
+        (place / "output").touch()
+    if log is not None:
+        (place / "log").write_text(log)
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule),
+        wildcards=names,
+        jobid=number,
+        is_group=lambda: False,
+        input=[str(place / "input")],
+        output=[str(place / "output")],
+        log=[str(place / "log")],
+    )
+
+
+def logged(folder: Path, text: str) -> Path:
+    path = folder / "job.log"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "printed"),
+    [
+        (f"d: 10/20\npermafrost extract: error: {SENTENCE}\n", SENTENCE, True),
+        ("Traceback (most recent call last):\n  File x\nValueError: odd\n",
+         "unexpected error: ValueError: odd", False),
+        ("d: 10/20\n", "it ended without an error message: killed, or out of memory or time", False),
+        ("", "it ended without an error message: killed, or out of memory or time", False),
+    ],
+)  # fmt: skip
+def test_the_error_of_a_log(tmp_path, text, error, printed):
+    found = error_in(logged(tmp_path, text), since=time.time())
+    assert (found.text, found.printed) == (error, printed)
+
+
+def test_what_the_executor_says_is_added_to_a_silent_end(tmp_path):
+    found = error_in(logged(tmp_path, ""), since=0.0, message="Slurm: TIMEOUT")
+    assert found.text.endswith("(Slurm: TIMEOUT)")
+
+
+def test_a_log_of_an_earlier_run_is_not_blamed(tmp_path):
+    path = logged(tmp_path, f"permafrost extract: error: {SENTENCE}\n")
+    os.utime(path, (1e9, 1e9))
+    assert "did not start" in error_in(path, since=time.time()).text
+    assert error_in(path, since=time.time(), message="sbatch failed").text == "sbatch failed"
+
+
+def test_a_failed_job_is_named_by_what_it_worked_on(tmp_path):
+    job = make_job(
+        tmp_path,
+        "sgd_linear",
+        log=f"permafrost sgd_linear: error: {SENTENCE}",
+        dataset="d",
+        backbone="b",
+        probe="sgd",
+        seed="3",
+    )
+    (failure,) = failures_of([job], {}, since=0.0)
+    assert (failure.stage, failure.dataset, failure.backbone) == ("sgd_linear", "d", "b")
+    assert (failure.probe, failure.seed, failure.error) == ("sgd", 3, SENTENCE)
+
+
+def test_of_a_group_only_the_job_that_failed_counts(tmp_path):
+    names = {"dataset": "d", "backbone": "b", "probe": "knn", "seed": "0"}
+    failed = make_job(tmp_path, "probe_embeddings", 1, **names)
+    waited = make_job(tmp_path, "bootstrap", 2, fed=False, log=None, **names)
+    done = make_job(tmp_path, "ridge", 3, made=True, **names)
+    group = SimpleNamespace(jobs=[waited, failed, done], is_group=lambda: True)
+    assert [failure.stage for failure in failures_of([group], {}, since=0.0)] == ["probe"]
+
+
+def test_a_job_whose_input_was_lost_while_it_ran_counts(tmp_path):
+    job = make_job(
+        tmp_path,
+        "knn",
+        fed=False,
+        log=f"permafrost knn: error: {SENTENCE}",
+        dataset="d",
+        backbone="b",
+        probe="knn",
+        seed="0",
+    )
+    assert [failure.error for failure in failures_of([job], {}, since=0.0)] == [SENTENCE]
+
+
+@pytest.mark.parametrize(
+    ("failure", "stage", "names", "stops"),
+    [
+        ({"stage": "prepare", "dataset": "d"}, "bootstrap", {"dataset": "d", "backbone": "b"}, True),
+        ({"stage": "prepare", "dataset": "d"}, "bootstrap", {"dataset": "e", "backbone": "b"}, False),
+        ({"stage": "extract", "dataset": "d", "backbone": "b"}, "measure",
+         {"dataset": "d", "backbone": "b"}, True),
+        ({"stage": "extract", "dataset": "d", "backbone": "b"}, "bootstrap",
+         {"dataset": "d", "backbone": "c", "probe": "knn"}, False),
+        ({"stage": "views", "dataset": "d", "backbone": "b"}, "measure",
+         {"dataset": "d", "backbone": "b"}, True),
+        ({"stage": "views", "dataset": "d", "backbone": "b"}, "bootstrap",
+         {"dataset": "d", "backbone": "b", "probe": "knn"}, False),
+        ({"stage": "mlp", "dataset": "d", "backbone": "b", "probe": "mlp", "seed": 1}, "bootstrap",
+         {"dataset": "d", "backbone": "b", "probe": "mlp", "seed": 0}, False),
+        ({"stage": "mlp", "dataset": "d", "backbone": "b", "probe": "mlp", "seed": 1}, "bootstrap",
+         {"dataset": "d", "backbone": "b", "probe": "mlp", "seed": 1}, True),
+        ({"stage": "similarity", "dataset": "d"}, "bootstrap", {"dataset": "d"}, False),
+    ],
+)  # fmt: skip
+def test_which_results_a_failure_stops(failure, stage, names, stops):
+    assert Failure(error="e", log="l", **failure).stops(stage, names) is stops
+
+
+def test_without_a_record_of_failures_the_remedy_is_named(tmp_path):
+    with pytest.raises(PermafrostError, match="cannot be read") as caught:
+        read_failures(tmp_path / "failures.json")
+    assert "snakemake" in caught.value.remedy
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+FAILURES = [
+    {"stage": "prepare", "dataset": "d", "backbone": None, "probe": None, "seed": None,
+     "error": "no such file", "log": "logs/prepare/d.log"},
+    {"stage": "sgd_linear", "dataset": "e", "backbone": "b", "probe": "sgd", "seed": 2,
+     "error": SENTENCE, "log": "logs/probe/e/b.log"},
+]  # fmt: skip
+MISSING = [
+    {"dataset": "d", "backbone": "a", "probe": "knn", "seed": 0, "reason": "no such file"},
+    {"dataset": "e", "backbone": "a", "probe": "knn", "seed": 0, "reason": None},
+]
+
+
+def test_an_incomplete_run_counts_backbones_that_lack_nothing():
+    about = describe({"plan": "p", "backbones": {"a": {}, "b": {}, "c": {}}}, FAILURES, MISSING)
+    assert (
+        headline(about)
+        == "Incomplete: 2 of 3 backbones have all their results; 2 results are missing."
+    )
+    section = incomplete_section(json.loads(json.dumps(about)))
+    assert [(line["backbone"], line["what"]) for line in section["missing"]] == [
+        ("a", "d, knn"),
+        ("a", "e, knn"),
+    ]
+    assert section["missing"][1]["reason"].startswith("not run")
+    assert incomplete_section(None) is None
+
+
+def test_the_table_of_failures_names_each_once_with_its_log():
+    lines = format_failures(FAILURES).splitlines()
+    assert lines[0] == "2 jobs failed:"
+    assert lines[2].split() == ["all", "d", "prepare", "no", "such", "file"]
+    assert lines[4].split()[:6] == ["b", "e", "sgd_linear", "of", "sgd", "seed"]
+    assert lines[4].endswith(SENTENCE) and lines[5].strip() == "log: logs/probe/e/b.log"
+    assert lines[1].index("error") == lines[2].index("no such") == lines[3].index("log:")
+
+
+def test_long_errors_are_wrapped_for_a_terminal():
+    lines = format_failures([{**FAILURES[0], "error": "word " * 40}], width=60).splitlines()
+    assert max(map(len, lines)) <= 60 and "word" in lines[3]
+
+
+def test_rows_that_are_ranked_among_fewer_are_marked():
+    table = pa.table(
+        {"dataset": ["d", "d", "f"], "probe": ["knn", "mlp", "knn"], "gates": ["one_unit", "", ""]}
+    )
+    marked = mark_incomplete(table, MISSING)["gates"].to_pylist()
+    assert marked == [f"one_unit;{GATE}", "", ""]
+
+
+# --- what a run prints --------------------------------------------------------------------------
+
+
+def record(event=None, text="", level=logging.INFO, **fields) -> logging.LogRecord:
+    made = logging.LogRecord("snakemake.logging", level, "", 0, text, (), None)
+    made.event = event
+    made.__dict__.update(fields)
+    return made
+
+
+def job_info(number: int, rule: str, log: str, **names):
+    return record(
+        "job_info",
+        jobid=number,
+        rule_name=rule,
+        wildcards=names,
+        log=[log],
+        reason="Params have changed since last execution: {" + "x" * 3000 + "}",
+    )
+
+
+def printed(shortened: Shortened, *records) -> list[str]:
+    lines = []
+    for one in records:
+        passed = shortened.filter(one)
+        if passed:
+            lines.append((one if passed is True else passed).getMessage())
+    return lines
+
+
+def test_a_finished_job_is_one_line():
+    shortened = Shortened({}, since=0.0, dryrun=False)
+    assert printed(
+        shortened,
+        record("workflow_started", "Workflow has started!"),
+        record(None, "Building DAG of jobs..."),
+        record(
+            "run_info",
+            "table",
+            stats={"probe_maps": 1, "extract": 2, "probe_embeddings": 3, "total": 6},
+        ),
+        record("resources_info", "Provided cores: 2", cores=2),
+        job_info(7, "probe_embeddings", "log", dataset="d", backbone="b", probe="knn", seed="0"),
+        record("job_started", "Execute 1 jobs..."),
+        record("job_finished", "Finished jobid: 7", job_id=7),
+        record("progress", "", done=1, total=12),
+    ) == ["6 jobs: 4 probe, 2 extract", "[ 1/12] probe d b knn seed 0"]
+
+
+def test_a_job_that_ran_elsewhere_is_shown_with_the_line_that_it_printed_there(tmp_path):
+    log = logged(tmp_path, "loading\nd | b | knn: accuracy 0.5\n")
+    shortened = Shortened({}, since=0.0, dryrun=False)
+    lines = printed(
+        shortened,
+        record("resources_info", "Provided remote nodes: 9", nodes=9),
+        job_info(1, "bootstrap", str(log), dataset="d", backbone="b"),
+        record("job_finished", "Finished jobid: 1", job_id=1),
+        record("progress", "", done=1, total=1),
+    )
+    assert lines == ["[1/1] bootstrap d b: d | b | knn: accuracy 0.5"]
+
+
+def test_a_dry_run_lists_jobs_with_a_short_reason():
+    shortened = Shortened({}, since=0.0, dryrun=True)
+    (line,) = printed(shortened, job_info(1, "extract", "log", dataset="d", backbone="b"))
+    assert line == "extract d b (Params have changed since last execution)"
+
+
+def test_an_error_is_one_line_without_the_command(tmp_path):
+    log = logged(tmp_path, "")
+    shortened = Shortened({3: "Slurm: TIMEOUT"}, since=0.0, dryrun=False)
+    shortened.filter(job_info(3, "extract", str(log), dataset="d", backbone="b"))
+    lines = printed(
+        shortened,
+        record(
+            "error",
+            "RuleException:\nCalledProcessError in file x, line 3:\nCommand 'y'",
+            logging.ERROR,
+        ),
+        record(
+            "job_error",
+            "Error",
+            logging.ERROR,
+            jobid=3,
+            rule_name="extract",
+            log=[str(log)],
+            indent=False,
+            shellcmd="permafrost extract --spec {…}",
+        ),
+        record(
+            "error",
+            "WorkflowError:\nAt least one job did not complete successfully.",
+            logging.ERROR,
+        ),
+        record("error", "WorkflowError in file common.smk, line 1:\nunknown key", logging.ERROR),
+    )
+    assert len(lines) == 2
+    assert (
+        lines[0].startswith("Error in rule extract d b: it ended without") and str(log) in lines[0]
+    )
+    assert "TIMEOUT" in lines[0] and "--spec" not in lines[0] and "unknown key" in lines[1]
+
+
+def test_of_a_group_that_failed_the_jobs_and_the_log_are_named():
+    shortened = Shortened({4: "CANCELLED"}, since=0.0, dryrun=False)
+    shortened.filter(job_info(4, "knn", "log", dataset="d", backbone="b"))
+    failed = record("group_error", aux_logs=["slurm/5.log"], job_error_info=[{"jobid": 4}])
+    assert printed(shortened, failed) == ["Error in group of knn d b: CANCELLED, log: slurm/5.log"]
+
+
+def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
+    folder = tmp_path / "logs" / "slurm"
+    folder.mkdir(parents=True)
+    text = "srun: error: x\nslurmstepd-n1: error: Job 5 exceeded memory limit\nslurmstepd-n1: error: y\n"
+    log = logged(folder, text)
+    messages = Messages()
+    messages.emit(record("group_error", aux_logs=[str(log)], job_error_info=[{"jobid": 4}]))
+    messages.emit(
+        record(
+            "job_error",
+            rule_msg="SLURM-job '5' failed, SLURM status is: 'FAILED'. x",
+            jobid=5,
+            log=[str(log)],
+        )
+    )
+    refused = "SLURM sbatch failed. The error message was 'no such partition'."
+    messages.emit(
+        record("job_error", rule_msg=f"{refused}\n    sbatch call:\n  sbatch …", jobid=6, log=[])
+    )
+    assert messages.by_job.pop(6) == refused
+    assert messages.by_job == {
+        4: "Job 5 exceeded memory limit",
+        5: "Slurm: FAILED; Job 5 exceeded memory limit",
+    }
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_verbose_prints_all(verbose):
+    logger = logging.getLogger("snakemake.logging")
+    kept, handler = list(logger.handlers), logging.StreamHandler()
+    handler.name = "DefaultStreamHandler"
+    logger.handlers[:] = [handler]
+    try:
+        settings = SimpleNamespace(verbose=verbose, printshellcmds=False, dryrun=False)
+        shorten_console(settings, since=0.0)
+        assert bool(handler.filters) is not verbose
+    finally:
+        logger.handlers[:] = kept
+
+
+def test_slurm_is_refused_where_it_is_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    workflow = SimpleNamespace(executor_plugin=SimpleNamespace(name="slurm"))
+    with pytest.raises(PermafrostError, match="no sbatch and no squeue"):
+        check_executor(workflow)
+    workflow.executor_plugin.name = "local"
+    check_executor(workflow)
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["permafrost: interrupted\n", "Traceback (most recent call last):\n  …\nKeyboardInterrupt\n"],
+)
+def test_a_job_that_the_user_interrupted_did_not_fail(tmp_path, end):
+    log = tmp_path / "job.log"
+    log.write_text(f"rcf on demo/train: 3/9 images\n{end}")
+    assert error_in(log, since=0).interrupted
+    log.write_text(f"{end}permafrost extract: error: x. Remedy: y\n")
+    assert not error_in(log, since=0).interrupted

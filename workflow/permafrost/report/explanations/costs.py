@@ -1,0 +1,129 @@
+"""What backbones cost, beside their scores: the lines of a dataset, and what must be said of their values."""
+
+from __future__ import annotations
+
+import json
+
+from permafrost.report.explanations.measures import measured_lines
+from permafrost.report.values.rows import finite
+
+KIND = "profile"
+# quantity -> (its name, what it is), in the order of showing
+WORDS = {
+    "parameters": ("parameters", "numbers of the kind that training changes"),
+    "buffers": ("buffers", "other numbers that the network holds, such as running means or random filters"),
+    "weights_mb": ("weights (MB)", "parameters and buffers in memory, in 10⁶ bytes"),
+    "flops": ("FLOPs", "floating-point operations of one image, a multiply-add being two; matrix products, convolutions and attention are counted, all else is not"),
+    "throughput": ("images/s", "images per second in batches, already resized and normalised"),
+    "cpu_time_ms": ("CPU time (ms)", "of all threads, per image in batches"),
+    "prepare_ms": ("preparing (ms)", "time to bring an image to the device (as float32), normalise and resize it, per image in batches"),
+    "latency_ms": ("latency (ms)", "time of a single image, already resized and normalised"),
+    "latency_p95_ms": ("latency, 95 % (ms)", "within which 95 % of single images were done"),
+    "peak_memory_mb": ("peak memory (MB)", "weights, and the most that preparing and running a batch adds, in 10⁶ bytes; libraries count nowhere"),
+    "energy_j": ("energy (J)", "joules per image in batches, of the whole device with all that it does beside"),
+}  # fmt: skip
+# in the figure, and how each is written there
+DRAWN = ("parameters", "flops", "latency_ms", "peak_memory_mb")
+_LARGE = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+#: what must be equal where times of two profiles are to be compared
+_RUN = ("batch_size", "precision", "compile", "hardware")
+
+
+def cost_lines(rows: list[dict]) -> list[dict]:
+    """One line per profiled backbone, best score first: ``backbone``, ``best`` and ``costs`` (name to row)."""
+    return [
+        {"backbone": line["backbone"], "best": line["best"], "costs": line["measures"]}
+        for line in measured_lines(rows, KIND)
+    ]
+
+
+def about(row: dict) -> dict:
+    """What was recorded beside a cost."""
+    return json.loads(row["settings"])
+
+
+def is_flagged(row: dict) -> bool:
+    """Whether something makes the value doubtful."""
+    return "flag" in about(row)
+
+
+def brief_cost(value) -> str:
+    """In three digits with a letter for thousands, millions …: ``2.22 M``; a dash where there is none."""
+    if not finite(value):
+        return "–"
+    for letter, size in _LARGE:
+        # what rounds up to the next letter has it
+        if value >= size * 0.9995:
+            return f"{_three_digits(value / size)} {letter}"
+    return _three_digits(value)
+
+
+def _three_digits(value: float) -> str:
+    text = f"{value:.3g}"
+    return f"{value:.0f}" if "e+" in text else text
+
+
+def machines(lines: list[dict]) -> list[str]:
+    """A sentence on what was profiled where, per machine; and a warning where there are several."""
+    found: dict[str, tuple[dict, list[str]]] = {}
+    for line in lines:
+        notes = about(next(iter(line["costs"].values())))
+        key = json.dumps({name: notes[name] for name in _RUN}, sort_keys=True)
+        found.setdefault(key, (notes, []))[1].append(line["backbone"])
+    sentences = [
+        f"{_machine(notes)}{f' ({", ".join(names)})' if len(found) > 1 else ''}."
+        for notes, names in found.values()
+    ]
+    if len(found) > 1:
+        sentences.append(
+            "These profiles were not made alike: do not compare times, memory and energy across them."
+        )
+    return sentences
+
+
+def _machine(notes: dict) -> str:
+    hardware = notes["hardware"]
+    where = (
+        f"{hardware['processor']}, {hardware['threads']} thread{'s' * (hardware['threads'] != 1)}"
+    )
+    where += f" on {hardware['cores_usable']} usable of {hardware['cores']} cores"
+    if "gpu" in hardware:
+        where = f"{hardware['gpu']} (GPU) with {where}"
+    compiled = ", compiled" if notes["compile"] else ""
+    return (
+        f"Measured on {where}; batches of {notes['batch_size']}, {notes['precision']}{compiled}, "
+        f"torch {hardware['torch']}"
+    )
+
+
+def remarks(lines: list[dict]) -> list[str]:
+    """Sentences on costs that are unknown or doubtful, each said once."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        for name, row in line["costs"].items():
+            notes = about(row)
+            said = [f"unknown, {notes['undefined']}"] if "undefined" in notes else []
+            said += [notes["flag"]] if "flag" in notes else []
+            for statement in said:
+                found.setdefault((name, statement), []).append(line["backbone"])
+    sentences = [
+        f"{WORDS[name][0]} of {'all backbones' if len(names) == len(lines) > 1 else ', '.join(names)}: "
+        f"{statement}."
+        for (name, statement), names in found.items()
+    ]
+    notes = [about(next(iter(line["costs"].values()))) for line in lines]
+    if any("several_sizes" in one for one in notes):
+        height, width = notes[0]["native"]
+        sentences.append(
+            f"The images of this dataset differ in size; costs are of the largest, {height} × {width} pixels."
+        )
+    return sentences
+
+
+def uncounted(lines: list[dict]) -> list[str]:
+    """Operators that the FLOPs of some backbone leave out, sorted."""
+    names = set()
+    for line in lines:
+        if "flops" in line["costs"]:
+            names |= set(about(line["costs"]["flops"]).get("uncounted", ()))
+    return sorted(names)

@@ -1,0 +1,181 @@
+"""The sanity gates in words: what each means for the number beside it."""
+
+from __future__ import annotations
+
+# gate -> (short name for a table, what it means and what to do)
+WORDS = {
+    "incomplete_run": (
+        "ranked among fewer",
+        "Jobs of other backbones failed, so this rank is among fewer backbones than were planned. Run again; only "
+        "what is missing is made.",
+    ),
+    "best_c_on_edge": (
+        "C on the grid's edge",
+        "The regularisation strength that was best on validation is the smallest or largest one tried, "
+        "so a better one may lie beyond. Widen the range of C of this probe.",
+    ),
+    "best_k_on_edge": (
+        "k on the list's edge",
+        "The number of neighbours that was best on validation is the largest one tried, so a better one may lie "
+        "beyond. Lengthen the list of this probe.",
+    ),
+    "best_learning_rate_on_edge": (
+        "learning rate on the list's edge",
+        "The learning rate that was best on validation is the smallest or largest one tried, so a better one "
+        "may lie beyond. Lengthen the list of this probe.",
+    ),
+    "best_alpha_on_edge": (
+        "alpha on the grid's edge",
+        "The strength of the penalty that was best on validation is the smallest or largest one tried, so a better "
+        "one may lie beyond. Widen the range of alpha of this probe.",
+    ),
+    "constant_predictions": (
+        "one number only",
+        "Every test sample was given the same number: the features hold nothing that the probe could use.",
+    ),
+    "constant_target_in_test": (
+        "all test targets equal",
+        "All test samples have the same target, so R² is undefined; RMSE and MAE are not.",
+    ),
+    "one_class_predictions": (
+        "one class only",
+        "Every test sample (every pixel or detection, where those are predicted) has the same class: the features hold "
+        "nothing that the probe could use, or the probe failed.",
+    ),
+    "no_detections": (
+        "nothing detected",
+        "No test image has a detection, though there are objects: the head was not trained long enough to find "
+        "any, or the features hold nothing that it could use.",
+    ),
+    "nothing_found_on_validation": (
+        "nothing found on validation",
+        "No score threshold makes the head find an object of validation, so the threshold means nothing: recall, "
+        "precision and F1 at it do not either. AP needs no threshold.",
+    ),
+    "objects_without_cell": (
+        "maps too coarse for the objects",
+        "Many training objects have no place of their own on the maps, since they are too small or too near to "
+        "others, and could not be learned. Ask for a smaller finest_stride, or for larger images.",
+    ),
+    "windows_touch": (
+        "windows do not overlap",
+        "Images were cut into windows that only touch, so objects on a seam were seen in parts and had to be joined. "
+        "Give the dataset's tiles an overlap.",
+    ),
+    "one_unit": (
+        "one test unit",
+        "All of the test set is one image, or one group of images that belong together: how far the value would "
+        "move with others cannot be said, and the interval is a point. Divide the data so that test has several.",
+    ),
+    "few_units": (
+        "few test units",
+        "The test set is only two to five images, or groups of images that belong together: intervals and p-values are "
+        "formed, but so few units cannot show what they assume. Divide the data so that test has more.",
+    ),
+    "significance_out_of_reach": (
+        "significance out of reach",
+        "No difference between these backbones could be significant, whatever the data: the test set "
+        "has too few units, or there are too few resamples (comparison.resamples).",
+    ),
+    "collapsed_features": (
+        "collapsed features",
+        "All images have (nearly) the same features. Look at bands, units and normalisation of this backbone.",
+    ),
+    "one_class_in_train": (
+        "nothing to learn",
+        "Train has a single class, or labels that never change, so the probe could only repeat them.",
+    ),
+    "below_chance": (
+        "not above chance",
+        "The interval lies at or below what is reached without looking at the images, such as by always answering "
+        "the largest class.",
+    ),
+    "not_converged": (
+        "not converged",
+        "The solver stopped before its tolerance was reached. Raise the number of iterations.",
+    ),
+    "temperature_undefined": (
+        "no temperature",
+        "No temperature: right answers have probability 0 (as where none of a sample's neighbours "
+        "votes for its class), which no temperature changes, or there is a single test "
+        "unit. A floor (calibration.floor) would define one.",
+    ),
+    "temperature_at_bound": (
+        "temperature at its bound",
+        "The likelihood still rises at the smallest or largest temperature tried (0.01 or 100), as where all answers "
+        "are right, or probabilities hold nothing.",
+    ),
+    "temperature_flat": (
+        "temperature makes no difference",
+        "All probabilities of a sample are equal (or 0 and 1), so no temperature changes them; 1 is given.",
+    ),
+    "nothing_to_fine_tune": (
+        "nothing to fine-tune",
+        "The backbone has no parameters that could be trained: what is scored is the head on what it gives.",
+    ),
+    "spatially_random": (
+        "random split of spatial data",
+        "Train and test were drawn at random from data with places or groups, so neighbours of training "
+        "samples are tested: the value overstates what to expect at new places.",
+    ),
+}
+_WITH_CLASS = {
+    "k_above_gallery": (
+        "no k = {}",
+        "The gallery has fewer than {} images, so recall and hits among that many nearest were left out.",
+    ),
+    "queries_without_relevant": (
+        "{} queries without relevant images",
+        "To {} test images nothing in the gallery is relevant; they are in no mean.",
+    ),
+    "fewer_samples_than_asked": (
+        "too few samples of class {}",
+        "Train has fewer samples of class {} than a draw asked for; the draw has all of them.",
+    ),
+    "k_above_train": (
+        "no k = {}",
+        "Train has fewer than {} samples, so this number of neighbours was left out.",
+    ),
+    "class_missing_in_train": (
+        "class {} missing in train",
+        "Class {} has no training sample (pixel, object), so it cannot be predicted; what is of it in test counts as "
+        "errors.",
+    ),
+    "label_always_present_in_train": (
+        "label {} always present in train",
+        "Every training sample has label {}, so nothing could be learned about it.",
+    ),
+    "learning_rate_diverged": (
+        "learning rate {} diverged",
+        "Training at the learning rate {} left weights that are not finite; it took no part in the choice.",
+    ),
+    "class_missing_in_val": (
+        "class {} missing in val",
+        "Class {} has no validation sample (pixel, object): settings were chosen without it.",
+    ),
+    "class_missing_in_test": (
+        "class {} missing in test",
+        "Class {} has no test sample (pixel, object): how well it is recognised cannot be said.",
+    ),
+}
+
+
+def explain(gate: str) -> str:
+    """A gate in a few words; one that is not known is shown by its name."""
+    return _look_up(gate)[0]
+
+
+def explain_at_length(gate: str) -> str:
+    """A gate in a sentence or two, with what to do about it."""
+    return _look_up(gate)[1]
+
+
+def _look_up(gate: str) -> tuple[str, str]:
+    if gate in WORDS:
+        return WORDS[gate]
+    kind, _, detail = gate.partition(":")
+    if kind in _WITH_CLASS and detail:
+        short, long = _WITH_CLASS[kind]
+        return short.format(detail), long.format(detail)
+    words = kind.replace("_", " ") + (f" ({detail})" if detail else "")
+    return words, f"The check “{words}” was not passed."

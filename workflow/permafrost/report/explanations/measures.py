@@ -1,0 +1,179 @@
+"""Measures of features beside the scores: the lines of a dataset, and what must be said of their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from permafrost.report.values.notation import true_minus
+from permafrost.report.values.rows import better_first, finite, overall
+from permafrost.report.values.seeds import merge_seeds
+
+KIND = "measures"
+# measure -> (its name, what it is), in the order of showing
+WORDS = {
+    "uniformity": ("uniformity", "log of the mean of exp(−2 × squared distance) of two rows at length 1: from 0, all directions are one, down to about −4, they are spread evenly"),
+    "rankme": ("RankMe", "effective rank: exp of the entropy of the singular values"),
+    "stable_rank": ("stable rank", "sum of the squared singular values over the largest of them"),
+    "alpha_req": ("α-ReQ", "exponent by which the eigenvalues of the covariance decay"),
+    "nesum": ("NESum", "sum of the eigenvalues of the covariance over the largest of them"),
+    "participation_ratio": ("participation ratio", "squared sum of the eigenvalues of the covariance over the sum of their squares"),
+    "dimension_lpca": ("dimension (PCA)", "number of eigenvalues of the covariance that are above a twentieth of the largest"),
+    "dimension_two_nn": ("dimension (TwoNN)", "intrinsic dimension from the distances to the two nearest rows"),
+    "dimension_mle": ("dimension (MLE)", "intrinsic dimension by maximum likelihood from the distances to the 20 nearest rows"),
+    "alignment": ("alignment", "mean squared distance of two rows of a class, at length 1: lower where a class lies closer together"),
+    "silhouette": ("silhouette", "how much nearer a row is to its own class than to the next, from −1 to 1"),
+    "silhouette_normalised": ("silhouette (length 1)", "the same, of rows at length 1"),
+    "alignment_augmentations": ("alignment (views)", "mean squared distance of two augmented views of an image, at length 1: lower where augmentations move features less"),
+    "lidar": ("LiDAR", "effective rank of what tells images apart, in units of what augmented views of an image vary"),
+}  # fmt: skip
+LABELLED = frozenset({"alignment", "silhouette", "silhouette_normalised"})
+# measured on augmented views, and not on the features that the probes read
+OF_VIEWS = frozenset({"alignment_augmentations", "lidar"})
+# counts that a measure's notes may hold, in words
+_COUNTS = {
+    "duplicates": "{} of {rows} rows equal an earlier one",
+    "zero_rows": "{} of {rows} rows are zero and have no direction",
+    "singletons": "classes with a single row: {}",
+    "zero_distances": "rows left out, as another row lies at distance zero: {}",
+    "zero_views": "{} of {rows} × {views} views are zero and have no direction",
+    "lone_images": "images left out, as fewer than two of their views have a direction: {}",
+    "short_lists": "lists of neighbours that are too short without a resampled unit: {}",
+}
+
+
+def measure_rows(rows: Iterable[dict], kind: str = KIND) -> list[dict]:
+    """The rows of measures (or of another kind) among a leaderboard's."""
+    return [row for row in rows if row["kind"] == kind]
+
+
+def measured_names(rows: Iterable[dict]) -> list[str]:
+    """The measures of rows, each once, in the order of `WORDS`; others follow by name."""
+    known = list(WORDS)
+    return sorted(
+        {row["metric"] for row in rows},
+        key=lambda name: (known.index(name) if name in WORDS else len(known), name),
+    )
+
+
+def words_of(name: str) -> tuple[str, str]:
+    """A measure's name and what it is, in words."""
+    return WORDS.get(name, (name.replace("_", " "), ""))
+
+
+def measured_lines(rows: list[dict], kind: str = KIND) -> list[dict]:
+    """One line per backbone of a dataset: ``backbone``, ``best`` and ``measures``, which are rows of `kind`.
+
+    ``best`` is the backbone's best primary score over probes of the dataset's own task (None where
+    it has none), and lines are in its order, best first: a measure orders nothing. ``measures`` maps names to rows.
+    """
+    found = measure_rows(rows, kind)
+    # other tasks, such as retrieval, have metrics of their own, which do not compare with these
+    tasks = {row["task"] for row in found}
+    scores = [line for line in merge_seeds(overall(rows)) if line["task"] in tasks]
+    lines = []
+    for backbone in sorted({row["backbone"] for row in found}):
+        own = [line for line in scores if line["backbone"] == backbone and finite(line["value"])]
+        lines.append(
+            {
+                "backbone": backbone,
+                "best": min(
+                    own, key=lambda line: (*better_first(line), line["probe"]), default=None
+                ),
+                "measures": {row["metric"]: row for row in found if row["backbone"] == backbone},
+            }
+        )
+    return sorted(lines, key=_best_first)
+
+
+def _best_first(line: dict) -> tuple:
+    return better_first(line["best"]) if line["best"] else (2, 0.0, line["backbone"])
+
+
+def notes_of(row: dict) -> dict:
+    """What was recorded beside a measure's value."""
+    return json.loads(row["settings"])
+
+
+def is_flagged(row: dict) -> bool:
+    """Whether something makes the value doubtful."""
+    return "flag" in notes_of(row)
+
+
+def remarks(lines: list[dict]) -> list[str]:
+    """Sentences on values that are undefined, doubtful or of fewer rows, each said once."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in lines:
+        for name, row in line["measures"].items():
+            for statement in _statements(notes_of(row)):
+                found.setdefault(statement, {}).setdefault(line["backbone"], []).append(name)
+    sentences = []
+    for statement, by_backbone in found.items():
+        groups: dict[tuple, list[str]] = {}
+        for backbone, names in by_backbone.items():
+            groups.setdefault(tuple(names), []).append(backbone)
+        for names, backbones in groups.items():
+            sentences.append(f"{_which(names, backbones, lines)}: {statement}.")
+    return sentences
+
+
+def _statements(notes: dict) -> list[str]:
+    found = [f"undefined, {notes['undefined']}"] if "undefined" in notes else []
+    found += [notes[name] for name in ("flag", "interval") if name in notes]
+    found += [
+        words.format(notes[name], **{key: notes.get(key) for key in ("rows", "views")})
+        for name, words in _COUNTS.items()
+        if name in notes
+    ]
+    return found
+
+
+def _which(names: tuple, backbones: list[str], lines: list[dict]) -> str:
+    """The measures and backbones that a sentence is of, in words."""
+    measured = measured_names(row for line in lines for row in line["measures"].values())
+    what = (
+        "all measures"
+        if len(names) == len(measured) > 1
+        else ", ".join(words_of(name)[0] for name in measured if name in names)
+    )
+    whose = "all backbones" if len(backbones) == len(lines) > 1 else ", ".join(backbones)
+    return f"{what} of {whose}"
+
+
+def first_of(lines: list[dict], *, views: bool) -> dict | None:
+    """A row of a measure of augmented views, or of the features themselves; None where there is none."""
+    rows = (row for line in lines for row in line["measures"].values())
+    return next((row for row in rows if (row["metric"] in OF_VIEWS) == views), None)
+
+
+def sample_words(row: dict) -> str:
+    """Which samples were measured, e.g. ``10000 of the 16200 samples of train, drawn at random``."""
+    notes = notes_of(row)
+    if "drawn_from" in notes:
+        return (
+            f"{notes['rows']} of the {notes['drawn_from']} samples of {notes['split']}, drawn at random, "
+            "the same for all backbones"
+        )
+    return f"the {notes['rows']} samples of {notes['split']}"
+
+
+def view_words(row: dict) -> str:
+    """How the views were made, e.g. ``windows of 20 to 100 % of the image, flips, quarter turns``."""
+    options = notes_of(row)["augmentations"]
+    low, high = (f"{100 * share:g}" for share in options["crop_scale"])
+    said = [f"windows of {low} to {high} % of the image"] if low != "100" else []
+    said += ["flips"] if options["flips"] else []
+    said += ["quarter turns"] if options["rotations"] else []
+    if (given := options["photometric"]) and (given["gain"] or given["offset"]):
+        said.append(
+            f"gain ±{given['gain']:g} and offset ±{given['offset']:g} standard deviations of a band"
+        )
+    return ", ".join(said) or "nothing changed"
+
+
+def brief(value) -> str:
+    """A measure's value in four digits; a dash where there is none."""
+    if not finite(value):
+        return "–"
+    text = f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+    return true_minus(text)

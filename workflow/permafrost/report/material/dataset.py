@@ -1,0 +1,175 @@
+"""What the figures of a dataset are drawn from, and how a figure becomes a file with words."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from permafrost.metrics.tasks import OF_PROBES
+from permafrost.report.figures.style import save_figure
+from permafrost.report.values.rows import better_first, finite, overall
+from permafrost.report.values.seeds import merge_seeds
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
+
+Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
+
+
+@dataclass
+class Material:
+    """What a dataset's figures are drawn from.
+
+    Attributes
+    ----------
+    name : of the dataset.
+    card : its card.
+    rows : its leaderboard rows.
+    predictions : (backbone, seed, probe) -> path of a predictions table.
+    stores : split -> path of its image store, which need not be at hand.
+    expect : path -> fingerprint that the file must carry.
+    examples : how many test images to show; picture_seed : chooses them.
+    similarity : path of the table of pairs of backbones, where one was made.
+    bins : of the reliability diagrams, those of the scores.
+    """
+
+    name: str
+    card: Card
+    rows: list[dict]
+    predictions: Mapping[Evaluation, Path]
+    stores: Mapping[str, Path]
+    expect: Mapping[str, str] = field(default_factory=dict)
+    examples: int = 12
+    picture_seed: int = 0
+    similarity: Path | None = None
+    bins: int = 15
+
+    @functools.cached_property
+    def lines(self) -> list[dict]:
+        """Its primary scores, several seeds as one line."""
+        return merge_seeds(overall(self.rows))
+
+    def expected(self, path) -> str | None:
+        """The fingerprint that the file at `path` must carry."""
+        return self.expect.get(str(path))
+
+    @property
+    def images(self) -> Path | None:
+        """Path of the test image store, or None where none is planned."""
+        return self.stores.get("test")
+
+    @property
+    def without_images(self) -> str | None:
+        """Why no pictures can be shown, as a sentence; None where the image store is at hand."""
+        if self.images is not None and Path(self.images).exists():
+            return None
+        return (
+            f"No test images are shown: the image store of {self.name} is not here. An archive leaves "
+            "stores out unless they are asked for; snakemake makes them again."
+        )
+
+    def first_seeds(self) -> list[Evaluation]:
+        """Every (backbone, seed, probe) with predictions, at the lowest seed of its probe."""
+        lowest: dict[str, int] = {}
+        for _, seed, probe in self.predictions:
+            lowest[probe] = min(seed, lowest.get(probe, seed))
+        return sorted(key for key in self.predictions if key[1] == lowest[key[2]])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure on disk: its path, what it shows in words, if it needs a line of its own, its width and height."""
+
+    path: Path
+    alt: str
+    caption: str
+    wide: bool
+    inches: tuple[float, float]
+
+
+def best_evaluation(material: Material, backbone: str | None = None) -> Evaluation | None:
+    """(backbone, seed, probe) of the best primary score that has predictions at hand.
+
+    Only scores of the dataset's own task are considered, not those of retrieval.
+    With several seeds the best mean over seeds wins, and its lowest seed is taken, so that a
+    lucky seed is not what is shown. With `backbone` only its evaluations are considered.
+    """
+    lines = [
+        line
+        for line in material.lines
+        if finite(line["value"])
+        and line["task"] not in OF_PROBES
+        and backbone in (None, line["backbone"])
+        and _first(material, line) is not None
+    ]
+    if not lines:
+        return None
+    line = min(lines, key=lambda line: (*better_first(line), line["probe"]))
+    return line["backbone"], _first(material, line), line["probe"]
+
+
+def _first(material: Material, line: dict) -> int | None:
+    known = [
+        seed
+        for seed in line["seeds"]
+        if (line["backbone"], seed, line["probe"]) in material.predictions
+    ]
+    return min(known, default=None)
+
+
+def best_of_each(material: Material) -> list[Evaluation]:
+    """The best evaluation of every backbone, best backbone first."""
+    names = {backbone for backbone, _, _ in material.predictions}
+    found = [best_evaluation(material, name) for name in sorted(names)]
+    values = {(line["backbone"], line["probe"]): better_first(line) for line in material.lines}
+    return sorted((one for one in found if one is not None), key=lambda one: values[one[0], one[2]])
+
+
+def of_evaluation(
+    rows: Iterable[dict], evaluation: Evaluation, metric: str | None = None
+) -> list[dict]:
+    """The rows of one evaluation with a metric per class; without `metric`, all overall rows."""
+    return [
+        row
+        for row in rows
+        if row["setting"] is None
+        and (row["class"] is None if metric is None else row["class"] is not None)
+        and metric in (None, row["metric"])
+        and (row["backbone"], row["seed"], row["probe"]) == evaluation
+    ]
+
+
+def name_of(evaluation: Evaluation, material: Material) -> str:
+    """``backbone, probe``, and the seed where the probe ran with several."""
+    backbone, seed, probe = evaluation
+    several = len({s for b, s, p in material.predictions if (b, p) == (backbone, probe)}) > 1
+    return f"{backbone}, {probe}, seed {seed}" if several else f"{backbone}, {probe}"
+
+
+def names_of(evaluations: list[Evaluation], material: Material) -> str:
+    """`name_of` each; probe and seed are said once where all share them."""
+    names = [name_of(one, material) for one in evaluations]
+    heads = {name.removeprefix(one[0]) for name, one in zip(names, evaluations, strict=True)}
+    if len(names) > 1 and len(heads) == 1:
+        return f"{heads.pop().removeprefix(', ')} for all of them"
+    return "; ".join(names)
+
+
+def slug(name: str) -> str:
+    """`name` as a part of a file name: one that needed changes gets a hash, so that none collide."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60]
+    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def save(
+    figure, folder: Path, kind: str, *names: str, alt: str, caption: str, wide=False, pixels=False
+) -> Drawn:
+    """Write a figure as ``{kind}__{name}….svg`` into `folder`; one of pixels as ``.png``, which is smaller."""
+    stem = folder / "__".join([kind, *map(slug, names)])
+    path = save_figure(figure, stem, "png" if pixels else "svg")
+    return Drawn(path, alt, caption, wide, tuple(figure.get_size_inches().tolist()))

@@ -1,0 +1,73 @@
+"""What the report reads of a table of predicted rasters: errors per image, and the rasters kept."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.tables import read_table
+from permafrost.report.material.masks import SHOWN
+from permafrost.statistics.predictions.columns import array_of
+
+_COLUMNS = ["sample_id", "pixels", "squared_error", "shown", "raster"]
+
+
+@dataclass(frozen=True)
+class RasterPredictions:
+    """The predictions of a probe of numbers per pixel on the test set.
+
+    Attributes
+    ----------
+    sample_ids : N names; rmse : (N,) of each image, NaN where no pixel has data.
+    shown : ``drawn``, ``best``, ``worst`` -> rows whose raster is kept.
+    rasters : row -> (h, w) float32 predicted numbers, of every n-th pixel where there are many.
+    metadata : of the table.
+    """
+
+    sample_ids: list[str]
+    rmse: np.ndarray
+    shown: dict[str, list[int]]
+    rasters: dict[int, np.ndarray]
+    metadata: dict
+
+
+def read_rasters(path, *, expect: str | None = None) -> RasterPredictions:
+    """Read a table of predicted rasters.
+
+    Raises
+    ------
+    PermafrostError : missing, damaged, of another plan, or a kept raster that cannot be decoded.
+    """
+    table, metadata = read_table(path, expect=expect, columns=_COLUMNS)
+    pixels, squares = (array_of(table, name) for name in ("pixels", "squared_error"))
+    rmse = np.sqrt(np.divide(squares, pixels, out=np.full(len(pixels), np.nan), where=pixels > 0))
+    shown = table["shown"].to_pylist()
+    packed = {row: table["raster"][row].as_py() for row, kind in enumerate(shown) if kind}
+    return RasterPredictions(
+        table["sample_id"].to_pylist(),
+        rmse,
+        {kind: [row for row, value in enumerate(shown) if value == kind] for kind in SHOWN},
+        {row: _decoded(data, path) for row, data in packed.items() if data is not None},
+        metadata,
+    )
+
+
+def _decoded(data: bytes, where) -> np.ndarray:
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise _unreadable(first_line(error), where) from error
+    if array.ndim != 2 or array.dtype != np.float32:
+        raise _unreadable(f"it holds {array.dtype} numbers of shape {array.shape}", where)
+    return array
+
+
+def _unreadable(problem: str, where) -> PermafrostError:
+    return PermafrostError(
+        f"a predicted raster in the table cannot be read ({problem})",
+        where=where,
+        remedy="delete the file and run snakemake again",
+    )

@@ -1,0 +1,150 @@
+"""The leaderboard: every score of a run with its rank, as one tidy table, in parquet and CSV."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.outputs import whole_file
+from permafrost.core.tables import metadata_of, read_table, write_table
+from permafrost.core.versions import gather_versions
+from permafrost.report.values.rows import METRIC_NAMES
+from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks
+from permafrost.statistics.across_datasets.seeds import add_seed_spread
+
+_KEY = ("dataset", "probe", "setting", "backbone", "seed", "metric", "class")
+
+
+def read_scores(
+    paths: Iterable[Path], *, expect: Mapping[str, str] | None = None
+) -> list[pa.Table]:
+    """Open score tables; `expect` gives the fingerprint that the table at a path must carry."""
+    expect = {} if expect is None else expect
+    return [read_table(path, expect=expect.get(str(path)))[0] for path in paths]
+
+
+def build_leaderboard(tables: list[pa.Table]) -> pa.Table:
+    """All score rows with their ranks and the spread over seeds, in the leaderboard's order.
+
+    Parameters
+    ----------
+    tables : score tables, one per evaluation (dataset, backbone, probe, seed).
+
+    Raises
+    ------
+    PermafrostError : no table, tables with different columns, or a score that occurs twice.
+    """
+    if not tables:
+        raise PermafrostError("no scores to make a leaderboard of", remedy="run at least one probe")
+    schema = tables[0].schema.remove_metadata()
+    for table in tables[1:]:
+        if not table.schema.remove_metadata().equals(schema):
+            raise PermafrostError(
+                f"score tables differ in their columns ({_difference(schema, table.schema)})",
+                remedy="delete results/scores and run snakemake again",
+            )
+    scores = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+    _refuse_repeats(scores)
+    return sort_leaderboard(add_seed_spread(add_mean_ranks(add_ranks(scores))))
+
+
+def sort_leaderboard(table: pa.Table) -> pa.Table:
+    """Rows by dataset, probe, setting (what is ranked first, then as they come), metric (the primary
+    one first), class, seed, rank, backbone."""
+    names = (
+        "dataset",
+        "probe",
+        "setting",
+        "primary",
+        "metric",
+        "class",
+        "seed",
+        "rank",
+        "backbone",
+    )
+    columns = [table[name].to_pylist() for name in names]
+    settings = {name: place for place, name in enumerate(dict.fromkeys([None, *columns[2]]))}
+    columns[2] = [settings[name] for name in columns[2]]
+    order = sorted(
+        range(table.num_rows), key=lambda row: _place(*(column[row] for column in columns))
+    )
+    return table.take(pa.array(order, pa.int64()))
+
+
+def _place(dataset, probe, setting, primary, metric, class_, seed, rank, backbone) -> tuple:
+    known = list(METRIC_NAMES)
+    metric_place = known.index(metric) if metric in METRIC_NAMES else len(known)
+    class_place = (class_ is not None, class_ or "")
+    rank_place = math.inf if rank is None or math.isnan(rank) else rank
+    return (
+        dataset,
+        probe,
+        setting,
+        not primary,
+        metric_place,
+        metric,
+        class_place,
+        seed,
+        rank_place,
+        backbone,
+    )
+
+
+def write_leaderboard(tables: list[pa.Table], parquet_path, csv_path, metadata: dict) -> pa.Table:
+    """Build the leaderboard and write it twice: parquet with `metadata`, CSV for everything else.
+
+    `metadata` holds at least ``fingerprint``. Returns the table.
+    """
+    table = build_leaderboard(tables)
+    versions = gather_versions([metadata_of(one) for one in tables])
+    metadata = {**metadata, "score_versions": versions}
+    write_csv(csv_path, table)
+    write_table(parquet_path, table, metadata)
+    return table
+
+
+def write_csv(path, table: pa.Table) -> None:
+    """Write `table` whole as CSV (RFC 4180, UTF-8, ``\\n``).
+
+    Floats are written as Python's ``repr``, so reading gives back the same number bit for bit; a
+    missing value is an empty field, ``nan`` a number that does not exist.
+    """
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    with whole_file(path) as partial, open(partial, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(table.column_names)
+        writer.writerows(zip(*columns, strict=True))
+
+
+def _cell(value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _refuse_repeats(scores: pa.Table) -> None:
+    seen: set[tuple] = set()
+    for key in zip(*(scores[name].to_pylist() for name in _KEY), strict=True):
+        if key in seen:
+            named = ", ".join(
+                f"{name} {value}" for name, value in zip(_KEY, key, strict=True) if value
+            )
+            raise PermafrostError(
+                f"a score occurs twice ({named})", remedy="pass each score table once"
+            )
+        seen.add(key)
+
+
+def _difference(one: pa.Schema, other: pa.Schema) -> str:
+    names = sorted(set(one.names) ^ set(other.names))
+    changed = [
+        name for name in one.names if name in other.names and one.field(name) != other.field(name)
+    ]
+    return ", ".join(names + changed) or "their order"

@@ -1,0 +1,102 @@
+"""All figures of one dataset: those that every dataset has, around those of its task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from permafrost.data.objects import OBJECT_TASKS
+from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
+from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
+from permafrost.report.material.object_counts import read_truth
+from permafrost.report.tasks.registry import task_figures
+from permafrost.report.values.rows import distinct, metric_name, overall
+
+
+def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:
+    """Draw everything about a dataset into `folder`; return the figures and notes on what is missing."""
+    task = task_figures(material.card.task)
+    best = best_evaluation(material)
+    figures = []
+    for name in dict.fromkeys([material.card.task, *distinct(material.rows, "task")]):
+        rows = overall(material.rows, task=name)
+        if rows:
+            own = best and name == material.card.task
+            chance = task.chance(material, best) if own else None
+            figures.append(_dotplot(material, rows, chance, folder))
+    drawn, notes = task.draw(material, best, folder)
+    figures += drawn
+    if material.card.task in OBJECT_TASKS:
+        figures += _objects(material, folder)
+    figures += [
+        _labels(material, folder),
+        save(
+            dataset.draw_bands(material.card),
+            folder,
+            "bands",
+            material.name,
+            alt=f"Mean, standard deviation and range of each band of {material.name}",
+            caption="Bands: statistics of the train split.",
+        ),
+    ]
+    return figures, notes
+
+
+def _labels(material: Material, folder: Path) -> Drawn:
+    """How classes, or numbers, are spread over the splits."""
+    if material.card.target is not None:
+        return save(
+            numbers.draw_targets(material.card),
+            folder,
+            "targets",
+            material.name,
+            alt=f"Distribution of the target in the splits of {material.name}",
+            caption="Target: how its values are spread in train, validation and test.",
+        )
+    return save(
+        dataset.draw_balance(material.card),
+        folder,
+        "balance",
+        material.name,
+        alt=f"Share of each class in the splits of {material.name}",
+        caption="Classes: the share of each class in train, validation and test.",
+    )
+
+
+def _dotplot(material: Material, rows: list[dict], chance: float | None, folder: Path) -> Drawn:
+    """A dot plot of the primary metric of one task: the dataset's own, or that of a probe."""
+    figure = dotplot.draw_dotplot(rows, dataset=material.name, chance=chance)
+    metric = metric_name(rows[0]["metric"])
+    own = rows[0]["task"] == material.card.task
+    names = [material.name] if own else [material.name, rows[0]["task"]]
+    return save(
+        figure,
+        folder,
+        "dotplot",
+        *names,
+        wide=True,
+        alt=f"Dot plot of {metric} with intervals of every backbone on {material.name}",
+        caption=f"{metric[0].upper()}{metric[1:]} of every backbone with its interval, "
+        "best on top.",
+    )
+
+
+def _objects(material: Material, folder: Path) -> list[Drawn]:
+    splits = read_truth(material)
+    if not splits:
+        return []
+    sized = material.card.task == "detection"
+    figure = object_sizes.draw_objects(splits, dataset=material.name, sized=sized)
+    missing = [split for split in material.card.splits if split not in splits]
+    left = f" The image stores of {' and '.join(missing)} are not here." if missing else ""
+    return [
+        save(
+            figure,
+            folder,
+            "objects",
+            material.name,
+            wide=True,
+            alt=f"Numbers{' and sizes' if sized else ''} of objects in the splits of {material.name}",
+            caption=f"Objects: how many an image holds{', and how large they are' if sized else ''}, in each "
+            f"split. Crowds are left out.{left}",
+        )
+    ]

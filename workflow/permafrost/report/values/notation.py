@@ -1,0 +1,73 @@
+"""How numbers are written where a person reads them: on the page, in figures and in the terminal alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from permafrost.report.values.rows import finite
+
+NONE = "–"  # what has no value
+_MINUS = "−"
+
+
+def number(value, digits: int = 3) -> str:
+    """``0.931``, ``−0.020``; a dash where there is none. What rounds to zero has no sign."""
+    if not finite(value):
+        return NONE
+    return true_minus(f"{round(float(value), digits) + 0.0:.{digits}f}")
+
+
+def signed(value, digits: int = 3) -> str:
+    """A difference: ``+0.031``, ``−0.020``."""
+    if not finite(value):
+        return NONE
+    return true_minus(f"{round(float(value), digits) + 0.0:+.{digits}f}")
+
+
+def true_minus(text: str) -> str:
+    """`text` with minus signs in the place of hyphens."""
+    return text.replace("-", _MINUS)
+
+
+def interval(lower, upper, write: Callable[[float], str] = number) -> str:
+    """``[0.858, 0.986]``, each limit as `write` writes it; nothing where a limit is missing."""
+    if not (finite(lower) and finite(upper)):
+        return ""
+    return f"[{write(lower)}, {write(upper)}]"
+
+
+def interval_of(row: dict, write: Callable[[float], str] = number) -> str:
+    """`interval` of a row with ``lower`` and ``upper``."""
+    return interval(row["lower"], row["upper"], write)
+
+
+def places(ranks: Sequence[float | None]) -> list[str]:
+    """Ranks of one field as competitions write them: ``1=``, ``1=``, ``3``; a dash where there is none.
+
+    Parameters
+    ----------
+    ranks : of all in the field, from 1 (best); those who tie have the same rank, whichever it is.
+    """
+    known = [rank for rank in ranks if finite(rank)]
+    return [
+        f"{1 + sum(other < rank for other in known)}{'=' * (known.count(rank) > 1)}"
+        if finite(rank)
+        else NONE
+        for rank in ranks
+    ]
+
+
+def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3) -> str:
+    """A p-value in words: ``< 0.001`` below what the digits show, and at the smallest one that can be.
+
+    Parameters
+    ----------
+    smallest : 1 / (resamples + 1) for a p-value that counts resamples; it only says that the true one is
+        no larger.
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    step = 10**-digits
+    bound = max(step, math.ceil(smallest / step - 1e-9) * step) if value <= smallest else step
+    return f"< {bound:.{digits}f}" if value < bound else f"{value:.{digits}f}"
