@@ -14,6 +14,7 @@ from permafrost.data.windows import cut_windows
 from permafrost.statistics.scores.score_table import score_predictions
 
 from helpers.results.tables import make_card, write_card
+from helpers.stages.specifications import specification
 
 CLASSES = ["broadleaf", "conifer"]
 OPTIONS = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
@@ -285,6 +286,9 @@ def score(made: dict, output: Path) -> pa.Table:
         "options": OPTIONS,
     }
     score_predictions(
-        made["path"], output, spec=spec, fingerprint=fingerprint("scores", str(output))
+        made["path"],
+        output,
+        spec=specification(spec),
+        fingerprint=fingerprint("scores", str(output)),
     )
     return read_table(output)[0]

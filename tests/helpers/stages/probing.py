@@ -12,6 +12,8 @@ from permafrost.core.tables import read_table
 from permafrost.probes.embeddings.features import Features
 from permafrost.statistics.scores.score_table import score_predictions
 
+from helpers.stages.specifications import specification
+
 SCORING = {"resamples": 50, "confidence": 0.95, "method": "percentile", "seed": 0}
 
 
@@ -81,5 +83,7 @@ def write_and_score(
         "options": SCORING,
         "inputs": {"predictions": made},
     }
-    score_predictions(path, scores, spec=spec, fingerprint=fingerprint("scores", backbone))
+    score_predictions(
+        path, scores, spec=specification(spec), fingerprint=fingerprint("scores", backbone)
+    )
     return read_table(path), read_table(scores)[0]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.results.tables import make_card, make_plan, make_predictions, report_text, write_card
+from helpers.stages.specifications import specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE, place_of
@@ -71,7 +72,7 @@ def run(folder, card, *, judged, probes=("knn", "linear")):
                 "inputs": {"predictions": metadata["fingerprint"]},
             }
             scores = folder / f"{backbone}-{probe}.parquet"
-            score_predictions(path, scores, spec=spec, fingerprint="s")
+            score_predictions(path, scores, spec=specification(spec), fingerprint="s")
             tables.append(read_table(scores)[0])
         only = {"calibration": {"bins": 10}} if judged else {}
         spec = {
@@ -82,7 +83,7 @@ def run(folder, card, *, judged, probes=("knn", "linear")):
             "inputs": {"predictions": made},
         }
         path = comparisons[card["dataset"], probe] = folder / f"compared-{probe}.parquet"
-        compare_predictions(folder, path, spec=spec, fingerprint="c")
+        compare_predictions(folder, path, spec=specification(spec), fingerprint="c")
     leaderboard = write_leaderboard(
         tables, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"}
     )

@@ -17,6 +17,7 @@ from helpers.results.objects import (
     pixels_of,
     truth_of,
 )
+from helpers.results.tables import card_of
 from permafrost.core.stores import Store
 from permafrost.metrics.detection.analysis import calibrate, error_kinds
 from permafrost.report.figures import detections, errors, object_sizes, objects, per_class, training
@@ -241,7 +242,9 @@ def test_kinds_of_errors_that_nobody_made_are_left_out():
 def test_objects_of_a_split_are_counted_once_however_many_windows_show_them(tmp_path):
     card = make_object_card(images=3, window=40)
     store = make_object_store(tmp_path / "test.zarr", card)
-    shown = read_truth(Material("trees", card, [], {}, {"test": store, "val": tmp_path / "no"}))
+    shown = read_truth(
+        Material("trees", card_of(card), [], {}, {"test": store, "val": tmp_path / "no"})
+    )
     assert list(shown) == ["test"]
     assert shown["test"].per_image.tolist() == [0, 9, 9]  # crowds are left out
     sides = [truth_of(card, i).boxes[:9, 2] - truth_of(card, i).boxes[:9, 0] for i in (1, 2)]

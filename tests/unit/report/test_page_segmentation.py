@@ -11,6 +11,7 @@ import jinja2
 import pytest
 from helpers.results.masks import make_dense_card, make_dense_store, prepare_dense
 from helpers.results.tables import (
+    card_of,
     make_card,
     make_plan,
     make_predictions,
@@ -188,7 +189,7 @@ def material(values: dict[tuple[str, str, int], float], lacking=()) -> Material:
         same = [v for (b, p, _), v in values.items() if (b, p) == (backbone, probe)]
         rows.append({**row, "rank": 1.0, "seed_mean": sum(same) / len(same), "seed_std": 0.1})
     predictions = {(b, s, p): Path("x") for b, p, s in values if (b, s, p) not in lacking}
-    return Material("d", {}, rows, predictions, {})
+    return Material("d", card_of(make_dense_card()), rows, predictions, {})
 
 
 def test_the_best_mean_over_seeds_is_shown_and_not_the_luckiest_seed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.stages.specifications import specification
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
@@ -72,7 +73,9 @@ def scored(folder, task: str, **changes) -> tuple[list[dict], np.ndarray, np.nda
         "options": SCORING,
         "inputs": {"predictions": "f" * 32},
     }
-    score_predictions(folder / "p.parquet", folder / "s.parquet", spec=spec, fingerprint="s" * 32)
+    score_predictions(
+        folder / "p.parquet", folder / "s.parquet", spec=specification(spec), fingerprint="s" * 32
+    )
     return read_table(folder / "s.parquet")[0].to_pylist(), target, said
 
 

@@ -18,6 +18,7 @@ from helpers.predictions.objects import (
     write_predictions,
 )
 from helpers.schemas import check, schema
+from helpers.stages.specifications import specification
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.tasks import class_metrics, metric_of, overall_metrics
@@ -254,7 +255,9 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
             "options": options,
             "inputs": {"predictions": "made"},
         }
-        line = score_predictions(path, tmp_path / "s.parquet", spec=spec, fingerprint="f" * 32)
+        line = score_predictions(
+            path, tmp_path / "s.parquet", spec=specification(spec), fingerprint="f" * 32
+        )
         assert f": {PRIMARY[task]} " in line
         scores.append(read_table(tmp_path / "s.parquet")[0])
     named = schema("scores")["properties"]["metric"]["description"]
@@ -272,7 +275,7 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
         "options": options,
         "inputs": {"predictions": fingerprints},
     }
-    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=spec, fingerprint="f")
+    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=specification(spec), fingerprint="f")
     assert read_table(tmp_path / "c.parquet")[0]["metric"].to_pylist() == [PRIMARY[task]]
     for name, table in (
         ("scores", scores[0]),

@@ -8,12 +8,13 @@ import functools
 import gc
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table
-from permafrost.data.card import read_card
+from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
 from permafrost.report.sections.dataset import dataset_line, dataset_section
@@ -151,7 +152,7 @@ def _materials(
     for name in distinct(rows, "dataset"):
         yield Material(
             name,
-            {**_read_card(cards, name, expect), **_described(plan["datasets"].get(name, {}))},
+            replace(_read_card(cards, name, expect), **_described(plan["datasets"].get(name, {}))),
             [row for row in rows if row["dataset"] == name],
             _of_dataset(predictions, name),
             _of_dataset(images, name),
@@ -175,7 +176,7 @@ def _described(entry: dict) -> dict:
     return {key: entry[key] for key in ("title", "licence", "citation") if entry.get(key)}
 
 
-def _read_card(cards: Mapping[str, Path], dataset: str, expect: Mapping[str, str]) -> dict:
+def _read_card(cards: Mapping[str, Path], dataset: str, expect: Mapping[str, str]) -> Card:
     if dataset not in cards:
         raise PermafrostError(
             f"no card is given for the dataset {dataset!r}", remedy="run snakemake again"

@@ -8,7 +8,7 @@ import numpy as np
 
 from permafrost.core.tasks import task_of
 from permafrost.data.bands import SENSORS, Band, known_band
-from permafrost.data.recent import Recent
+from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.sources.demo_aerial import aerial_bands
 from permafrost.data.sources.demo_chips import DemoChips, chosen
@@ -53,8 +53,8 @@ class DemoSource(DemoChips):
         self.presence = options.get("presence", 0.05)
         self.bands = entry_bands(entry, where=where)
         names = [band.name for band in self.bands]
-        self._render = Recent(lambda spec: scenes.render(spec, names), keep=4)
-        self._mask = Recent(scenes.mask, keep=4)
+        self._render = LeastRecentlyUsed(lambda spec: scenes.render(spec, names), keep=4)
+        self._mask = LeastRecentlyUsed(scenes.mask, keep=4)
 
     def decode(self, index: int) -> Decoded:
         chip = self._chips[index][1]

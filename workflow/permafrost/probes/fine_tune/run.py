@@ -10,8 +10,10 @@ from torch import nn
 from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
+from permafrost.core.specification import from_json
 from permafrost.features.extract import Opened, open_backbone
 from permafrost.features.numerics import exact_numerics
+from permafrost.features.specification import BackboneSpec
 from permafrost.probes.dense.choice import check_warmup
 from permafrost.probes.fine_tune.answers import FINE_TUNED, FROZEN, Answer
 from permafrost.probes.fine_tune.augmentation import Augmentation
@@ -298,16 +300,21 @@ def _copied(state: dict) -> dict:
     return {name: values.detach().clone() for name, values in state.items()}
 
 
-def _as_extracted(spec: dict) -> dict:
+def _as_extracted(spec: dict) -> BackboneSpec:
     """The spec of an extraction that feeds the backbone in the same way, with maps that can be learned from."""
-    options = spec["options"]
-    entry = dict(spec["entry"])
-    if options["layers"] is not None and spec["extraction"].get("maps"):
+    options, entry, maps = spec["options"], dict(spec["entry"]), spec["extraction"].get("maps")
+    if options["layers"] is not None and maps:
         entry["layers"] = options["layers"]
-    extraction = {**spec["extraction"], "precision": options["precision"]}
-    if extraction.get("maps"):
-        extraction["maps_dtype"] = "float32"
-    return {**spec, "entry": entry, "extraction": extraction}
+    told = {
+        key: spec[key]
+        for key in ("stage", "dataset", "backbone", "files", "package")
+        if key in spec
+    }
+    own = {"precision": options["precision"], "compile": False}
+    extraction = {**spec["extraction"], **own, **({"maps_dtype": "float32"} if maps else {})}
+    content = {**told, "entry": entry, "extraction": extraction}
+    content["inputs"] = {"images": spec["inputs"]["images"]}
+    return from_json(BackboneSpec, content, where=f"spec of the {spec['stage']} job")
 
 
 def _as_probed(spec: dict) -> dict:

@@ -8,11 +8,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import save_figure
 from permafrost.report.values.rows import better_first, finite, overall
 from permafrost.report.values.seeds import merge_seeds
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
 Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
 
@@ -36,7 +40,7 @@ class Material:
     """
 
     name: str
-    card: dict
+    card: Card
     rows: list[dict]
     predictions: Mapping[Evaluation, Path]
     stores: Mapping[str, Path]

@@ -43,7 +43,7 @@ class View:
 def chance(material: Material, best: Evaluation) -> float:
     """Average precision of detecting nothing."""
     truth = _read(material, best).found.truth
-    return chance_level(truth, material.card["task"])
+    return chance_level(truth, material.card.task)
 
 
 def draw(
@@ -192,7 +192,7 @@ def _errors_in_words(rows: list[dict]) -> str:
 
 def _per_class(material: Material, found: ObjectPredictions, keys, folder: Path) -> list[Drawn]:
     """AP of every class for the best evaluation of each backbone, where there are several classes."""
-    classes = material.card["classes"]
+    classes = material.card.classes
     if len(classes) < 2:
         return []
     counts = found.found.truth.sum(axis=0).tolist()

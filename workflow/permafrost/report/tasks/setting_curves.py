@@ -66,7 +66,7 @@ SHOWN = {
 
 def draw_settings(material: Material, folder: Path) -> list[Drawn]:
     """One figure per probe with several settings, or more where its settings differ in kind."""
-    metric = primary_metric(material.card["task"])
+    metric = primary_metric(material.card.task)
     rows = [
         row
         for row in material.rows

@@ -17,7 +17,7 @@ SHOWN = {"frozen": "frozen", "fine-tuned": "fine-tuned", "gain": "fine-tuned min
 
 def draw_gains(material: Material, folder: Path) -> list[Drawn]:
     """One figure per probe of that kind, best backbone first; several seeds are averaged."""
-    metric = primary_metric(material.card["task"])
+    metric = primary_metric(material.card.task)
     rows = [
         row
         for row in material.rows
