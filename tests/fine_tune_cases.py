@@ -10,7 +10,7 @@ from image_cases import IMAGES, SPLITS, card_of, rgb_bands
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
 from permafrost.data.card import write_card
-from permafrost.plan.validation import validate
+from probe_jobs import configured, run_probe
 
 BACKBONE = """
 import torch
@@ -40,13 +40,7 @@ def options(**changes) -> dict:
     """All options of the probe, filled by the schema; small ones unless `changes` says otherwise."""
     small = {"epochs": 3, "head_epochs": 3, "head_learning_rate": 1e-3, "batch_size": 8}
     small |= {"hidden": 8, "pictures": 2}
-    config = {
-        "backbones": ["a"],
-        "datasets": ["b"],
-        "probes": {"tune": {"kind": "fine_tune", **small, **changes}},
-    }
-    validate(config, "config", where="test")
-    return config["probes"]["tune"]
+    return configured("fine_tune", **{**small, **changes})
 
 
 class Scenes:
@@ -153,15 +147,12 @@ class Scenes:
         return self.tune_as(self.spec(entry, **changes), out=out, memory=memory, device=device)
 
     def tune_as(self, spec: dict, *, out="tuned", memory=None, device="cpu"):
-        # torch only where something is trained
-        from permafrost.probes.fine_tune.run import run_fine_tune
-
         path = self.folder / f"{out}.parquet"
-        run_fine_tune(
+        run_probe(
             spec,
-            images=self.stores,
+            self.stores,
+            path,
             card=self.folder / "card.json",
-            output=path,
             fingerprint="f" * 32,
             device=device,
             threads=1,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from permafrost.core.stores import Store
-from permafrost.probes.pixels.patches import patch_means
-from permafrost.probes.pixels.ridge import BLOCK, Moments, PatchRidge
-from permafrost.probes.pixels.rows import Patches
-from permafrost.probes.pixels.splits import TargetSplit
+from permafrost.probes.dense.patch_targets import patch_means
+from permafrost.probes.dense.target_splits import TargetSplit
+from permafrost.probes.dense_ridge.patch_ridge import BLOCK, Moments, PatchRidge
+from permafrost.probes.dense_ridge.patches import Patches
 from sklearn import linear_model, metrics, neighbors, preprocessing
 from target_stores import linear, run, toy_stores, write_targets
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from feature_cases import make_splits
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.validation import validate
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.few_shot.probe import run_few_shot
 from permafrost.probes.knn.probe import run_knn
@@ -23,6 +22,7 @@ from permafrost.probes.retrieval import run_retrieval
 from permafrost.probes.ridge.probe import run_ridge
 from permafrost.probes.sgd.linear_probe import run_sgd_linear
 from permafrost.probes.sgd.mlp_probe import run_mlp
+from probe_jobs import configured, options_of
 
 PROBES = {
     "knn": run_knn,
@@ -53,10 +53,8 @@ LEARNING = ("linear", "sgd_linear", "mlp", "ridge")
 
 def run(kind: str, splits: dict[str, Features], **changes):
     """The probe with the defaults of the schema and `changes`."""
-    options = {"kind": kind, **QUICK.get(kind, {}), **changes}
-    config = {"backbones": ["rcf"], "datasets": ["demo-landcover"], "probes": {"p": options}}
-    validate(config, "config", where="test")
-    return PROBES[kind](splits, config["probes"]["p"], device="cpu", seed=0)
+    options = configured(kind, **{**QUICK.get(kind, {}), **changes})
+    return PROBES[kind](splits, options_of(kind, options), device="cpu", seed=0)
 
 
 def splits_of(task: str, **options) -> dict[str, Features]:

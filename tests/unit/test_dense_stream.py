@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from map_stores import separable, write_maps
-from permafrost.probes.dense import order, stream
+from permafrost.probes.dense import map_stream as stream
+from permafrost.probes.dense import sample_order as order
+from permafrost.probes.dense.map_stream import MapStream
+from permafrost.probes.dense.mask_splits import MaskSplit
 from permafrost.probes.dense.memory import available_bytes, fits
-from permafrost.probes.dense.order import Windows, batch_sizes
-from permafrost.probes.dense.stream import MapStream
-from permafrost.probes.segmentation.splits import MaskSplit
+from permafrost.probes.dense.sample_order import Windows, batch_sizes
 
 CPU = torch.device("cpu")
 

@@ -11,11 +11,11 @@ from permafrost.features.numerics import exact_numerics
 from permafrost.features.reading import Batch
 from permafrost.probes.fine_tune.augmentation import Augmentation, Change, crop_box
 from permafrost.probes.fine_tune.depth import layers_of
+from permafrost.probes.fine_tune.image_splits import open_images
 from permafrost.probes.fine_tune.models import Tuned
-from permafrost.probes.fine_tune.run import _as_extracted
-from permafrost.probes.fine_tune.splits import open_images
+from permafrost.probes.fine_tune.probe import _as_extracted
 from permafrost.probes.fine_tune.streams import ImageStream
-from permafrost.probes.fine_tune.training import Schedule
+from permafrost.probes.fine_tune.trainer import RateSchedule
 from torch import nn
 
 
@@ -113,13 +113,13 @@ def test_every_epoch_shows_every_sample_once_in_an_order_of_its_own(tmp_path):
 
 
 def test_the_learning_rate_rises_and_falls():
-    cosine = Schedule("cosine", 4, 1.0)
+    cosine = RateSchedule("cosine", 4, 1.0)
     found = [cosine.share(step, 5) for step in range(20)]
     assert found[:5] == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6])
     rest = [(1 + np.cos(np.pi * k / 15)) / 2 for k in range(15)]
     assert found[5:] == pytest.approx(rest)
-    assert [Schedule("constant", 2, 0.0).share(step, 3) for step in range(6)] == [1.0] * 6
-    assert Schedule("cosine", 2, 2.0).share(5, 3) == pytest.approx(6 / 7)
+    assert [RateSchedule("constant", 2, 0.0).share(step, 3) for step in range(6)] == [1.0] * 6
+    assert RateSchedule("cosine", 2, 2.0).share(5, 3) == pytest.approx(6 / 7)
 
 
 @pytest.mark.parametrize("batch_norm", ["frozen", "trained"])

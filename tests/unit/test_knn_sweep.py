@@ -12,6 +12,7 @@ from permafrost.metrics.classification import accuracy, micro_average_precision
 from permafrost.probes.knn.search import knn_predict, neighbours
 from permafrost.probes.knn.sweep import name_of, run_knn_sweep
 from permafrost.probes.knn.weights import similarities, weighted_vote
+from probe_jobs import options_of
 
 OPTIONS = {"k": [1, 5, 20], "metrics": ["l2", "cosine"], "weights": ["uniform", "temperature"],
            "temperature": 0.07}  # fmt: skip
@@ -19,7 +20,7 @@ TASKS = ("classification", "multilabel")
 
 
 def sweep(splits, **changes):
-    return run_knn_sweep(splits, OPTIONS | changes, device="cpu", seed=0)
+    return run_knn_sweep(splits, options_of("knn_sweep", OPTIONS, **changes), device="cpu", seed=0)
 
 
 def answers(result) -> dict:

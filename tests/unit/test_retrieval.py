@@ -16,12 +16,13 @@ from permafrost.report.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.scores.compare import compare
+from probe_jobs import options_of
 
 OPTIONS = {"relevant": "class", "gallery": "train", "k": [1, 5, 10], "metric": "cosine"}
 
 
 def retrieve(splits, **changes):
-    return run_retrieval(splits, OPTIONS | changes)
+    return run_retrieval(splits, options_of("retrieval", OPTIONS, **changes))
 
 
 def distances_to(gallery, query, metric):

@@ -32,6 +32,7 @@ from permafrost.report.leaderboard import build_leaderboard
 from permafrost.report.summary import build_summary
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
+from probe_jobs import job_of, options_of
 from target_stores import linear, run, toy_stores, write_targets
 from view_cases import measure_views, write_both
 
@@ -126,8 +127,8 @@ def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
             "inputs": {"features": "f" * 32},
         }
         path, output = tmp_path / f"{kind}.parquet", tmp_path / "s.parquet"
-        result = probe(splits, options, device="cpu", seed=0)
-        result.write(path, splits=splits, spec=spec, fingerprint="0" * 32)
+        result = probe(splits, options_of(kind, options), device="cpu", seed=0)
+        result.write(job_of(spec, output=path), splits)
         check("predictions_regression", read_table(path)[0])
         scoring = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
         scored = {
@@ -265,7 +266,7 @@ def test_several_settings_and_their_scores_keep_to_their_schemas(tmp_path, task)
         "weights": ["uniform", "temperature"],
         "temperature": 0.07,
     }
-    result = run_knn_sweep(splits, options, device="cpu", seed=0)
+    result = run_knn_sweep(splits, options_of("knn_sweep", options), device="cpu", seed=0)
     (table, _), scores = write_and_score(tmp_path, result, splits, kind="knn_sweep")
     check("predictions_settings", table)
     check("scores", scores)
@@ -275,7 +276,7 @@ def test_several_settings_and_their_scores_keep_to_their_schemas(tmp_path, task)
 def test_retrieval_and_its_scores_keep_to_their_schemas(tmp_path):
     splits = make_splits()
     options = {"relevant": "class", "gallery": "train", "k": [1, 5], "metric": "l2"}
-    result = run_retrieval(splits, options)
+    result = run_retrieval(splits, options_of("retrieval", options))
     (table, _), scores = write_and_score(
         tmp_path, result, splits, kind="retrieval", options=options
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
+from permafrost.probes.job import ProbeJob
 
 
 @dataclass(frozen=True)
@@ -52,24 +53,14 @@ def on_embeddings(
 
     Parameters
     ----------
-    probe : ``probe(splits, options, device=, seed=)``; what it returns has ``write(path, splits=, spec=,
-        fingerprint=)``.
-    seed_of : fields of the job's spec that the seed follows from.
+    probe : ``probe(splits, options, device=, seed=)``; what it returns has ``write(job, splits)``.
+    seed_of : attributes of the job that the seed follows from.
     """
 
-    def run(
-        stores: dict[str, Path],
-        output: Path,
-        *,
-        spec: dict,
-        fingerprint: str,
-        device: str = "auto",
-        second_output: Path | None = None,
-    ) -> None:
-        splits = read_features(stores, expect=spec["inputs"]["features"])
-        seed = derive_seed(*(spec[name] for name in seed_of))
-        result = probe(splits, spec["options"], device=device, seed=seed)
-        result.write(output, splits=splits, spec=spec, fingerprint=fingerprint)
+    def run(job: ProbeJob) -> None:
+        splits = read_features(job.stores, expect=job.features)
+        seed = derive_seed(*(getattr(job, name) for name in seed_of))
+        probe(splits, job.options, device=job.device, seed=seed).write(job, splits)
 
     return run
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from permafrost.probes.dense.map_splits import Layer, MapSplit
 from permafrost.probes.dense.memory import fits
-from permafrost.probes.dense.order import Windows, batch_sizes
-from permafrost.probes.dense.splits import Layer, MapSplit
+from permafrost.probes.dense.sample_order import Windows, batch_sizes
 
 
 @dataclass(frozen=True)
-class Batch:
+class MapBatch:
     """Samples in the order in which they are used, on the device of the run.
 
     ``rows`` (B,) their places in the split; ``maps`` per layer (B, C, H, W) float32, channels last;
@@ -56,7 +56,7 @@ class MapStream:
     batch_size : samples in a batch; the last may be smaller, or larger by one.
     keep : keep the split in memory where it fits. The batches are the same, kept or streamed.
     budget : bytes that it may fill, instead of a share of what is measured to be free.
-    masks : whether batches have masks; the split then is one of `segmentation.splits`.
+    masks : whether batches have masks; the split then is one of `mask_splits`.
     """
 
     #: what is kept or streamed, in the log
@@ -90,19 +90,19 @@ class MapStream:
         )
         self._whole: _Held | None = None
 
-    def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
+    def shuffled(self, seed: int, epoch: int) -> Iterator[MapBatch]:
         """The batches of one epoch; they depend on the store, `seed` and `epoch` only."""
         return self._batches(self.windows.shuffled(seed, epoch))
 
-    def in_order(self) -> Iterator[Batch]:
+    def in_order(self) -> Iterator[MapBatch]:
         return self._batches(self.windows.in_order())
 
-    def _batches(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+    def _batches(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
         if not windows:
             return iter(())
         return self._from_memory(windows) if self.kept else self._from_store(windows)
 
-    def _from_memory(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+    def _from_memory(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
         if self._whole is None:
             self._whole = self._read(np.arange(len(self.split)), self.device)
         rows, start = np.concatenate(windows), 0
@@ -111,7 +111,7 @@ class MapStream:
             yield self._batch(chosen, self._whole[torch.from_numpy(chosen).to(self.device)])
             start += size
 
-    def _from_store(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+    def _from_store(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
         """Batches cut from the windows one after the other; the next window is read meanwhile."""
         cpu = torch.device("cpu")
         sizes = iter(batch_sizes(len(self.split), self.batch_size))
@@ -136,10 +136,10 @@ class MapStream:
                     rows = np.concatenate([rows, window[start:]])
                 del held
 
-    def _batch(self, rows: np.ndarray, held: _Held) -> Batch:
+    def _batch(self, rows: np.ndarray, held: _Held) -> MapBatch:
         # (B, H, W, C) in memory, seen as (B, C, H, W)
         maps = [x.float().permute(0, 3, 1, 2) for x in held.arrays[: len(self.layers)]]
-        return Batch(rows, maps, held.arrays[-1].long() if self.masks else None)
+        return MapBatch(rows, maps, held.arrays[-1].long() if self.masks else None)
 
     def _move(self, held: _Held) -> _Held:
         if self.device.type == "cpu":
