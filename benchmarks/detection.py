@@ -6,8 +6,9 @@
     envs/run python benchmarks/detection.py --peers .peers-detection --data FOLDER
 
 FOLDER receives a generated set (5,000 images, 80 categories, 36,000 truths, 200,000 detections)
-unless it holds one, and one of people with 17 keypoints (11,000 truths, 200,000 detections). CPU seconds are those of the whole process, imports and reading included, on one
-thread; the runs alternate. All tools must agree on every statistic.
+unless it holds one, and one of people with 17 keypoints (11,000 truths, 200,000 detections). CPU seconds
+are those of the whole process, imports and reading included, on one thread; the runs alternate. All tools must
+agree on every statistic.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """How often intervals of 95 % hold the truth, and how often equal backbones differ at 5 %, on made-up test sets.
 
-    envs/run python benchmarks/interval_coverage.py [--sets 400] [--cells accuracy,r2] [--seed 0] [--no-before] [--json FILE]
+    envs/run python benchmarks/interval_coverage.py [--sets 400] [--cells accuracy,r2] [--seed 0] \
+        [--no-before] [--json FILE]
 
 Every cell draws test sets of one kind, each with the predictions of two backbones that are equally good. The
 truth is the metric of a test set so large that chance no longer matters. "Before" are percentiles of 400

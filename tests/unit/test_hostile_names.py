@@ -1,4 +1,4 @@
-"""Names that would command a terminal, turn text around or fill the screen: shown escaped and short, written in full."""
+"""Names that would command a terminal, turn text around or fill the screen: escaped on screen, whole in files."""
 
 from __future__ import annotations
 

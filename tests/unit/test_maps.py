@@ -242,7 +242,8 @@ def test_maps_that_float16_cannot_hold_are_an_error_that_names_sample_and_layer(
 @pytest.mark.parametrize("kind", ["float16", "float32"])
 def test_maps_with_nan_are_an_error_that_names_sample_and_layer(dataset, tmp_path, kind):
     pixel = dataset.images["train"][3, :, 5, 7].tolist()
-    body = f"self.mix(torch.where(images[:, :, 5:6, 7:8] == images.new_tensor({pixel})[None, :, None, None], torch.nan, images))"
+    same = f"images[:, :, 5:6, 7:8] == images.new_tensor({pixel})[None, :, None, None]"
+    body = f"self.mix(torch.where({same}, torch.nan, images))"
     with pytest.raises(PermafrostError, match=r"layer mix: .*'train-\d+'.*look for NaN"):
         dataset.extract(entrypoint(tmp_path, body), out="poisoned", extraction={"maps_dtype": kind})
     assert not list((dataset.folder / "poisoned").glob("*.zarr"))

@@ -14,10 +14,10 @@ from _tables import (
     write_card,
 )
 from permafrost.core.tables import read_table
+from permafrost.report.explanations.measures import measured_lines, remarks, view_words
 from permafrost.report.figures.measures import draw_measures
-from permafrost.report.leaderboard import build_leaderboard, write_leaderboard
-from permafrost.report.measured import measured_lines, remarks, view_words
 from permafrost.report.page import build_report
+from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
 from view_cases import OPTIONS, STILL, measure_views, write_both
 
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from permafrost.report.rows import finite
+from permafrost.report.values.rows import finite
 from project import Project
 
 DATASETS = {

@@ -79,7 +79,7 @@ def read_bytes(path) -> bytes:
 
 
 def read_text(path) -> str:
-    """The content of a text file in UTF-8, without a byte order mark and with plain ends of lines; errors as of `read_bytes`."""
+    """The text of a UTF-8 file, without a byte order mark and with plain ends of lines; errors as of `read_bytes`."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:

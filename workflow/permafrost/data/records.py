@@ -20,8 +20,8 @@ class Record:
     """One image before it is decoded.
 
     ``label`` is a class id (classification), a tuple of 0 and 1 per class (multilabel), a number
-    (regression), or None where the mask (segmentation), the raster (pixel_regression) or the objects (detection) are the label. ``split`` is the data's own name
-    for its part, or None.
+    (regression), or None where the mask (segmentation), the raster (pixel_regression) or the objects
+    (detection) are the label. ``split`` is the data's own name for its part, or None.
 
     Only for objects: ``objects``, those of the image or those that a window of it meets, in pixels of
     the whole image; ``image_id``, ``x_offset``, ``y_offset``, where the window lies (None, 0, 0 for a

@@ -51,8 +51,8 @@ def evaluate(
 
     Raises
     ------
-    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; predictions on images that the truth does not
-        name; different kinds of shapes; nothing to score.
+    PermafrostError : see `permafrost.data.deepforest.reading.read_annotations`; predictions on images that
+        the truth does not name; different kinds of shapes; nothing to score.
     """
     rules = Rules(average, without_predictions, without_truth, unlisted)
     truth = _read(truth, "truth", geometry, invalid)

@@ -74,8 +74,8 @@ def cut_annotations(
 
     Returns
     -------
-    The crowns of all windows, as images named by `tile_name` (windows without crowns too), and (M,) which crown of `annotations` each of them is: a crown may be in several windows, or in
-    none.
+    The crowns of all windows, as images named by `tile_name` (windows without crowns too), and (M,)
+    which crown of `annotations` each of them is: a crown may be in many windows, or in none.
     """
     names, parts, sources = [], [], []
     for image, rows in zip(

@@ -40,8 +40,8 @@ def two_nn(features, *, units=None) -> Measure:
     """TwoNN: slope through the origin of -log(1 - F(mu)) on log mu, mu = d_2 / d_1 of each row.
 
     F of the ratio of rank i (from 1) of R is i / R; the largest tenth of the ratios is left out
-    (scikit-dimension 0.5's ``TwoNN``; its releases before counted ranks from 0). At least 0. Needs 10 distinct rows of the (N, d) features;
-    undefined too where all ratios are 1. It reads dimensions above about 10 too low.
+    (scikit-dimension 0.5's ``TwoNN``; its releases before counted ranks from 0). At least 0. Needs 10 distinct rows
+    of the (N, d) features; undefined too where all ratios are 1. It reads dimensions above about 10 too low.
     Source: Facco et al., Scientific Reports 7, 12140 (2017).
     """
     points = as_points(features, units)

@@ -173,8 +173,8 @@ class FrozenStream(_TargetStream):
                 start,
                 self.split.samples["sample_id"],
                 where=self.images.run.backbone.where,
-                remedy="look for NaN in the dataset's pixels, and for a normalisation that the weights"
-                " were not made for",
+                remedy="look for NaN in the dataset's pixels, and for a normalisation "
+                "that the weights were not made for",
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.report.costs import (
+from permafrost.report.explanations.costs import (
     DRAWN,
     WORDS,
     brief_cost,
@@ -15,9 +15,9 @@ from permafrost.report.costs import (
     uncounted,
 )
 from permafrost.report.figures.costs import draw_costs
-from permafrost.report.material import Drawn, Material, save
-from permafrost.report.notation import interval_of, number
-from permafrost.report.rows import finite, metric_name
+from permafrost.report.material.dataset import Drawn, Material, save
+from permafrost.report.values.notation import interval_of, number
+from permafrost.report.values.rows import finite, metric_name
 
 
 def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:
@@ -86,8 +86,9 @@ def _figures(material: Material, lines: list[dict], folder: Path) -> list[Drawn]
             wide=True,
             alt=f"Score of every probe against {', '.join(WORDS[name][0] for name in costs)} of every backbone on "
             f"{material.name}",
-            caption="Each probe's score with its interval against what the backbone costs. The line is the Pareto front: "
-            "backbones that no other one beats in both. Only the intervals say how certain a step of it is.",
+            caption="Each probe's score with its interval against what the backbone costs. "
+            "The line is the Pareto front: backbones that no other one beats in both. "
+            "Only the intervals say how certain a step of it is.",
         )
     ]
 

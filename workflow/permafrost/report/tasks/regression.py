@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.tables import read_metadata, read_table
 from permafrost.report.figures import c_curve, numbers
-from permafrost.report.material import Drawn, Evaluation, Material, name_of, save
+from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, save
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.tasks.tuned import draw_gains
 from permafrost.statistics.predictions.columns import array_of
@@ -79,8 +79,8 @@ def draw_curves(material: Material, folder: Path, *, of: str = "") -> list[Drawn
             probe,
             wide=True,
             alt=f"Validation RMSE against alpha for every backbone on {material.name}",
-            caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) for every alpha "
-            "that was tried, the chosen one marked.",
+            caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) "
+            "for every alpha that was tried, the chosen one marked.",
         )
         for probe, curves in sorted(found.items())
     ]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.report.dense import DensePredictions, read_dense
 from permafrost.report.figures import confusion, per_class
-from permafrost.report.material import (
+from permafrost.report.material.dataset import (
     Drawn,
     Evaluation,
     Material,
@@ -16,10 +15,11 @@ from permafrost.report.material import (
     of_evaluation,
     save,
 )
-from permafrost.report.rows import metric_name
+from permafrost.report.material.masks import DensePredictions, read_dense
 from permafrost.report.tasks.mask_pictures import draw_masks
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.tasks.tuned import draw_gains
+from permafrost.report.values.rows import metric_name
 from permafrost.statistics.scores.gates import chance_level
 
 
@@ -93,8 +93,8 @@ def _per_class(material, found: DensePredictions, folder: Path) -> list[Drawn]:
                     kind,
                     material.name,
                     alt=f"{metric_name(metric)} of every class of {material.name}, by backbone",
-                    caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class (its share of the test set's pixels) with the "
-                    f"best head of each backbone: {which}.",
+                    caption=f"{metric_name(metric).replace('bound', 'Bound')} of every class "
+                    f"(its share of the test set's pixels) with the best head of each backbone: {which}.",
                 )
             )
     return figures

@@ -74,8 +74,8 @@ WORDS = {
     ),
     "significance_out_of_reach": (
         "significance out of reach",
-        "No difference between these backbones could be significant, whatever the data: the test set has too few units, "
-        "or there are too few resamples (comparison.resamples).",
+        "No difference between these backbones could be significant, whatever the data: the test set "
+        "has too few units, or there are too few resamples (comparison.resamples).",
     ),
     "collapsed_features": (
         "collapsed features",
@@ -96,8 +96,9 @@ WORDS = {
     ),
     "temperature_undefined": (
         "no temperature",
-        "No temperature: right answers have probability 0 (as where none of a sample's neighbours votes for its class), "
-        "which no temperature changes, or there is a single test unit. A floor (calibration.floor) would define one.",
+        "No temperature: right answers have probability 0 (as where none of a sample's neighbours "
+        "votes for its class), which no temperature changes, or there is a single test "
+        "unit. A floor (calibration.floor) would define one.",
     ),
     "temperature_at_bound": (
         "temperature at its bound",
