@@ -10,7 +10,7 @@ from image_cases import IMAGES, SPLITS, card_of, rgb_bands
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
 from permafrost.data.card import write_card
-from probe_jobs import configured, run_probe
+from probe_jobs import configured, job_of, run_probe
 
 BACKBONE = """
 import torch
@@ -141,6 +141,10 @@ class Scenes:
     @property
     def stores(self) -> dict[str, Path]:
         return {split: self.folder / f"{split}.zarr" for split in SPLITS}
+
+    def job(self, entry=None, **changes):
+        """What the probe's command makes of the spec."""
+        return job_of(self.spec(entry, **changes), self.stores, card=self.folder / "card.json")
 
     def tune(self, entry=None, *, out="tuned", memory=None, device="cpu", **changes):
         """(table, metadata) of the probe's predictions."""

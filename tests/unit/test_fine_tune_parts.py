@@ -13,7 +13,8 @@ from permafrost.probes.fine_tune.augmentation import Augmentation, Change, crop_
 from permafrost.probes.fine_tune.depth import layers_of
 from permafrost.probes.fine_tune.image_splits import open_images
 from permafrost.probes.fine_tune.models import Tuned
-from permafrost.probes.fine_tune.probe import _as_extracted
+from permafrost.probes.fine_tune.options import AugmentationOptions
+from permafrost.probes.fine_tune.probe import extraction_of
 from permafrost.probes.fine_tune.streams import ImageStream
 from permafrost.probes.fine_tune.trainer import RateSchedule
 from torch import nn
@@ -21,19 +22,16 @@ from torch import nn
 
 def opened(scenes: Scenes, entry=None, **changes):
     """What a job works with: the opened backbone, and its splits."""
-    spec = scenes.spec(entry, **changes)
+    job = scenes.job(entry, **changes)
     with exact_numerics():
         found = open_backbone(
-            _as_extracted(spec),
-            images=scenes.stores,
-            card=scenes.folder / "card.json",
+            extraction_of(job),
+            images=job.stores,
+            card=job.card,
             device="cpu",
             batch_size=8,
         )
-    splits = open_images(
-        scenes.stores, found.attributes, resized=True, expect=spec["inputs"]["images"], where="test"
-    )
-    return found, splits
+    return found, open_images(job, found.attributes, resized=True)
 
 
 def test_masks_turn_with_their_images_and_values_stay():
@@ -69,8 +67,8 @@ def test_what_is_switched_off_is_never_drawn():
         change = augmentation.drawn(np.random.default_rng(0), 32)
         turned, _ = change.turned(images.clone(), None, torch.zeros(32))
         assert torch.equal(turned, images) != changed
-    assert Augmentation.of({"flip": False, "rotate": False, "crop": None}, masked=False) is None
-    assert Augmentation.of({"flip": False, "rotate": False, "crop": [0.5, 1]}, masked=True) is None
+    assert Augmentation.of(AugmentationOptions(False, False, None), masked=False) is None
+    assert Augmentation.of(AugmentationOptions(False, False, [0.5, 1]), masked=True) is None
 
 
 def test_crops_lie_in_the_image_and_have_the_area_drawn():

@@ -32,7 +32,7 @@ from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.summary import build_summary
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
-from probe_jobs import job_of, options_of
+from probe_jobs import configured, job_of, options_of
 from target_stores import linear, run, toy_stores, write_targets
 from view_cases import measure_views, write_both
 
@@ -106,24 +106,16 @@ def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
         name: Features(one.embeddings, one.embeddings[:, 0] * 2.0, one.samples, about)
         for name, one in made.items()
     }
-    for kind, probe in (("knn", run_knn), ("ridge", run_ridge)):
-        options = {
-            "k": 3,
-            "metric": "l2",
-            "alpha_min": 0.1,
-            "alpha_max": 10.0,
-            "alpha_count": 3,
-            "choose": "validation",
-            "merge_val": True,
-            "standardize": True,
-        }
+    alphas = {"alpha_min": 0.1, "alpha_max": 10.0, "alpha_count": 3}
+    for kind, probe, chosen in (("knn", run_knn, {"k": 3}), ("ridge", run_ridge, alphas)):
+        options = configured(kind, **chosen)
         spec = {
             "stage": kind,
             "dataset": "d",
             "backbone": "b",
             "probe": kind,
             "seed": 0,
-            "options": {"kind": kind, **options},
+            "options": options,
             "inputs": {"features": "f" * 32},
         }
         path, output = tmp_path / f"{kind}.parquet", tmp_path / "s.parquet"

@@ -5,6 +5,7 @@ Masks come with them where a split has them; what else belongs to a sample is fo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,9 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from permafrost.core.memory import available_bytes
 from permafrost.probes.dense.map_splits import Layer, MapSplit
-from permafrost.probes.dense.memory import fits
 from permafrost.probes.dense.sample_order import Windows, batch_sizes
+
+# share of what is free that a split may fill; train and validation, and other jobs of the same run,
+# decide at the same time
+CPU_SHARE, GPU_SHARE = 0.25, 0.3
 
 
 @dataclass(frozen=True)
@@ -190,3 +195,30 @@ def torch_type(dtype: np.dtype) -> np.dtype:
     return np.dtype(
         {"uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(str(dtype), dtype)
     )
+
+
+def fits(
+    needed: int,
+    device: torch.device,
+    *,
+    label: str,
+    budget: int | None = None,
+    what: str = "maps and masks",
+) -> bool:
+    """Whether `needed` bytes may be kept on `device`; says why on standard error.
+
+    `budget` stands for the measured memory where it is given.
+    """
+    if budget is not None:
+        allowed, source = budget, "allowed"
+    elif device.type == "cuda":
+        allowed, source = int(torch.cuda.mem_get_info(device)[0] * GPU_SHARE), "of free GPU memory"
+    else:
+        free = available_bytes()
+        allowed = 0 if free is None else int(free * CPU_SHARE)
+        source = "of free memory" if free is not None else "(free memory unknown)"
+    kept = needed <= allowed
+    how = "kept in memory" if kept else "streamed from the store"
+    sizes = f"{needed / 2**20:.0f} MiB of {what}, {allowed / 2**20:.0f} MiB {source}"
+    print(f"{label}: {how} ({sizes})", file=sys.stderr, flush=True)
+    return kept

@@ -38,7 +38,7 @@ def run_fine_tune(job: ImageProbeJob[FineTuneOptions]) -> None:
     check_warmup(options.warmup_epochs, options.epochs, job.where)
     with exact_numerics(job.threads), torch.random.fork_rng(devices=[]):
         opened = open_backbone(
-            _extraction(job),
+            extraction_of(job),
             images=job.stores,
             card=job.card,
             device=job.device,
@@ -255,7 +255,7 @@ def _copied(state: dict) -> dict:
     return {name: values.detach().clone() for name, values in state.items()}
 
 
-def _extraction(job: ImageProbeJob[FineTuneOptions]) -> dict:
+def extraction_of(job: ImageProbeJob[FineTuneOptions]) -> dict:
     """The spec of an extraction that feeds the backbone in the same way, with maps that can be learned from."""
     options, extraction = job.options, dict(job.extraction["extraction"])
     entry = dict(job.extraction["entry"])

@@ -7,8 +7,7 @@ import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.features.health import CollapseGate
-from permafrost.probes.embeddings.features import Features
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, class_gates
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.fine_tune.answers import Answer

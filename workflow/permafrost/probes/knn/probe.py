@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from permafrost.core.device import resolve_device
-from permafrost.probes.embeddings.features import Features, on_embeddings
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.knn.search import knn_predict, neighbours
 

@@ -9,8 +9,7 @@ import numpy as np
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
-from permafrost.probes.embeddings.features import Features, on_embeddings
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.knn.search import neighbours, vote

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from permafrost.probes.embeddings.features import Features, check_splits
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, check_splits, class_gates
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.probabilities import answers, probabilities
 from permafrost.probes.embeddings.scaling import centre_and_scale, scaled
