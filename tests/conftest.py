@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from project import REPOSITORY, Project
+from helpers.project import REPOSITORY, Project
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.replay:
-        from detection_targets import TARGETS
+        from helpers.fuzzing import TARGETS
 
         TARGETS[options.targets[0]](options.replay.read_bytes())
         return 0
@@ -120,7 +120,7 @@ def fuzz(name: str, folder: Path, seconds: int, seed: int) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["permafrost"]):
-        from detection_targets import TARGETS, seeds
+        from helpers.fuzzing import TARGETS, seeds
     corpus, kept = folder / "corpus", folder / "found"
     for path in (corpus, kept):
         path.mkdir(parents=True, exist_ok=True)

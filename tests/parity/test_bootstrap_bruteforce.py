@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.predictions.labels import multi_label, naive_replicates, single_label
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.metrics.classification.evaluate import evaluate
@@ -12,7 +13,6 @@ from permafrost.statistics.replicates import rankings, totals
 from permafrost.statistics.replicates.families import make_family
 from permafrost.statistics.resampling.resamples import Resamples, draw_resamples, iter_resamples
 from permafrost.statistics.scores.bootstrap import bootstrap_scores, gather
-from prediction_cases import multi_label, naive_replicates, single_label
 
 UNEQUAL_GROUPS = {"groups": 9}
 CASES = [

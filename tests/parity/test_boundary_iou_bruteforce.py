@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from helpers.predictions.masks import IGNORE, masks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.metrics.segmentation import boundary_counts
-from segmentation_cases import IGNORE, masks
 
 
 def erode(mask: np.ndarray) -> np.ndarray:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.knn.probe import run_knn
 from permafrost.probes.linear.probe import run_linear
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
-from probe_jobs import options_of
 
 torch = pytest.importorskip("torch")
 functional = pytest.importorskip("torchmetrics.functional.classification")

@@ -6,10 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers.predictions.labels import multi_label, single_label
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.metrics import classification as ours
-from prediction_cases import multi_label, single_label
 
 sklearn = pytest.importorskip("sklearn.metrics")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.predictions.labels import multi_label, single_label
 from permafrost.metrics import classification as ours
-from prediction_cases import multi_label, single_label
 
 torch = pytest.importorskip("torch")
 functional = pytest.importorskip("torchmetrics.functional.classification")

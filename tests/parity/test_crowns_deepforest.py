@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 import shapely
-from crown_cases import CORNERS, random_crowns
+from helpers.predictions.crowns import CORNERS, random_crowns
 from permafrost.data.deepforest.reading import read_annotations
 from permafrost.data.windows import cut_windows
 from permafrost.evaluators.crowns import DEEPFOREST, evaluate

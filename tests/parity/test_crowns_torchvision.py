@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from crown_cases import CORNERS, box, random_crowns
+from helpers.predictions.crowns import CORNERS, box, random_crowns
 from permafrost.evaluators.crowns import evaluate
 from permafrost.metrics.objects.overlaps import find_pairs
 from permafrost.metrics.objects.suppression import suppress

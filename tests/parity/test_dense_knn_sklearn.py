@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from map_stores import DENSE_KNN, spec, write_maps
+from helpers.stages.probe_jobs import run_probe
+from helpers.stores.maps import DENSE_KNN, spec, write_maps
 from permafrost.core.tables import read_table
 from permafrost.probes.dense.mask_splits import MaskSplit
-from probe_jobs import run_probe
 from sklearn.neighbors import KNeighborsClassifier
 
 

@@ -8,7 +8,7 @@ import io
 
 import numpy as np
 import pytest
-from detection_cases import coco_case
+from helpers.predictions.detections import coco_case
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.kernels.boundary import band_widths
 from permafrost.metrics.detection.masks.packed import bands, pack

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 import pytest
-from detection_cases import coco_case
+from helpers.predictions.detections import coco_case
 from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.detection import cocoeval
 

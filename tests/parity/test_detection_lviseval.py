@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from detection_cases import coco_case, federate
+from helpers.predictions.detections import coco_case, federate
 from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.detection import LVIS, LVISEval, LVISResults, evaluate
 

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 import pytest
-from detection_cases import coco_case
+from helpers.predictions.detections import coco_case
 from permafrost.evaluators.detection import evaluate
 
 pytest.importorskip("pycocotools")

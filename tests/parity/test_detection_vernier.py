@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from detection_cases import coco_case
+from helpers.predictions.detections import coco_case
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.analysis import confusion_matrix, error_kinds, optimal_lrp
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from feature_cases import make_splits
+from helpers.stages.probe_jobs import options_of
+from helpers.stages.probing import make_splits
 from permafrost.probes.few_shot.draws import nested_draws, sizes_of
 from permafrost.probes.few_shot.probe import run_few_shot
-from probe_jobs import options_of
 
 GRID = np.logspace(-2, 2, 5)
 OPTIONS = {

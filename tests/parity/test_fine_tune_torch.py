@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 import torch
-from fine_tune_cases import Scenes
+from helpers.stages.fine_tune import Scenes
 from permafrost.backbones.randomness import isolated_seed
 from permafrost.core.identity import derive_seed
 from torch import nn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from image_cases import card_of, sentinel2_bands
+from helpers.stores.images import card_of, sentinel2_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.layers import choose_layers
 from permafrost.backbones.registry import build, plan_input

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from object_cases import all_crowd, coco, predictions, repeated, without
+from helpers.predictions.objects import all_crowd, coco, predictions, repeated, without
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.evaluators import crowns
-from permafrost.metrics import detection
+from permafrost.evaluators import crowns, detection
 from permafrost.metrics.tasks import class_metrics, overall_metrics
 from permafrost.statistics.resampling.resamples import draw_resamples
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from panoptic_cases import CATEGORIES, documents, listed, panoptic_case
+from helpers.predictions.panoptic import CATEGORIES, documents, listed, panoptic_case
 from permafrost.evaluators.panoptic import evaluate
 
 IDS = [entry["id"] for entry in CATEGORIES]

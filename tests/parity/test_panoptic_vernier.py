@@ -10,7 +10,7 @@ import json
 
 import numpy as np
 import pytest
-from panoptic_cases import CATEGORIES, panoptic_case
+from helpers.predictions.panoptic import CATEGORIES, panoptic_case
 from permafrost.evaluators.panoptic import evaluate
 
 panoptic = pytest.importorskip("vernier.panoptic")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.predictions.labels import naive_t_test
 from permafrost.probes.dense.target_rows import image_sums
 from permafrost.statistics.predictions.pixel_numbers import RANGES, SUMS, PredictedPixels
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.compare import compare
-from prediction_cases import naive_t_test
 from sklearn import metrics
 
 

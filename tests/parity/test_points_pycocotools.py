@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 import pytest
-from object_cases import coco, predictions, without
+from helpers.predictions.objects import coco, predictions, without
 from permafrost.metrics.objects.point_precision import point_average_precision
 
 pytest.importorskip("pycocotools")

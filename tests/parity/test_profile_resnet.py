@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from profile_cases import card_in, profile
+from helpers.stages.profiling import card_in, profile
 from torch import nn
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from permafrost.metrics.regression import evaluate
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.knn.probe import run_knn
 from permafrost.probes.ridge.probe import run_ridge
 from permafrost.probes.ridge.solver import Ridge
-from probe_jobs import options_of
 from sklearn import linear_model, metrics, neighbors, preprocessing
 
 ALPHAS = np.logspace(-3, 5, 9)

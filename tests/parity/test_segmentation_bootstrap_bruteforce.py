@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.predictions.labels import naive_t_test
+from helpers.predictions.masks import masks, naive_replicates, predictions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.statistics.replicates import pixels
@@ -12,8 +14,6 @@ from permafrost.statistics.resampling.resamples import Resamples, draw_resamples
 from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores, gather
 from permafrost.statistics.scores.compare import compare
-from prediction_cases import naive_t_test
-from segmentation_cases import masks, naive_replicates, predictions
 
 GROUPS = ["a", "a", "b", "c", "c", "c", "c", "d", None, "e", "e", "a"]
 CASES = [

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.predictions.masks import IGNORE, masks
 from permafrost.metrics import segmentation as ours
-from segmentation_cases import IGNORE, masks
 
 torch = pytest.importorskip("torch")
 functional = pytest.importorskip("torchmetrics.functional.classification")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import timm
 import torch
-from image_cases import Dataset
+from helpers.stores.images import Dataset
 from torch.nn import functional as F
 from torchvision.transforms import v2
 
@@ -65,7 +65,7 @@ def test_normalisation_is_that_of_timms_own_transform(dataset, name, tmp_path):
 
 
 def test_adapted_input_convolution_is_timms(tmp_path):
-    from image_cases import card_of, sentinel2_bands
+    from helpers.stores.images import card_of, sentinel2_bands
     from permafrost.backbones.backbone import Resources
     from permafrost.backbones.registry import build, plan_input
     from timm.models import adapt_input_conv

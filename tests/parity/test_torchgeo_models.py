@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from image_cases import card_of, rgb_bands, sentinel2_bands
+from helpers.stores.images import card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError
@@ -80,9 +80,9 @@ def test_eight_bit_pictures_need_a_declaration_to_be_fed_to_weights_for_reflecta
 
 def test_every_entry_of_the_catalogue_is_understood():
     """Each finds its weights and its unit, on Sentinel-2, radar, Landsat or pictures."""
-    from image_cases import band
+    from helpers.project import REPOSITORY
+    from helpers.stores.images import band
     from permafrost.plan.catalogue import read_yaml
-    from project import REPOSITORY
 
     radar = [
         band(n, common_name=n.lower(), sensor="sentinel1", unit="db", scale=1.0)
@@ -191,7 +191,7 @@ def test_bands_without_a_wavelength_are_an_error(small_models, model):
 
 
 def test_panopticon_is_told_wavelengths_in_nanometres_and_radar_by_number(monkeypatch):
-    from image_cases import band
+    from helpers.stores.images import band
     from permafrost.backbones.torchgeo_families import _panopticon_wrap
 
     class Recorder(torch.nn.Module):

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from image_cases import Dataset
+from helpers.stages.views import EXTRACTED, make_views, measure_views
+from helpers.stores.images import Dataset
 from permafrost.core.stores import Store
 from permafrost.metrics import representation as ours
 from scipy.linalg import eigh
-from view_cases import EXTRACTED, make_views, measure_views
 
 MODEL = {"kind": "timm", "model": "test_resnet", "weights": {"source": "random"}, "seed": 3}
 

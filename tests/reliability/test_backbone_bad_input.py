@@ -8,7 +8,7 @@ import pickle
 import pytest
 import timm
 import torch
-from image_cases import Dataset, card_of, rgb_bands, sentinel2_bands
+from helpers.stores.images import Dataset, card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crown_cases import box, point
+from helpers.predictions.crowns import box, point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError

@@ -1,9 +1,17 @@
 """Annotations that cannot be right give one error that names entry, file and remedy, and nothing else."""
 
 import pytest
+from helpers.datasets.images import (
+    RANDOM,
+    RGB_ENTRY,
+    Prepared,
+    encode,
+    photo,
+    write_folder,
+    write_zip,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from image_sets import RANDOM, RGB_ENTRY, Prepared, encode, photo, write_folder, write_zip
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.sources.points_file import parse_points

@@ -11,7 +11,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from image_sets import (
+from helpers.datasets.images import (
     Prepared,
     class_files,
     encode,
@@ -320,7 +320,7 @@ def test_a_killed_prepare_leaves_nothing_that_looks_finished_and_can_be_repeated
     code = f"""
 import sys, time
 sys.path.insert(0, {str(os.path.dirname(os.path.dirname(__file__)))!r})
-from image_sets import Prepared
+from helpers.datasets.images import Prepared
 from pathlib import Path
 from permafrost.data.sources import folder
 original = folder.FolderSource.decode

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from image_sets import (
+from helpers.datasets.images import (
     Prepared,
     encode,
     mask,

@@ -4,10 +4,18 @@ import copy
 import json
 
 import pytest
+from helpers.datasets.images import (
+    RGB_ENTRY,
+    Prepared,
+    encode,
+    geotiff,
+    photo,
+    write_folder,
+    write_zip,
+)
+from helpers.datasets.objects import by_file, coco, coco_entry, write_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from image_sets import RGB_ENTRY, Prepared, encode, geotiff, photo, write_folder, write_zip
-from object_sets import by_file, coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.data.sources import open_source
 from permafrost.data.sources.coco_file import parse_coco

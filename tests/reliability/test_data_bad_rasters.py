@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from image_sets import Prepared, encode, geotiff, photo, write_folder, write_table
+from helpers.datasets.images import Prepared, encode, geotiff, photo, write_folder, write_table
+from helpers.datasets.rasters import heights, npy, raster_entry, raster_files
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.validation import validate
-from raster_sets import heights, npy, raster_entry, raster_files
 
 
 @pytest.fixture

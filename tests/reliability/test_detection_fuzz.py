@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from detection_cases import coco_case, compress
+from helpers.predictions.detections import coco_case, compress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from detection_cases import coco_case, federate
+from helpers.predictions.detections import coco_case, federate
 from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.analysis.calibration import calibrate

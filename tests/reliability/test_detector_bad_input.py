@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from object_stores import (
+from helpers.stages.probe_jobs import run_probe
+from helpers.stores.objects import (
     DETECTION,
     NOTHING,
     run,
@@ -17,7 +18,6 @@ from object_stores import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.objects import Objects
-from probe_jobs import run_probe
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_objects_that_cannot_be_are_refused_by_sample(toy, tmp_path, objects, me
 
 
 def test_stores_of_another_plan_or_without_objects_are_refused(toy, tmp_path):
-    from map_stores import toy_stores as mask_stores
+    from helpers.stores.maps import toy_stores as mask_stores
 
     masks = mask_stores(tmp_path / "masks")
     with pytest.raises(PermafrostError, match="no maps of layers with objects"):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from project import REPOSITORY
+from helpers.project import REPOSITORY
 
 # of what Linux and macOS have; neither flock nor sha256sum
 PROGRAMS = ["bash", "env", "cat", "dirname", "mkdir", "awk", "cksum", "grep", "true", "sleep"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fine_tune_cases import Scenes, options
+from helpers.stages.fine_tune import Scenes, options
 from permafrost.core.errors import PermafrostError
 
 

@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from detection_cases import coco_case
+from helpers.predictions.detections import coco_case
 from permafrost.core import inputs
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.reading import read_annotations

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from project import Project
+from helpers.project import Project
 
 # Put before every Python that a run starts: `permafrost STAGE` stops for good when it calls FUNCTION,
 # and says so. The library itself stays as it is, and with it the identity of every result.

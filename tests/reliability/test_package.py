@@ -13,10 +13,10 @@ import tomllib
 import venv
 import zipfile
 
-import documents
+import helpers.documents as documents
 import pytest
 import yaml
-from project import REPOSITORY
+from helpers.project import REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 

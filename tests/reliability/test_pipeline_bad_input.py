@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from image_sets import RGB_ENTRY, class_files, encode, photo, write_folder, write_zip
-from project import Project
+from helpers.datasets.images import RGB_ENTRY, class_files, encode, photo, write_folder, write_zip
+from helpers.project import Project
 
 SPLITS = {"train": 12, "val": 5, "test": 5}
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 import torch
-from image_cases import Dataset
+from helpers.stages.profiling import CONVOLUTION, card_in, profile, spec_of, toy
+from helpers.stores.images import Dataset
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.features.running import Run
 from permafrost.plan.sources import code_hash
 from permafrost.plan.validation import validate
 from permafrost.stages.cli import main
-from profile_cases import CONVOLUTION, card_in, profile, spec_of, toy
 
 FAILING = CONVOLUTION.replace("self.convolution(images).relu()", "self.linear(images)")
 SMALLEST = {"backbones": ["rcf"], "datasets": ["demo-landcover"], "probes": {}}

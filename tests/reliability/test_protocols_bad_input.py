@@ -11,7 +11,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from feature_cases import make_splits
+from helpers.stages.probe_jobs import configured, options_of
+from helpers.stages.probing import make_splits
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.few_shot.probe import run_few_shot
@@ -22,7 +23,6 @@ from permafrost.probes.retrieval import run_retrieval
 from permafrost.probes.ridge.probe import run_ridge
 from permafrost.probes.sgd.linear_probe import run_sgd_linear
 from permafrost.probes.sgd.mlp_probe import run_mlp
-from probe_jobs import configured, options_of
 
 PROBES = {
     "knn": run_knn,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from map_stores import DENSE_KNN, SEGMENTATION, separable, spec, toy_stores, write_maps
+from helpers.stages.probe_jobs import run_probe
+from helpers.stores.maps import DENSE_KNN, SEGMENTATION, separable, spec, toy_stores, write_maps
 from permafrost.core.errors import PermafrostError
-from probe_jobs import run_probe
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.predictions.masks import fixed_lists, metadata, prediction_table, predictions
 from permafrost.core.errors import PermafrostError
 from permafrost.statistics.predictions.confusions import Confusions
 from permafrost.statistics.predictions.reading import predictions_from_table
-from segmentation_cases import fixed_lists, metadata, prediction_table, predictions
 
 
 def with_column(name, column):

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from image_cases import Dataset
+from helpers.stages.views import EXTRACTED, STILL, make_views, measure_views, write_both
+from helpers.stores.images import Dataset
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics import representation as ours
-from view_cases import EXTRACTED, STILL, make_views, measure_views, write_both
 
 GENERATOR = np.random.default_rng(0)
 VARIED = GENERATOR.normal(size=(20, 1, 5)) + 0.1 * GENERATOR.normal(size=(20, 3, 5))

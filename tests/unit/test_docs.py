@@ -40,15 +40,3 @@ def test_every_measure_is_explained(name):
 def test_the_files_it_names_exist():
     named = re.findall(r"`?((?:config|benchmarks|docs)/[\w./-]*\w)", PAGE)
     assert named and [name for name in named if not (ROOT / name).exists()] == []
-
-
-HOUSE = (ROOT / "docs" / "architecture.md").read_text()
-
-
-def test_the_house_is_described_as_it_is():
-    from test_rooms import ROOMS
-
-    assert re.findall(r"^\| `(\w+)` \|", HOUSE, flags=re.MULTILINE) == ROOMS
-    named = re.findall(r"`((?:config|docs|workflow|tests)/[\w./-]+)`|`(README\.md)`", HOUSE)
-    files = {one or other for one, other in named}
-    assert len(files) > 15 and [name for name in files if not (ROOT / name).exists()] == []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import permafrost
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(permafrost.__file__).parent
 ROOMS = [
     "core",
@@ -153,3 +155,11 @@ def _folder(module: str, room: str) -> str | None:
 
 def test_a_circle_is_seen():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["b", "c"]
+
+
+def test_the_house_is_described_as_it_is():
+    house = (ROOT / "docs" / "architecture.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", house, flags=re.MULTILINE) == ROOMS
+    named = re.findall(r"`((?:config|docs|workflow|tests)/[\w./-]+)`|`(README\.md)`", house)
+    files = {one or other for one, other in named}
+    assert len(files) > 15 and [name for name in files if not (ROOT / name).exists()] == []

@@ -6,8 +6,7 @@ import os
 import subprocess
 import sys
 
-from project import Project
-from test_reruns import ONE_BACKBONE
+from helpers.project import ONE_BACKBONE, Project
 
 
 def permafrost(project: Project, *arguments: str) -> str:

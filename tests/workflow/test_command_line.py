@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yte
-from project import REPOSITORY, Project
+from helpers.project import REPOSITORY, Project
 
 COMMON = {"keep-going", "rerun-incomplete", "scheduler", "rerun-triggers"}
 

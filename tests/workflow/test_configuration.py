@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 import yaml
+from helpers.project import REPOSITORY, Project
 from permafrost.plan.recorded import current_plan, read_plan
-from project import REPOSITORY, Project
 
 
 @pytest.fixture(scope="module")

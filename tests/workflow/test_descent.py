@@ -6,7 +6,7 @@ import copy
 
 import pyarrow.parquet as pq
 import pytest
-from project import TINY, Project
+from helpers.project import TINY, Project
 
 PROBES = {
     "sgd": {"kind": "sgd_linear", "learning_rate": [0.001, 0.01, 0.1], "epochs": 20},

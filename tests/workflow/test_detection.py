@@ -6,10 +6,10 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+from helpers.project import TINY, Project
 from permafrost.core.stores import Store
 from permafrost.data.objects import objects_of
 from permafrost.metrics.detection.evaluate import evaluate
-from project import TINY, Project
 
 CROWNS = {
     "kind": "demo",

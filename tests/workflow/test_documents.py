@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import sys
 
-import documents
+import helpers.documents as documents
 import pytest
 import yaml
+from helpers.project import REPOSITORY, Project
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.plan import Plan
-from project import REPOSITORY, Project
 
 CONFIGURATIONS = documents.configurations()
 COMMANDS = documents.commands()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from project import TINY, Project
+from helpers.project import TINY, Project
 
 WORLD = {"chips": {"train": 24, "val": 12, "test": 16}, "chip_size": 32}
 SETTINGS = {None, "fine-tuned", "frozen", "fine-tuned minus frozen"}

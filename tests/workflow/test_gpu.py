@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from project import TINY, Project
+from helpers.project import TINY, Project
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import zipfile
 
 import pyarrow.parquet as pq
 import pytest
-from project import Project
+from helpers.project import Project
 
 NAN = """
 import torch

@@ -9,7 +9,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from project import Project
+from helpers.project import Project
 
 SCORE = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
 PREDICTION = "results/predictions/tiny-landcover/imagestats/seed0/knn.parquet"

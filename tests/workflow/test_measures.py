@@ -6,7 +6,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from project import TINY, Project
+from helpers.project import TINY, Project
 
 SOURCE = {"kind": "demo", "chips": {"train": 40, "val": 10, "test": 16}, "chip_size": 32}
 CONFIG = {

@@ -6,7 +6,7 @@ README.md and docs/which-evaluation-when.md, the other two files that docs/archi
 from __future__ import annotations
 
 import pytest
-from project import Project
+from helpers.project import Project
 
 MODULE = '''
 """The class whose mean is nearest: a probe without anything to choose."""

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from helpers.project import TINY, Project
 from permafrost.core.stores import Store
-from project import TINY, Project
 
 CONFIG = {
     "datasets": ["tiny-height"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from project import Project
+from helpers.project import Project
 
 CONFIG = {
     "backbones": ["imagestats", "rcf"],

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 import yaml
+from helpers.project import REPOSITORY, Project
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
-from project import REPOSITORY, Project
 
 BACKBONES = ["imagestats", "mobilenetv2-imagenet", "mobilenetv2-untrained"]
 

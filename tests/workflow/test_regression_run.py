@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from project import TINY, Project
+from helpers.project import TINY, Project
 
 WORLD = {"chips": {"train": 60, "val": 24, "test": 36}, "chip_size": 32}
 CONFIG = {

@@ -7,15 +7,7 @@ import os
 import shutil
 
 import pytest
-
-ONE_BACKBONE = {
-    "extract": 1,
-    "probe_embeddings": 2,
-    "bootstrap": 2,
-    "compare": 2,
-    "aggregate": 1,
-    "report": 1,
-}
+from helpers.project import ONE_BACKBONE
 
 
 def test_a_finished_run_has_nothing_left_to_do(project):

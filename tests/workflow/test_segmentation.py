@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from helpers.project import TINY, Project
 from permafrost.core.stores import Store
-from project import TINY, Project
 
 HEADS = {"seg-linear": "linear", "seg-conv": "conv_block", "seg-fpn": "fpn", "seg-dpt": "dpt"}
 CONFIG = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from helpers.project import Project
 from permafrost.report.values.rows import finite
-from project import Project
 
 DATASETS = {
     task: {

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from helpers.project import Project
 from permafrost.core.stores import Store
-from project import Project
 
 SOURCE = {"kind": "demo", "chips": {"train": 24, "val": 8, "test": 12}, "chip_size": 32}
 AUGMENTATIONS = {"images": 15, "views": 3}

@@ -1,0 +1,1 @@
+"""Small datasets on disk, as a user has them."""

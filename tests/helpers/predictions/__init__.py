@@ -1,0 +1,1 @@
+"""Random truth and predictions, and metrics worked out the slow way."""

@@ -1,0 +1,133 @@
+"""A copy of the project with a tiny configuration, in which whole runs take seconds."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+BASE = {
+    "probes": {"knn": {"kind": "knn"}, "linear": {"kind": "linear"}},
+    "bootstrap": {"resamples": 200},
+}
+TINY = {
+    "backbones": ["imagestats", "tiny-network"],
+    "datasets": ["tiny-landcover"],
+    "extra_backbones": {
+        "tiny-network": {
+            "kind": "timm",
+            "model": "test_resnet",
+            "weights": {"source": "random"},
+            "input": {"bands": "rgb", "size": 32, "normalization": "dataset"},
+        }
+    },
+    "extra_datasets": {
+        "tiny-landcover": {
+            "task": "classification",
+            "source": {
+                "kind": "demo",
+                "chips": {"train": 60, "val": 24, "test": 36},
+                "chip_size": 32,
+            },
+        }
+    },
+    "runtime": {"device": "cpu", "batch_size": 16, "workers": 2},
+}
+# what runs again when one backbone of the tiny project changes
+ONE_BACKBONE = {
+    "extract": 1,
+    "probe_embeddings": 2,
+    "bootstrap": 2,
+    "compare": 2,
+    "aggregate": 1,
+    "report": 1,
+}
+
+
+class Project:
+    """A checkout in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        for name in ("workflow", "config", "profiles", "Snakefile"):
+            source = REPOSITORY / name
+            if source.is_dir():
+                ignore = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, folder / name, symlinks=True, ignore=ignore)
+            else:
+                shutil.copy2(source, folder / name)
+        for name in ("local", "slurm"):
+            (folder / name).symlink_to(f"profiles/{name}")
+        self.config = copy.deepcopy(BASE)
+        self.configure(**copy.deepcopy(TINY))
+
+    @classmethod
+    def finished(cls, folder: Path, config: dict) -> Project:
+        """A project with `config` over the tiny one, run once."""
+        project = cls(folder)
+        project.configure(**copy.deepcopy(config))
+        project.snakemake()
+        return project
+
+    def copied(self, folder: Path) -> Project:
+        """The same with all its results, in a folder of its own."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        project = copy.copy(self)
+        project.folder, project.config = folder, copy.deepcopy(self.config)
+        return project
+
+    def leaderboard(self) -> list[dict]:
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.path("results/leaderboard.parquet")).to_pylist()
+
+    def configure(self, **changes) -> None:
+        """Write config/config.yaml with `changes` over what it holds."""
+        self.config.update(changes)
+        (self.folder / "config/config.yaml").write_text(
+            yaml.safe_dump(self.config, sort_keys=False)
+        )
+
+    def snakemake(self, *arguments: str, check: bool = True, profile: str = "local"):
+        """Run ``snakemake --profile PROFILE ARGUMENTS`` as a user would; returns the finished process."""
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "workflow")}
+        environment.pop("SNAKEMAKE_PROFILE", None)
+        command = [sys.executable, "-m", "snakemake", "--profile", profile, *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=1500
+        )
+        if check and done.returncode:
+            raise AssertionError(f"snakemake failed:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def pending(self) -> dict[str, int]:
+        """What ``snakemake -n`` says would run: rule to number of jobs; empty when nothing is left."""
+        done = self.snakemake("-n", "--quiet", "host")
+        output = done.stdout + done.stderr
+        counts = dict(re.findall(r"^(\w+)\s+(\d+)\s*$", output, flags=re.MULTILINE))
+        counts.pop("total", None)
+        counts.pop("all", None)
+        return {rule: int(count) for rule, count in counts.items()}
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def report_text(self) -> str:
+        """All pages of the report, one after the other."""
+        pages = sorted(self.path("results/report").rglob("*.html"))
+        return "\n".join(page.read_text() for page in pages)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        path = self.path(name)
+        text = path.read_text()
+        assert old in text, f"{old!r} is not in {name}"
+        path.write_text(text.replace(old, new, 1))

@@ -1,0 +1,1 @@
+"""Cards, predictions, scores and plans in the shape that the stages write."""

@@ -1,0 +1,1 @@
+"""Stages run on small stores."""

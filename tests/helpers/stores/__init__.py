@@ -1,0 +1,1 @@
+"""Stores of images, maps and targets, as the stages leave them."""

@@ -1,0 +1,177 @@
+"""Feature stores with maps and masks, made up, as a segmentation probe reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from permafrost.core.stores import write_store
+from permafrost.core.tables import read_table
+
+from helpers.stages.probe_jobs import run_probe
+
+FINGERPRINT = "f" * 32
+SEGMENTATION = {
+    "kind": "segmentation",
+    "head": "linear",
+    "layers": None,
+    "hidden": 8,
+    "epochs": 2,
+    "batch_size": 8,
+    "learning_rate": 0.01,
+    "weight_decay": 0.0,
+    "schedule": "cosine",
+    "min_learning_rate": 1e-6,
+    "loss": {"name": "torch.nn.CrossEntropyLoss", "arguments": {}},
+    "select": "last",
+    "precision": "fp32",
+    "resolution": "native",
+    "boundary": None,
+    "masks": "none",
+    "pictures": 2,
+}
+DENSE_KNN = {
+    "kind": "dense_knn",
+    "layer": None,
+    "k": 3,
+    "metric": "l2",
+    "max_patches": 200_000,
+    "resolution": "native",
+    "boundary": None,
+    "masks": "none",
+    "pictures": 2,
+}
+
+
+def spec(options: dict, seed: int = 0) -> dict:
+    """What a stage gives a probe."""
+    return {
+        "stage": options["kind"],
+        "dataset": "toy",
+        "backbone": "made-up",
+        "probe": "seg",
+        "seed": seed,
+        "options": options,
+        "inputs": {"features": FINGERPRINT},
+    }
+
+
+def write_maps(
+    path: Path,
+    maps: list[np.ndarray],
+    masks: np.ndarray,
+    *,
+    sizes=None,
+    working=None,
+    classes: int = 3,
+    ignore_index: int | None = 255,
+    dead_classes=(),
+    split: str = "train",
+    extra: dict | None = None,
+    rows_per_chunk: int = 4,
+    dtype="float16",
+) -> Path:
+    """A store of `maps` (N, C, H, W), coarse to fine, and native `masks` (N, h, w)."""
+    count = len(masks)
+    sizes = np.array([masks.shape[1:]] * count if sizes is None else sizes).reshape(count, 2)
+    with write_store(path, fingerprint=FINGERPRINT) as writer:
+        layers = [
+            write_array_of_maps(writer, i, len(maps), values, dtype, rows_per_chunk)
+            for i, values in enumerate(maps)
+        ]
+        stored = writer.array("masks", masks.shape, masks.dtype, rows_per_chunk=rows_per_chunk)
+        if count:
+            stored[:] = masks
+        writer.samples(
+            pa.table(
+                {
+                    "sample_id": [f"{split}-{i}" for i in range(count)],
+                    "group_id": [f"group-{i // 3}" for i in range(count)],
+                    "height": pa.array(sizes[:, 0], pa.int32()),
+                    "width": pa.array(sizes[:, 1], pa.int32()),
+                    **(extra or {}),
+                }
+            )
+        )
+        writer.attributes.update(
+            {
+                "dataset": "toy",
+                "backbone": "made-up",
+                "split": split,
+                "task": "segmentation",
+                "classes": [f"class {i}" for i in range(classes)],
+                "layers": layers,
+                "working_size": list(working or masks.shape[1:]),
+                "ignore_index": ignore_index,
+                "dead_classes": list(dead_classes),
+                "gates": [],
+            }
+        )
+    return path
+
+
+def write_array_of_maps(writer, i: int, count: int, values, dtype, rows_per_chunk: int) -> dict:
+    """The `i`-th of `count` arrays of maps, and what the store's attributes say of its layer."""
+    array = writer.array(
+        f"map{i}",
+        values.shape,
+        dtype,
+        rows_per_chunk=rows_per_chunk,
+        rows_per_shard=2 * rows_per_chunk,
+        compress=False,
+    )
+    if len(values):
+        array[:] = values.astype(dtype)
+    _, channels, height, width = values.shape
+    return {
+        "name": f"layer{count - i}",
+        "array": f"map{i}",
+        "channels": channels,
+        "height": height,
+        "width": width,
+    }
+
+
+def separable(count: int, *, seed: int = 0, side: int = 16, classes: int = 3, grids=(4, 8)):
+    """Maps whose first channels say which class a cell has, and masks of blocks of 4 x 4 pixels."""
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(0, classes, (count, side // 4, side // 4))
+    masks = cells.repeat(4, axis=1).repeat(4, axis=2).astype(np.uint8)
+    maps = []
+    for grid in grids:
+        step = side // grid
+        seen = masks[:, step // 2 :: step, step // 2 :: step]
+        channels = np.eye(classes + 2)[seen].transpose(0, 3, 1, 2)
+        maps.append((3 * channels + 0.3 * rng.normal(size=channels.shape)).astype(np.float32))
+    return maps, masks
+
+
+def toy_stores(folder: Path, *, counts=(24, 8, 10), grids=(4, 8), **changes) -> dict[str, Path]:
+    """Three stores of separable maps."""
+    stores = {}
+    for i, (split, count) in enumerate(zip(("train", "val", "test"), counts, strict=True)):
+        maps, masks = separable(count, seed=i, grids=grids)
+        stores[split] = write_maps(folder / f"{split}.zarr", maps, masks, split=split, **changes)
+    return stores
+
+
+def run(stores, folder, *, seed=0, device="cpu", memory=None, second_output=None, **options):
+    """Train and score a head with `SEGMENTATION` and `options`: (table, metadata)."""
+    output = folder / f"{len(list(folder.iterdir()))}.parquet"
+    run_probe(
+        spec({**SEGMENTATION, **options}, seed),
+        stores,
+        output,
+        device=device,
+        memory=memory,
+        second_output=second_output,
+    )
+    table, metadata = read_table(output, expect="0" * 32)
+    return table, metadata
+
+
+def confusion(table, classes=3):
+    """(N, K, K) of a table of predictions."""
+    flat = table["confusion"].combine_chunks().flatten().to_numpy()
+    return flat.reshape(len(table), classes, classes)

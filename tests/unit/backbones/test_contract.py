@@ -1,0 +1,232 @@
+"""Where what a backbone wants meets what a dataset has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.stores.images import band, card_of, rgb_bands, sentinel2_bands
+from permafrost.backbones.contract import InputContract, input_contract, resolve_input
+from permafrost.core.errors import PermafrostError
+
+
+def plan(contract: InputContract, bands: list[dict], **card):
+    return resolve_input(contract, card_of(bands, **card), where="backbone x")
+
+
+def indices(contract: InputContract, bands: list[dict], **card):
+    return [channel.index for channel in plan(contract, bands, **card).channels]
+
+
+def fed(contract: InputContract, bands: list[dict], stored: float) -> list[float]:
+    return [(stored - c.center) * c.gain for c in plan(contract, bands).channels]
+
+
+# --- bands -------------------------------------------------------------------------------------------
+
+
+def test_rgb_is_red_green_blue_whatever_the_order_of_the_dataset():
+    assert indices(InputContract(bands="rgb"), sentinel2_bands()) == [3, 2, 1]
+    assert indices(InputContract(bands="rgb"), rgb_bands()) == [0, 1, 2]
+
+
+def test_all_is_the_datasets_selection_in_its_order():
+    bands = sentinel2_bands()
+    assert indices(InputContract(bands="all"), bands, selected=["B12", "B02"]) == [12, 1]
+
+
+@pytest.mark.parametrize("spelling", ["B8A", "B8a", "b08a"])
+def test_names_match_however_they_are_padded_or_cased(spelling):
+    assert indices(
+        InputContract(bands=("B2", spelling), sensor="sentinel2"), sentinel2_bands()
+    ) == [1, 8]
+
+
+def test_the_same_name_of_another_sensor_is_not_the_same_band():
+    optical = {"sensor": "landsat8", "unit": "reflectance", "scale": 1.0}
+    landsat = [
+        band("B5", common_name="nir", wavelength_nm=864.7, **optical),
+        band("B4", common_name="red", wavelength_nm=654.6, **optical),
+    ]
+    assert indices(InputContract(bands=("B5",), sensor="landsat8"), landsat) == [0]
+    # Sentinel-2's B5 is red edge; its B4 is answered by Landsat's red, because that is red
+    assert indices(InputContract(bands=("B4",), sensor="sentinel2"), landsat) == [1]
+    with pytest.raises(PermafrostError, match=r"no band 'B5'"):
+        plan(InputContract(bands=("B4", "B5"), sensor="sentinel2"), landsat)
+
+
+def test_a_wavelength_within_20_nm_is_the_last_resort():
+    drone = [
+        band("a", wavelength_nm=840.0, unit="uint8", scale=1 / 255),
+        band("b", wavelength_nm=480.0, unit="uint8", scale=1 / 255),
+    ]
+    assert indices(InputContract(bands=("B8", "B2"), sensor="sentinel2"), drone) == [0, 1]
+    with pytest.raises(PermafrostError, match=r"no band 'B3'"):
+        plan(InputContract(bands=("B8", "B3"), sensor="sentinel2"), drone)
+
+
+def test_two_bands_that_answer_to_one_wish_are_an_error_that_names_them():
+    twins = [
+        band("left_red", common_name="red"),
+        band("right_red", common_name="red"),
+        *rgb_bands()[1:],
+    ]
+    with pytest.raises(PermafrostError, match="'red' is ambiguous: left_red, right_red"):
+        plan(InputContract(bands="rgb"), twins)
+
+
+def test_a_missing_band_is_an_error_that_lists_what_exists_and_what_is_not_selected():
+    with pytest.raises(PermafrostError) as error:
+        plan(
+            InputContract(bands=("B10", "B2"), sensor="sentinel2"),
+            sentinel2_bands(("B02", "B03", "B04")),
+            selected=["B02", "B03"],
+        )
+    assert "no band 'B10'" in str(error.value)
+    assert "B02 (blue), B03 (green)" in str(error.value)
+    assert "not selected: B04" in str(error.value)
+
+
+def test_missing_zero_fills_known_bands_only():
+    bands = sentinel2_bands(("B02", "B03", "B04"))
+    assert indices(
+        InputContract(bands=("B2", "B10"), sensor="sentinel2", missing="zero"), bands
+    ) == [0, None]
+    with pytest.raises(PermafrostError, match="no band 'B22'"):
+        plan(InputContract(bands=("B2", "B22"), sensor="sentinel2", missing="zero"), bands)
+    with pytest.raises(PermafrostError, match="no band 'B9', 'B10'"):
+        plan(InputContract(bands=("B9", "B10"), sensor="sentinel2", missing="zero"), bands)
+
+
+def test_two_wishes_must_not_lead_to_one_band():
+    with pytest.raises(PermafrostError, match="lead to the same band of the dataset: B02"):
+        plan(InputContract(bands=("B2", "blue")), sentinel2_bands())
+
+
+# --- units and normalisation -------------------------------------------------------------------------
+
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+
+
+def test_eight_bit_values_reach_the_unit_interval_by_255():
+    contract = InputContract(normalization="weights", unit="unit_interval", **IMAGENET)
+    expected = (200 / 255 - np.array(IMAGENET["mean"])) / np.array(IMAGENET["std"])
+    np.testing.assert_allclose(fed(contract, rgb_bands(), 200.0), expected, rtol=1e-12)
+
+
+def test_digital_numbers_reach_the_unit_interval_by_their_scale_and_offset():
+    bands = sentinel2_bands(("B04", "B03", "B02"))
+    for b in bands:
+        b["offset"] = -0.1
+    contract = InputContract(
+        normalization="weights", unit="unit_interval", mean=(0.5,), std=(0.25,)
+    )
+    np.testing.assert_allclose(
+        fed(contract, bands, 3000.0), [(0.3 - 0.1 - 0.5) / 0.25] * 3, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "have", "scale", "white", "stored", "expected"),
+    [
+        ("digital_number", "digital_number", 1e-4, None, 2500.0, 2500.0),
+        ("digital_number", "reflectance", 1.0, None, 0.25, 2500.0),
+        ("digital_number", "uint8", 1 / 255, 0.3558, 255.0, 3558.0),
+        ("reflectance", "digital_number", 1e-4, None, 2500.0, 0.25),
+        ("uint8", "uint8", 1 / 255, None, 77.0, 77.0),
+        ("uint8", "digital_number", 1e-4, None, 10000.0, 255.0),
+        ("uint8", "digital_number", 1e-4, 0.3558, 3558.0, 255.0),
+        ("db", "db", 1.0, None, -12.0, -12.0),
+        ("stored", "metre", 1.0, None, 812.0, 812.0),
+    ],
+)
+def test_every_declared_way_from_unit_to_unit(unit, have, scale, white, stored, expected):
+    bands = [band("x", unit=have, scale=scale)]
+    contract = InputContract(
+        bands="all", normalization="weights", unit=unit, mean=(0.0,), std=(1.0,), white=white
+    )
+    np.testing.assert_allclose(fed(contract, bands, stored), [expected], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("unit", "have", "message"),
+    [
+        ("digital_number", "uint8", "8-bit brightness.*input.white"),
+        ("unit_interval", "db", "holds db"),
+        ("db", "digital_number", "holds digital_number"),
+        (None, "uint8", "unit in which the mean and std .* not known"),
+        ("percent", "uint8", "unknown unit 'percent'"),
+    ],
+)
+def test_a_unit_that_cannot_be_reached_is_an_error_with_a_remedy(unit, have, message):
+    contract = InputContract(
+        bands="all", normalization="weights", unit=unit, mean=(0.0,), std=(1.0,)
+    )
+    with pytest.raises(PermafrostError, match=message):
+        plan(contract, [band("x", unit=have, scale=1.0)])
+
+
+def test_dataset_normalisation_is_the_z_score_of_stored_values():
+    bands = [band("x", mean=40.0, std=8.0, unit="db", scale=1.0)]
+    assert fed(InputContract(bands="all", normalization="dataset"), bands, 56.0) == [2.0]
+
+
+def test_minmax_maps_the_train_range_to_the_unit_interval():
+    bands = [band("x", min=10.0, max=30.0, unit="db", scale=1.0)]
+    contract = InputContract(bands="all", normalization="minmax")
+    assert fed(contract, bands, 10.0) == [0.0]
+    assert fed(contract, bands, 30.0) == [1.0]
+
+
+def test_none_feeds_stored_values():
+    assert fed(InputContract(normalization="none"), rgb_bands(), 7.0) == [7.0] * 3
+
+
+def test_a_constant_band_cannot_be_normalised():
+    with pytest.raises(PermafrostError, match="band x is constant"):
+        plan(InputContract(bands="all", normalization="dataset"), [band("x", std=0.0)])
+
+
+def test_statistics_of_three_channels_do_not_serve_thirteen():
+    contract = InputContract(bands="all", normalization="weights", unit="unit_interval", **IMAGENET)
+    with pytest.raises(PermafrostError, match="mean has 3 values, but 13 channels are fed"):
+        plan(contract, sentinel2_bands())
+
+
+def test_statistics_of_three_channels_do_not_stand_in_the_way_of_z_scores():
+    contract = InputContract(bands="all", normalization="dataset", unit="unit_interval", **IMAGENET)
+    assert len(plan(contract, sentinel2_bands())) == 13
+
+
+def test_weights_without_statistics_are_an_error():
+    with pytest.raises(PermafrostError, match="needs the mean and std"):
+        plan(InputContract(normalization="weights", unit="unit_interval"), rgb_bands())
+
+
+# --- who decides -------------------------------------------------------------------------------------
+
+
+def test_the_entry_wins_over_the_weights_and_the_weights_over_the_run():
+    own = {"size": 256, "crop": 224, "antialias": True, "normalization": "weights"}
+    run = {"size": 128, "interpolation": "bicubic", "antialias": False}
+    contract = input_contract(own, {}, run)
+    assert (contract.size, contract.crop, contract.interpolation, contract.antialias) == (
+        256,
+        224,
+        "bicubic",
+        True,
+    )
+    assert input_contract({}, {}, run).size == 128
+    assert input_contract(own, {"normalization": "dataset"}, run).normalization == "dataset"
+
+
+def test_a_size_in_the_entry_replaces_resize_and_crop_as_a_whole():
+    contract = input_contract({"size": 256, "crop": 224}, {"size": 96}, {})
+    assert (contract.size, contract.crop) == (96, None)
+    assert input_contract({}, {"size": None}, {"size": 224}).size is None
+
+
+def test_unknown_keys_of_input_are_errors():
+    with pytest.raises(PermafrostError, match="did you mean 'bands'"):
+        input_contract({}, {"band": "rgb"}, {}, where="backbone x")
+    with pytest.raises(PermafrostError, match="mean and std belong together"):
+        input_contract({}, {"mean": 0.5}, {})

@@ -1,0 +1,537 @@
+"""Which modules belong to a stage, checked against what Python really imports."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.plans import fill_root, make_plan
+from permafrost.plan import sources
+from permafrost.plan.sources import ROOT, module_path, stage_files, stage_modules
+
+STAGES = (
+    "prepare",
+    "extract",
+    "views",
+    "knn",
+    "knn_sweep",
+    "linear",
+    "sgd_linear",
+    "mlp",
+    "ridge",
+    "few_shot",
+    "retrieval",
+    "segmentation",
+    "dense_knn",
+    "dense_ridge",
+    "fine_tune",
+    "detection",
+    "measure",
+    "similarity",
+    "profile",
+    "bootstrap",
+    "compare",
+    "aggregate",
+    "report",
+)
+# commands that make no result: nothing is identified by their sources
+COMMANDS = (
+    "incomplete",
+    "archive",
+    "restore",
+    "stale",
+    "run",
+    "show",
+    "evaluate_detections",
+    "evaluate_boxes",
+    "evaluate_raster",
+    "evaluate_panoptic",
+    "cli",
+)
+# for those who import the library: no command of its own
+OFFERED = {
+    "permafrost.evaluators.detection.coco",
+    "permafrost.evaluators.detection.coco_images",
+    "permafrost.evaluators.detection.cocoeval",
+    "permafrost.evaluators.detection.lviseval",
+    "permafrost.evaluators.detection.per_image",
+    "permafrost.evaluators.detection.prepared",
+    "permafrost.evaluators.detection.streaming",
+    "permafrost.evaluators.raster.modules",
+}
+COMPILED = "permafrost.metrics.detection.resampled_curves"
+SLOW = ("permafrost.backbones.timm", "permafrost.backbones.torchgeo")
+HEAVY = {"torch", "torchvision", "timm", "torchgeo", "torchmetrics", "sklearn", "pandas"}
+
+
+def loaded_by(modules, *, script: str = "") -> set[str]:
+    """Names in ``sys.modules`` of a fresh Python that imported `modules`."""
+    lines = [f"import {module}" for module in modules]
+    program = "\n".join(["import sys", *lines, script, "print('|'.join(sorted(sys.modules)))"])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.strip().splitlines()[-1].split("|"))
+
+
+def own(modules) -> set[str]:
+    return {name for name in modules if name.split(".")[0] == "permafrost"}
+
+
+def libraries_named(modules) -> set[str]:
+    """Top-level names of all libraries that modules import anywhere, also inside functions."""
+    found = set()
+    for module in modules:
+        for node in ast.walk(ast.parse(module_path(module).read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add((node.module or "").split(".")[0])
+    return found
+
+
+# --- the modules of a stage ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_all_that_a_stage_loads_is_among_its_modules(stage):
+    modules = set(stage_modules(stage))
+    # importing timm and torchgeo takes half a minute, and says nothing about our modules
+    quick = [name for name in modules if not name.startswith(SLOW)]
+    assert own(loaded_by(sorted(quick))) <= modules
+
+
+@pytest.mark.parametrize("stage", ["bootstrap", "compare", "aggregate"])
+def test_light_stages_know_no_heavy_library_at_all(stage):
+    assert libraries_named(stage_modules(stage)) & HEAVY == set()
+    # only resamples of detections load the compiler, which looks whether SciPy is there
+    light = [module for module in stage_modules(stage) if module != COMPILED]
+    assert loaded_by(light) & (HEAVY | {"scipy", "zarr", "matplotlib", "numba"}) == set()
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "knn",
+        "knn_sweep",
+        "linear",
+        "few_shot",
+        "retrieval",
+        "sgd_linear",
+        "mlp",
+        "ridge",
+        "dense_knn",
+        "dense_ridge",
+        "measure",
+        "similarity",
+    ],
+)
+def test_probes_load_no_torch_and_no_scikit_learn(stage):
+    assert loaded_by(stage_modules(stage)) & HEAVY == set()
+
+
+def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
+    loaded = loaded_by(
+        ["permafrost.stages.cli"],
+        script="from permafrost.stages.cli import main\n"
+        "try: main(['bootstrap', '--help'])\n"
+        "except SystemExit: pass",
+    )
+    assert own(loaded) == {
+        "permafrost",
+        "permafrost.core",
+        "permafrost.core.errors",
+        "permafrost.core.text",
+        "permafrost.core.identity",
+        "permafrost.core.splits",
+        "permafrost.stages",
+        "permafrost.stages.arguments",
+        "permafrost.stages.bootstrap",
+        "permafrost.stages.cli",
+    }
+    assert loaded & {"numpy", "pyarrow", "yaml"} == set()
+
+
+@pytest.mark.parametrize(
+    ("stage", "room"),
+    [
+        ("knn", "backbones"),
+        ("linear", "backbones"),
+        ("knn", "data"),
+        ("knn", "statistics"),
+        ("extract", "probes"),
+        ("prepare", "backbones"),
+        ("bootstrap", "probes"),
+        ("aggregate", "probes"),
+    ],
+)
+def test_stages_are_independent_of_rooms_they_do_not_need(stage, room):
+    prefix = f"permafrost.{room}."
+    assert [name for name in stage_modules(stage) if name.startswith(prefix)] == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_making_the_plan_is_no_part_of_any_stage(stage):
+    assert {"permafrost.plan.plan", "permafrost.plan.sources"} & set(stage_modules(stage)) == set()
+
+
+def test_kinds_that_a_registry_names_in_text_belong_to_the_stage():
+    modules = stage_modules("extract")
+    assert {"permafrost.backbones.rcf", "permafrost.backbones.imagestats"} <= set(modules)
+
+
+def test_every_module_is_used_by_a_stage_a_command_or_the_plan():
+    used = {name for command in (*STAGES, *COMMANDS) for name in stage_modules(command)}
+    rules = (ROOT.parent / "rules" / "common.smk").read_text()
+    pending = re.findall(r"^from (permafrost[\w.]+) import", rules, flags=re.MULTILINE)
+    assert pending
+    while pending:
+        module = pending.pop()
+        if module not in used:
+            used.add(module)
+            pending += sources._read(module).modules
+    every = {
+        ".".join(["permafrost", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(
+            ".__init__"
+        )
+        for path in ROOT.rglob("*.py")
+    }
+    assert every - used == OFFERED, "dead code, or an import that the plan does not see"
+
+
+def test_every_file_beside_the_modules_is_used_by_a_stage():
+    used = {file for command in (*STAGES, *COMMANDS) for file in stage_files(command)}
+    others = {
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file()
+        and path.suffix not in sources.NOT_READ
+        and "__pycache__" not in path.parts
+    }
+    # what timm and torchgeo offer is read while planning, and by no job
+    assert others - used == {ROOT / "plan/installed.json"}
+
+
+# --- the hash of a stage ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A copy of the library's folder."""
+    return shutil.copytree(
+        ROOT, tmp_path / "permafrost", ignore=shutil.ignore_patterns("__pycache__")
+    )
+
+
+@contextlib.contextmanager
+def copied_sources(library: Path):
+    """`plan.sources` of the library at `library`."""
+    spec = importlib.util.spec_from_file_location("_copied_sources", library / "plan/sources.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        assert library == module.ROOT
+        yield module
+    finally:
+        del sys.modules[spec.name]
+
+
+def hashes(library: Path) -> dict[str, str]:
+    """Hash of every stage of the library at `library`, computed by the library itself."""
+    with copied_sources(library) as module:
+        return {stage: module.code_hash(stage) for stage in STAGES}
+
+
+@pytest.mark.parametrize(
+    ("file", "stages"),
+    [
+        ("backbones/rcf.py", {"extract", "profile", "views", "fine_tune"}),
+        ("features/profiling/timing.py", {"profile"}),
+        ("features/views.py", {"views"}),
+        ("metrics/representation/lidar.py", {"measure", "similarity"}),
+        ("data/prepare.py", {"prepare"}),
+        ("probes/knn/probe.py", {"knn"}),
+        ("probes/linear/probe.py", {"linear"}),
+        ("probes/knn/sweep.py", {"knn_sweep"}),
+        ("probes/few_shot/draws.py", {"few_shot"}),
+        ("probes/retrieval.py", {"retrieval"}),
+        (
+            "probes/embeddings/features.py",
+            {
+                "knn",
+                "knn_sweep",
+                "linear",
+                "few_shot",
+                "retrieval",
+                "sgd_linear",
+                "mlp",
+                "ridge",
+                "fine_tune",
+            },
+        ),
+        ("probes/ridge/solver.py", {"ridge"}),
+        ("probes/dense_ridge/patch_ridge.py", {"dense_ridge"}),
+        ("probes/dense/patch_targets.py", {"dense_ridge", "dense_knn"}),
+        ("probes/sgd/linear_probe.py", {"sgd_linear"}),
+        ("probes/sgd/mlp_probe.py", {"mlp"}),
+        ("probes/sgd/gradient_descent.py", {"sgd_linear", "mlp"}),
+        ("stages/bootstrap.py", {"bootstrap"}),
+        ("report/template/page.css", {"report"}),
+        ("core/identity.py", set(STAGES)),
+        ("plan/plan.py", set()),
+        ("plan/sources.py", set()),
+        ("stages/show.py", set()),
+    ],
+)
+def test_an_edit_changes_the_hash_of_exactly_the_stages_that_use_the_file(library, file, stages):
+    before = hashes(library)
+    with open(library / file, "a") as stream:
+        stream.write("\nEDITED = 1\n")
+    after = hashes(library)
+    assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
+
+
+def test_neither_the_place_nor_time_stamps_nor_line_ends_change_a_hash(library):
+    expected = {stage: sources.code_hash(stage) for stage in STAGES}
+    for path in library.rglob("*.py"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+        os.utime(path, (1, 1))
+    (library / "core" / "__pycache__").mkdir()
+    (library / "core" / "__pycache__" / "paths.cpython-312.pyc").write_bytes(b"x")
+    assert hashes(library) == expected
+
+
+def test_comments_docstrings_and_layout_change_no_hash(library):
+    before = hashes(library)
+    path = library / "core" / "errors.py"
+    text = path.read_text()
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None:
+            node.body[0].value.value = "Other words."
+    path.write_text(f"# a comment\n{ast.unparse(tree)}\n\n\n")
+    assert path.read_text() != text and hashes(library) == before
+    # a text that is no docstring counts
+    path.write_text(text.replace('", line"', "X").replace("Remedy: ", "Cure: "))
+    assert all(hashes(library)[stage] != before[stage] for stage in STAGES)
+
+
+def test_a_moved_line_between_two_modules_changes_the_hash(library):
+    found = []
+    original = {name: (library / f"core/{name}.py").read_text() for name in ("errors", "identity")}
+    for moved_to in (None, "errors", "identity"):
+        for name, text in original.items():
+            more = "MOVED = 1\n" if name == moved_to else ""
+            (library / f"core/{name}.py").write_text(text + more)
+        found.append(hashes(library)["knn"])
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x = 1", "x = 1.0"),
+        ("x = 1", "x = True"),
+        ("x = ''", "x = b''"),
+        ("x = 'a'", "x = 'b'"),
+        ("def f(a): pass", "def f(a=None): pass"),
+        ("def f(): 'doc'; return 1", "def f(): 'doc'; return 2"),
+        ("f(a, b)", "f(a, *b)"),
+        ("x = [a, b]", "x = [[a], b]"),
+        ("x = [a, b]", "x = (a, b)"),
+        ("if a:\n    b\nc", "if a:\n    b\n    c"),
+        ("x = -1", "x = not 1"),
+        ("from a import b", "from a import b as c"),
+        ("x: int", "x: str"),
+        ("x = 0.1", "x = 0.1j"),
+        ("global_ = f'{x!r}'", "global_ = f'{x!s}'"),
+    ],
+)
+def test_what_means_something_else_is_something_else(one, other):
+    meanings = ["".join(sources._meaning(ast.parse(text))) for text in (one, other)]
+    assert meanings[0] != meanings[1]
+
+
+# --- what a job uses of the registries -----------------------------------------------------------
+
+
+def changed_by_an_edit(library, file: str, jobs: dict[str, tuple[str, dict]]) -> set[str]:
+    """Names of the jobs (stage and spec) whose hash an edit of the file changes."""
+
+    def found():
+        with copied_sources(library) as module:
+            return {name: module.code_hash(stage, spec) for name, (stage, spec) in jobs.items()}
+
+    before = found()
+    with open(library / file, "a") as stream:
+        stream.write("\nEDITED = 1\n")
+    after = found()
+    return {name for name in jobs if before[name] != after[name]}
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("metrics/detection/evaluate.py", {"boxes"}),
+        ("statistics/predictions/objects.py", {"boxes"}),
+        ("statistics/predictions/queries.py", {"gallery"}),
+        ("statistics/resampling/units.py", {"boxes", "gallery", "labels"}),
+        ("backbones/rcf.py", {"rcf"}),
+        ("backbones/timm_models.py", {"timm"}),
+        ("backbones/registry.py", {"rcf", "timm"}),
+        ("data/sources/yolo.py", {"yolo"}),
+        ("data/world/things.py", {"demo"}),
+        ("data/sources/demo.py", {"demo"}),
+        ("data/sources/common.py", {"demo", "yolo"}),
+    ],
+)
+def test_a_job_depends_on_what_it_uses_of_a_registry(library, file, expected):
+    jobs = {
+        "labels": ("bootstrap", {"task": "classification"}),
+        "boxes": ("bootstrap", {"task": "detection"}),
+        "gallery": ("bootstrap", {"task": "retrieval"}),
+        "rcf": ("extract", {"entry": {"kind": "rcf"}}),
+        "timm": ("extract", {"entry": {"kind": "timm"}}),
+        "demo": ("prepare", {"entry": {"source": {"kind": "demo"}}}),
+        "yolo": ("prepare", {"entry": {"source": {"kind": "yolo"}}}),
+    }
+    assert changed_by_an_edit(library, file, jobs) == expected
+
+
+def test_registries_and_their_entries_are_where_the_choices_say():
+    for registry in sources.CHOICES:
+        entries = sources._read(registry).entries
+        assert len(entries) > 3 and all(entries.values())
+        kinds = importlib.import_module(registry).KINDS
+        assert set(entries) == set(kinds)
+
+
+def test_the_plan_says_for_every_job_what_it_uses(tmp_path):
+    plan = make_plan(fill_root(tmp_path))
+    jobs = [plan.prepare("pictures"), plan.extract("pictures", "net")]
+    jobs += [plan.bootstrap("pictures", "net", "knn", 0), plan.compare("pictures", "knn")]
+    for job, choices in zip(jobs, (1, 1, 1, 1), strict=True):
+        assert len(sources.chosen_by(json.loads(job.spec))) == choices
+
+
+# --- what is kept between processes --------------------------------------------------------------
+
+
+def test_what_was_read_is_kept_and_read_again_where_a_file_changed(library, monkeypatch):
+    before = hashes(library)
+    kept = library / "__pycache__" / "sources.json"
+    content = json.loads(kept.read_text())
+    content["files"]["core/errors.py"]["meaning"] = "something else"
+    kept.write_text(json.dumps(content))
+    # what is kept is used ...
+    assert all(hashes(library)[stage] != before[stage] for stage in STAGES)
+    # ... but not for another content, nor in another library
+    path = library / "core" / "errors.py"
+    path.write_text(path.read_text() + "# edited\n")
+    assert hashes(library) == before
+    content["files"]["core/identity.py"]["meaning"] = "something else"
+    kept.write_text(json.dumps(content))
+    (library / "core" / "new.py").write_text("")
+    assert hashes(library) == before
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"library": 1}'])
+def test_a_damaged_record_is_made_anew(library, damage):
+    before = hashes(library)
+    kept = library / "__pycache__" / "sources.json"
+    kept.write_text(damage)
+    assert hashes(library) == before
+    assert json.loads(kept.read_text())["files"]
+
+
+# --- reading one module -------------------------------------------------------------------------
+
+
+def forget() -> None:
+    """Nothing of the library was read yet."""
+    for function in (sources._library, sources._kept, sources._read, stage_modules):
+        function.cache_clear()
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A function that writes a toy library and returns the modules that stage ``s`` uses."""
+
+    def write(**files: str) -> set[str]:
+        for name, text in {"__init__": "", "stages/__init__": "", **files}.items():
+            path = tmp_path / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.setattr(sources, "ROOT", tmp_path)
+        forget()
+        found = {name.removeprefix("permafrost.") for name in stage_modules("s")}
+        return found - {"permafrost", "stages", "stages.s"}
+
+    yield write
+    monkeypatch.undo()
+    forget()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from ..a import b",
+        "from ..a.b import thing",
+        "from .. import a\nfrom ..a import b",
+        "import permafrost.a.b",
+        "from permafrost.a import b",
+        "def f():\n    from ..a.b import thing",
+        "import importlib\nimportlib.import_module('permafrost.a.b')",
+        "KIND = 'permafrost.a.b:build'",
+    ],
+)
+def test_every_way_of_importing_is_followed(toy, text):
+    files = {"stages/s": text, "a/__init__": "from . import c", "a/b": "", "a/c": "", "a/d": ""}
+    assert toy(**files) == {"a", "a.b", "a.c"}
+
+
+def test_relative_names_in_text_are_followed(toy):
+    files = {"stages/s": "from .. import a", "a/__init__": "KINDS = {'b': '.b:build'}", "a/b": ""}
+    assert toy(**files) == {"a", "a.b"}
+
+
+def test_a_folder_without_init_is_a_package_too(toy):
+    assert toy(**{"stages/s": "from ..a import b", "a/b": ""}) == {"a.b"}
+
+
+def test_circular_imports_come_to_an_end(toy):
+    files = {"stages/s": "from .. import a", "a": "from . import b", "b": "from . import a"}
+    assert toy(**files) == {"a", "b"}
+
+
+def test_what_only_type_checkers_see_is_not_used(toy):
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .. import a\n"
+    assert toy(**{"stages/s": text, "a": ""}) == set()
+
+
+@pytest.mark.parametrize(
+    "text", [".", "..", "...", ".zarr", ".t.lock", "permafrost.", "permafrost..a", "a b.c", ""]
+)
+def test_text_that_names_no_module_is_passed_over(toy, text):
+    assert toy(**{"stages/s": f"TEXT = {text!r}", "stages/t": "", "a": ""}) == set()
+
+
+def test_files_named_in_text_belong_to_the_stage(toy, tmp_path):
+    (tmp_path / "stages/template").mkdir(parents=True)
+    for name in ("page.j2", "template/a.css", "unused.txt"):
+        (tmp_path / "stages" / name).write_text("")
+    toy(**{"stages/s": "FILES = 'page.j2', 'template'"})
+    names = {file.name for file in stage_files.__wrapped__("s")} - {"__init__.py"}
+    assert names == {"s.py", "page.j2", "a.css"}

@@ -1,0 +1,264 @@
+"""Figures of detections: what is drawn is what was found, missed and invented, at its place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from helpers.results.objects import (
+    HEIGHT,
+    WIDTH,
+    make_object_card,
+    make_object_predictions,
+    make_object_store,
+    pixels_of,
+    truth_of,
+)
+from permafrost.core.stores import Store
+from permafrost.metrics.detection.analysis import ErrorKinds
+from permafrost.report.figures import detections, errors, object_sizes, objects, per_class, training
+from permafrost.report.figures.detections import Answer, Example
+from permafrost.report.figures.style import save_figure
+from permafrost.report.material import pictures
+from permafrost.report.material.dataset import Material
+from permafrost.report.material.object_counts import read_truth
+from permafrost.report.material.objects import read_detected
+from permafrost.report.values.rows import metric_name, of_metrics
+from permafrost.statistics.predictions.precision_recall import precision_recall
+from PIL import Image
+
+NONE = np.empty((0, 4))
+
+
+def answer(**given) -> Answer:
+    names = ("found", "missed", "uncounted", "hits", "confused", "alarms", "excused")
+    return Answer(**{name: np.array(given.get(name, NONE), np.float64) for name in names})
+
+
+def near(picture: np.ndarray, colour: str) -> np.ndarray:
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+    return np.abs(picture.astype(int) - rgb).max(axis=-1) < 25
+
+
+def rendered(figure, path) -> np.ndarray:
+    save_figure(figure, path, "png")
+    return np.asarray(Image.open(path.with_suffix(".png")).convert("RGB"))
+
+
+# --- pictures -----------------------------------------------------------------------------------
+
+
+def test_each_outcome_is_drawn_in_its_colour_in_its_panel(tmp_path):
+    example = Example("chip", np.full((50, 100, 3), 0.2), (100, 50))
+    shown = answer(
+        found=[(10, 5, 40, 25)],
+        missed=[(60, 5, 90, 25)],
+        hits=[(11, 5, 40, 25)],
+        alarms=[(60, 28, 90, 45)],
+    )
+    figure = detections.draw_pictures(
+        [("drawn at random", [(example, shown)])], "box", title="trees", note="grey"
+    )
+    whole = rendered(figure, tmp_path / "x")
+    # pictures are half as high as wide: what follows lies above the legend
+    picture = whole[: int(0.72 * len(whole))]
+    quarter = picture.shape[1] // 4
+    truth, found = picture[:, :quarter], picture[:, quarter : 2 * quarter]
+    assert near(truth, objects.MISSED).sum() > 100 and near(found, objects.MISSED).sum() == 0
+    assert near(found, objects.HIT).sum() > 100 and near(truth, objects.HIT).sum() == 0
+    columns = np.flatnonzero(near(found, objects.ALARM).any(axis=0))
+    assert columns.min() > 0.5 * quarter and near(truth, objects.ALARM).sum() == 0
+    rows = np.flatnonzero(near(found, objects.ALARM).any(axis=1))
+    hits = np.flatnonzero(near(found, objects.HIT).any(axis=1))
+    assert rows.min() > hits.max()
+    assert any("chip: 1 of 2 found, 1 false alarm" in text.get_text() for text in figure.texts)
+
+
+def test_what_lies_outside_of_the_image_is_cut_off(tmp_path):
+    example = Example("chip", np.full((50, 100, 3), 0.2), (100, 50))
+    shown = answer(alarms=[(-900, -900, 9000, 9000)])
+    figure = detections.draw_pictures([("drawn", [(example, shown)])], "box", title="t", note="n")
+    whole = rendered(figure, tmp_path / "x")
+    assert near(whole[: int(0.72 * len(whole))], objects.ALARM).sum() == 0
+
+
+def test_a_comparison_shows_objects_first_and_missed_ones_with_each_backbone(tmp_path):
+    example = Example("chip", np.full((50, 50, 3), 0.2), (50, 50))
+    good, bad = (
+        answer(found=[(5, 5, 30, 30)], hits=[(5, 5, 30, 30)]),
+        answer(missed=[(5, 5, 30, 30)]),
+    )
+    figure = detections.draw_comparison(
+        [(example, good)],
+        [("good", [good]), ("bad", [bad]), ("none", [None])],
+        "box",
+        title="trees",
+        note="grey",
+    )
+    whole = rendered(figure, tmp_path / "x")
+    picture = whole[: int(0.72 * len(whole))]
+    left, width = 0.05 / figure.get_figwidth(), picture.shape[1]
+    cell = (figure.axes[1].get_position().x0 - left) * width
+    panels = [picture[:, int((left * width) + i * cell) :][:, : int(cell)] for i in range(4)]
+    assert near(panels[0], objects.MISSED).sum() == 0
+    assert near(panels[1], objects.HIT).sum() > 100 and near(panels[2], objects.HIT).sum() == 0
+    assert near(panels[2], objects.MISSED).sum() > 100
+    assert len(figure.axes) == 3
+    with pytest.raises(ValueError, match="5 columns do not fit"):
+        detections.draw_comparison([(example, good)], [("x", [good])] * 5, "box", title="", note="")
+
+
+def test_points_are_circles_and_detections_of_them_crosses():
+    example = Example("chip", np.zeros((9, 9)), (9, 9))
+    shown = answer(missed=[(2, 3)], alarms=[(5, 5)])
+    figure = detections.draw_pictures([("drawn", [(example, shown)])], "point", title="", note="")
+    left, right = (axes.collections for axes in figure.axes[:2])
+    (circle,) = [one for one in left if len(one.get_offsets()) and one.get_alpha() == 1]
+    (cross,) = [one for one in right if len(one.get_offsets()) and one.get_alpha() == 1]
+    assert circle.get_offsets().tolist() == [[2, 3]] and cross.get_offsets().tolist() == [[5, 5]]
+    assert len(circle.get_paths()[0].vertices) > 8 > len(cross.get_paths()[0].vertices)
+
+
+def test_an_image_is_put_together_from_its_windows(tmp_path):
+    card = make_object_card(images=3, window=80)
+    store = Store(make_object_store(tmp_path / "test.zarr", card))
+    assert store.samples(columns=["image_id"]).num_rows == 3 * 4
+    found = pictures.read_wholes(store, ["trees-002", "trees-000"], [2, 1, 0], 1000)
+    assert list(found) == ["trees-002", "trees-000"]
+    pixels = [pixels_of(card, index)[[2, 1, 0]] for index in (2, 0)]
+    limits = pictures.stretch_limits(pixels)
+    for (picture, size), expected in zip(found.values(), pixels, strict=True):
+        assert size == (WIDTH, HEIGHT)
+        np.testing.assert_array_equal(picture, pictures.to_picture(expected, limits))
+
+
+@pytest.mark.parametrize("longest", [149, 60, 31])
+def test_a_large_image_is_thinned_out_as_if_it_were_whole(tmp_path, longest):
+    card = make_object_card(images=2, window=80)
+    store = Store(make_object_store(tmp_path / "test.zarr", card))
+    found, size = pictures.read_wholes(store, ["trees-001"], [0], longest)["trees-001"]
+    step = math.ceil(WIDTH / longest)
+    expected = pixels_of(card, 1)[[0], ::step, ::step]
+    np.testing.assert_array_equal(
+        found, pictures.to_picture(expected, pictures.stretch_limits([expected]))
+    )
+    assert size == (WIDTH, HEIGHT) and max(found.shape) <= longest
+
+
+# --- what became of objects and detections ------------------------------------------------------
+
+
+def test_the_answers_add_up_to_the_scores(tmp_path):
+    card = make_object_card()
+    made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.6)
+    read = read_detected(made["path"])
+    answers = [read.answer(name) for name in read.found.sample_ids.tolist()]
+    hits, truths, shown = read.found.scores.counts
+    for one, hit, truth, count in zip(answers, hits, truths, shown, strict=True):
+        assert len(one.hits) + len(one.confused) == len(one.found) == hit
+        assert len(one.found) + len(one.missed) == truth
+        assert len(one.found) + len(one.alarms) == count
+    assert sum(len(one.confused) for one in answers) > 0
+    assert sum(len(one.uncounted) for one in answers) == len(answers) - 1
+    assert math.isnan(answer().f1) and answers[1].f1 == 2 * hits[1] / (truths[1] + shown[1])
+
+
+def test_shown_images_are_those_of_the_table_in_its_order(tmp_path):
+    made = make_object_predictions(tmp_path / "p.parquet", make_object_card(), backbone="net")
+    shown = read_detected(made["path"]).shown
+    assert shown == {
+        "drawn": ["trees-002", "trees-001"],
+        "best": ["trees-006"],
+        "worst": ["trees-007"],
+    }
+
+
+@pytest.mark.parametrize("geometry", ["box", "point"])
+def test_the_mean_of_the_curve_is_the_score(tmp_path, geometry):
+    card = make_object_card(geometry=geometry, classes=("a", "b", "never there"))
+    card["classes"] = ["a", "b", "never there"]
+    made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.5)
+    found = read_detected(made["path"]).found
+    recall, precision = precision_recall(found)
+    values = found.evaluate()
+    score = values["AP50"] if geometry == "box" else values["point_ap"]
+    assert recall[[0, -1]].tolist() == [0, 1] and (np.diff(precision) <= 1e-12).all()
+    assert precision.mean() == pytest.approx(score, abs=1e-12) and 0.2 < score < 0.95
+
+
+# --- charts -------------------------------------------------------------------------------------
+
+
+def kinds(**gains: float) -> ErrorKinds:
+    names = ("category", "localisation", "both", "duplicate", "background", "missed")
+    return ErrorKinds(
+        0.3,
+        {name: gains.get(name, 0.0) for name in names},
+        0.2,
+        {name: int(1000 * gains.get(name, 0.0)) for name in names},
+    )
+
+
+def test_kinds_of_errors_that_nobody_made_are_left_out():
+    found = {"net": kinds(missed=0.1, background=0.02), "weak": kinds(missed=0.3, localisation=0.1)}
+    axes = errors.draw_errors(found, title="x").axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "missed object",
+        "nothing is there",
+        "right class, badly placed",
+    ]
+    assert [bar.get_width() for bar in axes.patches] == [0.1, 0.02, 0.0, 0.3, 0.0, 0.1]
+    assert errors.draw_errors({"net": kinds()}, title="x").axes[0].get_yticks().tolist() == [0]
+
+
+def test_objects_of_a_split_are_counted_once_however_many_windows_show_them(tmp_path):
+    card = make_object_card(images=3, window=40)
+    store = make_object_store(tmp_path / "test.zarr", card)
+    shown = read_truth(Material("trees", card, [], {}, {"test": store, "val": tmp_path / "no"}))
+    assert list(shown) == ["test"]
+    assert shown["test"].per_image.tolist() == [0, 9, 9]  # crowds are left out
+    sides = [truth_of(card, i).boxes[:9, 2] - truth_of(card, i).boxes[:9, 0] for i in (1, 2)]
+    np.testing.assert_allclose(sorted(shown["test"].sizes), sorted(np.concatenate(sides)))
+
+
+def test_histograms_of_any_objects_are_drawn():
+    few = object_sizes.Objects(np.array([0, 3]), np.array([4.0, 40.0, 200.0]))
+    none = object_sizes.Objects(np.array([0, 0, 0]), np.empty(0))
+    figure = object_sizes.draw_objects({"train": few, "test": none}, dataset="trees")
+    left, right = figure.axes
+    assert [patch.get_data().values.sum() for patch in left.patches] == [1, 1]
+    assert [patch.get_data().values.sum() for patch in right.patches] == [1, 0]
+    assert len(right.lines) == 2  # 32 and 96 pixels
+    texts = [text.get_text() for text in right.get_legend().get_texts()]
+    assert texts == ["train (3 in 2 images)", "test (0 in 3 images)"]
+    points = object_sizes.draw_objects({"test": none}, dataset="trees", sized=False)
+    assert len(points.axes) == 1
+
+
+def test_training_curves_show_the_score_of_the_task():
+    log = {"epochs": [{"epoch": 1, "train_loss": 1.0, "val_loss": 1.0, "val_ap": 0.25}], "epoch": 1}
+    figure = training.draw_training({"fcos": {"net": log}}, dataset="trees", score="val_ap")
+    assert figure.axes[1].get_ylabel() == "validation AP"
+    assert figure.axes[1].lines[0].get_ydata() == [0.25]
+
+
+def test_metrics_are_lines_in_a_fixed_order():
+    rows = [
+        {
+            "backbone": "net",
+            "metric": metric,
+            "class": metric_name(metric),
+            "value": 0.5,
+            "lower": 0.4,
+            "upper": 0.6,
+            "confidence": 0.95,
+            "higher_is_better": True,
+        }
+        for metric in ("box_f1", "AP50", "AP")
+    ]
+    order = [metric_name(name) for name in of_metrics(rows)]
+    assert order == ["AP", "AP50", "box F1"]
+    axes = per_class.draw_per_class(rows, title="x", order=order, what="value").axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == order
+    assert axes.get_xlabel() == "value with 95 % interval"

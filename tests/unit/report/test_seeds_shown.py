@@ -1,0 +1,145 @@
+"""Several seeds as one line: which numbers are shown, in the terminal, the page's lines and the summary."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import pytest
+from helpers.results.tables import make_score_rows, score_table
+from permafrost.report.sections import scores
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.report.tables.summary import build_summary, write_summary
+from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.report.values.rows import overall
+from permafrost.report.values.seeds import merge_seeds
+
+
+def leaderboard(values: dict, **options):
+    """(dataset, backbone, probe) -> values per seed, as a leaderboard."""
+    return build_leaderboard(
+        [
+            score_table(
+                make_score_rows(
+                    dataset=dataset,
+                    backbone=backbone,
+                    probe=probe,
+                    seed=seed,
+                    value=value,
+                    **options,
+                )
+            )
+            for (dataset, backbone, probe), seeds in values.items()
+            for seed, value in enumerate(seeds)
+        ]
+    )
+
+
+def lines(values: dict, **options) -> list[dict]:
+    return merge_seeds(overall(leaderboard(values, **options).to_pylist()))
+
+
+def test_the_line_has_the_mean_the_standard_deviation_and_the_mean_of_the_limits():
+    (line,) = lines({("d", "net", "linear"): [0.5, 0.6, 0.7]}, half=0.05)
+    assert line["value"] == pytest.approx(0.6)
+    assert line["seed_std"] == pytest.approx(0.1)  # n - 1 below the fraction line
+    assert (line["lower"], line["upper"]) == (pytest.approx(0.55), pytest.approx(0.65))
+    assert line["seeds"] == [0, 1, 2] and line["seed"] is None
+
+
+def test_one_seed_is_left_as_it_is():
+    table = leaderboard({("d", "net", "linear"): [0.5]})
+    (row,) = overall(table.to_pylist())
+    (line,) = merge_seeds([row])
+    assert line == {**row, "seeds": [0], "seed_std": None}
+
+
+def test_backbones_are_ranked_by_their_means_over_seeds():
+    """Of two that win once each, the one that wins clearly is first, whatever the seeds' ranks say."""
+    found = lines(
+        {("d", "narrow", "linear"): [0.51, 0.51, 0.2], ("d", "clear", "linear"): [0.5, 0.5, 0.9]}
+    )
+    assert {line["backbone"]: line["rank"] for line in found} == {"clear": 1.0, "narrow": 2.0}
+    table = leaderboard(
+        {("d", "narrow", "linear"): [0.51, 0.51, 0.2], ("d", "clear", "linear"): [0.5, 0.5, 0.9]}
+    )
+    means = {row["backbone"]: row["mean_rank"] for row in overall(table.to_pylist())}
+    assert means == {"clear": 1.0, "narrow": 2.0}
+
+
+def test_a_seed_without_a_value_is_left_out_and_only_the_others_are_named():
+    (line,) = lines({("d", "net", "linear"): [0.5, math.nan, 0.7]})
+    assert line["value"] == pytest.approx(0.6) and line["seeds"] == [0, 2]
+    (line,) = lines({("d", "net", "linear"): [math.nan, math.nan]}, half=math.nan)
+    assert math.isnan(line["value"]) and line["rank"] is None and line["seed_std"] is None
+    (line,) = lines({("d", "net", "linear"): [math.nan, 0.4]})
+    assert (line["value"], line["seeds"], line["seed_std"]) == (0.4, [1], None)
+
+
+def test_gates_of_any_seed_are_kept_and_told_by_seed():
+    tables = [
+        score_table(make_score_rows(backbone="net", seed=seed, gates=gates))
+        for seed, gates in enumerate(["", "below_chance;not_converged", "below_chance"])
+    ]
+    rows = build_leaderboard(tables).to_pylist()
+    (line,) = merge_seeds(overall(rows))
+    assert line["gates"] == "below_chance;not_converged"
+    where = {gate["short"]: gate["where"] for gate in scores.gates_met(rows)}
+    assert where["not above chance"] == [
+        "eurosat / net / linear / seed 1",
+        "eurosat / net / linear / seed 2",
+    ]
+
+
+def test_the_terminal_shows_one_line_per_backbone_with_its_spread():
+    text = format_leaderboard(
+        leaderboard({("d", "net", "linear"): [0.5, 0.7], ("d", "old", "linear"): [0.4]})
+    )
+    shown = [line.split() for line in text.splitlines()]
+    assert text.startswith(
+        "d · linear · accuracy (95 % interval over 10 groups; mean of up to 2 seeds ± "
+    )
+    assert shown[1] == ["rank", "backbone", "value", "seeds", "interval"]
+    assert shown[2] == ["1", "net", "0.600", "±", "0.141", "[0.580,", "0.620]"]
+    assert shown[3] == ["2", "old", "0.400", "[0.380,", "0.420]"]
+
+
+def test_the_pages_summary_holds_means_and_spreads():
+    found = scores.summary(
+        leaderboard(
+            {("d", "net", "linear"): [0.5, 0.7], ("d", "old", "linear"): [0.4, 0.4]}
+        ).to_pylist()
+    )
+    cells = {line["backbone"]: (line["cells"], line["spreads"]) for line in found["lines"]}
+    assert cells["net"] == ([pytest.approx(0.6)], [pytest.approx(math.sqrt(0.02))])
+    assert cells["old"] == ([pytest.approx(0.4)], [0.0])
+
+
+def test_the_summary_says_how_far_one_training_on_every_dataset_would_move_the_mean():
+    values = {
+        ("a", "net", "linear"): [0.5, 0.7, 0.6],
+        ("b", "net", "linear"): [0.3, 0.1, 0.2],
+        ("a", "net", "knn"): [0.4],
+        ("b", "net", "knn"): [0.4],
+    }
+    rows = {
+        row["probe"]: row
+        for row in build_summary(
+            leaderboard(values), resamples=20, confidence=0.9, seed=0
+        ).to_pylist()
+    }
+    assert rows["linear"]["mean"] == pytest.approx(0.4)
+    assert rows["linear"]["n_seeds"] == 3
+    assert rows["linear"]["seed_std"] == pytest.approx(math.sqrt(0.1**2 + 0.1**2) / 2)
+    assert (rows["knn"]["n_seeds"], rows["knn"]["seed_std"]) == (1, None)
+
+
+def test_the_spread_of_a_mean_is_not_known_where_a_dataset_has_one_seed_or_is_missing(tmp_path):
+    values = {("a", "net", "linear"): [0.5, 0.7], ("b", "net", "linear"): [0.3]}
+    (row,) = build_summary(leaderboard(values), resamples=20, confidence=0.9, seed=0).to_pylist()
+    assert (row["n_seeds"], row["seed_std"]) == (1, None)
+    values |= {("a", "old", "linear"): [0.5, 0.7], ("b", "old", "linear"): []}
+    write_summary(leaderboard(values), tmp_path / "s.csv", resamples=20, confidence=0.9, seed=0)
+    with open(tmp_path / "s.csv", newline="") as stream:
+        found = {row["backbone"]: row for row in csv.DictReader(stream)}
+    assert found["old"]["seed_std"] == "" and found["old"]["missing"] == "b, seed 0"

@@ -1,0 +1,111 @@
+"""Curves of probes with several settings: what is drawn where, colours, spread over draws."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.results.tables import make_card, make_score_rows
+from permafrost.core.identity import canonical_json
+from permafrost.report.figures.setting_curves import Point, draw_setting_curves
+from permafrost.report.material.dataset import Material
+from permafrost.report.tasks.setting_curves import draw_settings
+
+
+def rows_of(backbone, probe, kind, settings):
+    """Rows of accuracy: one for each of `settings`, (name, settings, value, spread)."""
+    (base,) = [row for row in make_score_rows(backbone=backbone, probe=probe) if row["primary"]]
+    own = [base | {"kind": kind}]
+    for name, about, value, spread in settings:
+        own.append(
+            base
+            | {"kind": kind, "setting": name, "settings": canonical_json(about), "primary": False}
+            | {"value": value, "lower": value - 0.1, "upper": value + 0.1, "draw_std": spread}
+        )
+    return own
+
+
+def few_shot(backbone, shift=0.0):
+    about = {"per_class": None, "share": None}
+    return rows_of(
+        backbone,
+        "few",
+        "few_shot",
+        [
+            (
+                f"{name}, {key} {value}",
+                {**about, "classifier": name, key: value},
+                0.5 + shift,
+                spread,
+            )
+            for name in ("linear", "knn")
+            for key, value, spread in (
+                ("share", 0.1, 0.02),
+                ("share", 1.0, None),
+                ("per_class", 5, 0.03),
+            )
+        ],
+    )
+
+
+def material(rows):
+    return Material("eurosat", make_card(), rows, {}, {})
+
+
+def test_shares_and_numbers_per_class_are_figures_of_their_own(tmp_path):
+    drawn = draw_settings(material(few_shot("a") + few_shot("b", 0.1)), tmp_path)
+    assert [one.path.stem for one in drawn] == [
+        "settings__eurosat__few__per_class",
+        "settings__eurosat__few__share",
+    ]
+    assert all(one.path.exists() for one in drawn)
+
+
+def test_metrics_and_weightings_are_panels(tmp_path):
+    settings = [
+        (f"{k} {metric} {heat}", {"k": k, "metric": metric, "temperature": heat}, 0.5, None)
+        for k in (1, 5)
+        for metric in ("l2", "cosine")
+        for heat in (None, 0.07)
+    ]
+    (drawn,) = draw_settings(material(rows_of("a", "sweep", "knn_sweep", settings)), tmp_path)
+    assert drawn.path.stem == "settings__eurosat__sweep__k"
+
+
+def test_probes_with_one_setting_have_no_such_figure(tmp_path):
+    assert draw_settings(material(make_score_rows(backbone="a")), tmp_path) == []
+
+
+def figure_of(panels, **changes):
+    options = {"title": "t", "across": "k", "up": "accuracy", "note": "bars"} | changes
+    return draw_setting_curves(panels, **options)
+
+
+def test_points_stand_at_their_values_with_intervals_and_spread():
+    points = [Point(1, 0.5, 0.4, 0.6, 0.05), Point(10, 0.7, 0.6, 0.8)]
+    figure = figure_of({"one": {"a": points}})
+    (axes,) = [axes for axes in figure.axes if axes.get_visible()]
+    line = next(line for line in axes.lines if len(line.get_xdata()) == 2)
+    assert list(line.get_ydata()) == [0.5, 0.7]
+    assert list(line.get_xdata()) == pytest.approx([1, 10])
+    intervals, spread = [
+        [path.vertices[:, 1].tolist() for path in bars.get_paths()] for bars in axes.collections
+    ]
+    assert intervals == [[0.4, 0.6], [0.6, 0.8]]
+    assert spread == [pytest.approx([0.45, 0.55])]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "10"]
+
+
+def test_backbones_stand_side_by_side_and_the_best_are_coloured():
+    lines = {f"b{i}": [Point(1, i / 10, 0, 1), Point(2, i / 10, 0, 1)] for i in range(8)}
+    figure = figure_of({"one": lines}, scale=100.0)
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["b7", "b6", "b5", "b4", "b3", "b2"]
+    axes = figure.axes[0]
+    first = {float(line.get_xdata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
+    assert len(first) == 7  # six side by side, and the grey ones at their place
+    assert "2 other backbones" in figure._supxlabel.get_text()
+
+
+def test_one_size_only_and_no_curves():
+    figure_of({"one": {"a": [Point(5, 0.5, 0.4, 0.6)]}})
+    with pytest.raises(ValueError, match="no curves"):
+        figure_of({})

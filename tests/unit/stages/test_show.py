@@ -1,0 +1,127 @@
+"""`permafrost show`: the leaderboard, with a word where it is not of the current plan; and closed pipes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers.plans import CONFIG, fill_root, make_plan
+from helpers.results.tables import make_score_rows, score_table
+from permafrost.core.tables import write_table
+from permafrost.plan.record import record_plan
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.stages.cli import main
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """The results of a plan with its leaderboard, where `permafrost show` looks."""
+    root = fill_root(tmp_path / "root")
+    monkeypatch.chdir(root)
+    record_plan(make_plan(root), "results")
+    rows = [
+        score_table(make_score_rows(dataset=dataset, backbone=backbone, probe=probe))
+        for dataset in CONFIG["datasets"]
+        for backbone in CONFIG["backbones"]
+        for probe in CONFIG["probes"]
+    ]
+    made = make_plan(root).aggregate().fingerprint
+    write_table(
+        root / "results/leaderboard.parquet", build_leaderboard(rows), {"fingerprint": made}
+    )
+    return root / "results"
+
+
+def shown(capsys) -> str:
+    assert main(["show"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_the_leaderboard_of_the_current_plan_is_shown_as_it_is(results, capsys):
+    said = shown(capsys)
+    assert "NOT of the current plan" not in said and "pictures · knn" in said
+
+
+def test_a_leaderboard_of_another_plan_says_so_above_and_names_what_differs(results, capsys):
+    config = copy.deepcopy(CONFIG)
+    config["backbones"] = ["stats", "other"]
+    config["extra_backbones"]["other"] = {"kind": "imagestats"}
+    config["probes"] = {"knn": {"kind": "knn"}}
+    record_plan(make_plan(results.parent, config), "results")
+    said = shown(capsys)
+    assert said.startswith(
+        "NOT of the current plan: it is without backbone other; with backbone net, own"
+    )
+    assert "with probe linear" in said and "run snakemake" in said
+    assert "pictures · knn" in said, "what there is is shown all the same"
+
+
+def test_a_leaderboard_from_before_a_change_of_an_entry_says_so(results, capsys):
+    (results.parent / "data/net.safetensors").write_bytes(b"other weights")
+    record_plan(make_plan(results.parent), "results")
+    assert "no run of the current plan has ended since" in shown(capsys)
+
+
+def test_a_leaderboard_that_was_copied_away_is_shown(results, capsys, tmp_path):
+    copied = tmp_path / "elsewhere.parquet"
+    copied.write_bytes((results / "leaderboard.parquet").read_bytes())
+    assert main(["show", str(copied)]) == 0
+    assert "NOT of" not in capsys.readouterr().out
+
+
+def test_a_leaderboard_that_was_edited_is_not_shown(results, capsys):
+    path = results / "leaderboard.parquet"
+    table = pq.read_table(path)
+    values = [1.0, *table["value"].to_pylist()[1:]]
+    place = table.column_names.index("value")
+    pq.write_table(table.set_column(place, "value", pa.array(values)), path)
+    assert main(["show"]) == 1
+    said = capsys.readouterr()
+    assert "altered since it was written" in said.err and said.out == ""
+
+
+def ended(*arguments: str, errors: bool = False) -> tuple[int, str]:
+    """Exit status of a command nobody reads the output of (or the errors), and what it says elsewhere."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "permafrost.stages.cli", *arguments]
+    streams = (
+        {"stderr": writer, "stdout": subprocess.PIPE}
+        if errors
+        else {"stdout": writer, "stderr": subprocess.PIPE}
+    )
+    with subprocess.Popen(command, text=True, **streams) as process:
+        os.close(writer)
+        said = (process.stdout if errors else process.stderr).read()
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("arguments", [["show"], ["--help"], ["--version"], []])
+def test_a_closed_pipe_ends_a_command_quietly_with_the_conventional_status(results, arguments):
+    assert ended(*arguments) == (141, "")
+
+
+def test_a_closed_pipe_is_met_quietly_by_the_help_of_a_command():
+    assert ended("restore", "--help")[1] == ""
+
+
+def test_a_closed_pipe_of_errors_is_met_quietly_too(results):
+    assert ended("shwo", errors=True) == (141, "")
+    assert ended("show", "nothing.parquet", errors=True) == (141, "")
+
+
+def test_a_pipe_that_broke_elsewhere_is_no_closed_output(results, monkeypatch):
+    """A worker that died must not pass for a reader that went away."""
+    from permafrost.stages import show
+
+    def run(arguments):
+        raise BrokenPipeError("a worker is gone")
+
+    monkeypatch.setattr(show, "run", run)
+    with pytest.raises(BrokenPipeError):
+        main(["show"])

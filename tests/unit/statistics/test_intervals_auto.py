@@ -1,0 +1,236 @@
+"""The default intervals: what they are made of, where they degenerate, and that they cover."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from helpers.predictions.labels import multi_label, naive_replicates, single_label
+from permafrost.metrics.tasks import POSITIVE
+from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.predictions.numbers import PredictedNumbers
+from permafrost.statistics.replicates.families import harmonic_support, make_family
+from permafrost.statistics.resampling.intervals import (
+    constant_difference_interval,
+    expanded,
+    log_interval,
+    wilson_interval,
+)
+from permafrost.statistics.resampling.jackknife import PARTS, contributions, part_sizes, spread_of
+from permafrost.statistics.resampling.resamples import iter_jackknife
+from permafrost.statistics.resampling.student_t import (
+    normal_quantile,
+    normal_score,
+    t_quantile,
+    two_sided_p,
+)
+from permafrost.statistics.resampling.units import find_units
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
+from permafrost.statistics.scores.gates import ENOUGH_UNITS, few_units
+
+stats = pytest.importorskip("scipy.stats")
+
+
+def labelled(arrays, task="classification", groups=None):
+    ids = [f"{i:05}" for i in range(len(arrays[0]))]
+    classes = [str(k) for k in range(np.shape(arrays[2])[1])]
+    return LabelledSamples.from_arrays(ids, *arrays, task=task, classes=classes, groups=groups)
+
+
+def rows_of(predictions, **options):
+    rows = bootstrap_scores(predictions, seed=0, **options)
+    return {(row["metric"], row["class"]): row for row in rows}
+
+
+def right_or_wrong(right, groups=None):
+    answer = 1 - np.asarray(right, int)
+    return labelled((np.zeros(len(answer), int), answer, np.eye(2)[answer]), groups=groups)
+
+
+DEGREES = np.geomspace(1, 5000, 60)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.999])
+def test_quantiles_of_t_equal_those_of_scipy(confidence):
+    expected = stats.t.ppf((1 + confidence) / 2, DEGREES)
+    assert t_quantile(confidence, DEGREES) == pytest.approx(expected, rel=1e-8)
+    assert normal_quantile(confidence) == pytest.approx(stats.norm.ppf((1 + confidence) / 2))
+
+
+def test_tails_of_t_equal_those_of_scipy():
+    statistic = np.linspace(0, 40, 90)[:, None]
+    expected = 2 * stats.t.sf(statistic, DEGREES)
+    np.testing.assert_allclose(two_sided_p(statistic, DEGREES), expected, rtol=1e-9)
+    assert two_sided_p(-2.0, 5.0) == two_sided_p(2.0, 5.0)
+    found = two_sided_p([np.nan, np.inf, 1.0], [3.0, 3.0, np.nan])
+    assert found == pytest.approx([np.nan, 0, np.nan], nan_ok=True)
+    assert normal_score([0.05, 0.0, np.nan, 1.0]) == pytest.approx(
+        [stats.norm.isf(0.025), math.inf, np.nan, 0], nan_ok=True
+    )
+
+
+@pytest.mark.parametrize(("right", "of"), [(0, 20), (1, 20), (13, 20), (20, 20), (1, 1)])
+def test_wilson_equals_scipy(right, of):
+    expected = stats.binomtest(right, of).proportion_ci(method="wilson")
+    found = wilson_interval(right / of, of, normal_quantile(0.95))
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("right", [0.0, 0.4, 0.97, 1.0])
+def test_accuracy_of_independent_images_has_wilsons_interval(right):
+    found = rows_of(right_or_wrong(np.arange(100) < 100 * right))["accuracy", None]
+    expected = stats.binomtest(round(100 * right), 100).proportion_ci(method="wilson")
+    assert (found["lower"], found["upper"]) == pytest.approx((expected.low, expected.high))
+    assert found["method"] == "wilson" and found["lower"] < found["upper"]
+
+
+def test_recall_of_a_rare_class_rests_on_its_images_alone():
+    target = np.repeat([0, 1], [197, 3])
+    rows = rows_of(labelled((target, target, np.eye(2)[target])))
+    expected = stats.binomtest(3, 3).proportion_ci(method="wilson")
+    assert rows["recall", "1"]["lower"] == pytest.approx(expected.low)
+    assert rows["recall", "0"]["lower"] > 0.95
+    # the mean over both classes is known less well than the common one, and better than the rare one
+    assert rows["recall", "1"]["lower"] < rows["balanced_accuracy", None]["lower"] < 0.95
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_groups_have_the_error_of_evaluations_without_each_group(task):
+    arrays = single_label() if task == "classification" else multi_label(n=200)
+    groups = np.array([f"scene {i % 11 if i < 150 else 0}" for i in range(200)])
+    units = find_units(200, groups=groups)
+    left = naive_replicates(
+        arrays, 1 - np.eye(11, dtype=int), units.index, task=task, classes=arrays[2].shape[1]
+    )
+    rows = rows_of(labelled(arrays, task, groups))
+    metric = "macro_f1" if task == "classification" else "micro_ap"
+    row, sizes = rows[metric, None], np.bincount(units.index)
+    apart = row["value"] - left[metric]
+    error = math.sqrt(10 / 11 * np.sum(apart**2))
+    df = min(
+        2 * 11 / (stats.kurtosis(apart, fisher=False) - 1),
+        10 / 11 * sizes.sum() ** 2 / np.sum(sizes**2),
+    )
+    size = row["value"] * (1 - row["value"]) / error**2
+    expected = wilson_interval(row["value"], size, stats.t.ppf(0.975, df))
+    assert (row["lower"], row["upper"]) == pytest.approx(expected, rel=1e-6)
+    assert (row["resamples"], row["n_undefined"]) == (11, 0)
+
+
+def test_many_images_are_left_out_in_parts():
+    (parts,) = iter_jackknife(1001, PARTS)
+    assert parts.counts.shape == (1001, 200)
+    assert (parts.counts == 0).sum(axis=0).tolist() == [6] + [5] * 199
+    assert np.array_equal(parts.counts.sum(axis=0), parts.size)
+    cut = [part.counts for part in iter_jackknife(1001, PARTS, block=64)]
+    assert np.array_equal(np.concatenate(cut, axis=1), parts.counts)
+    arrays = single_label(n=1001)
+    family = make_family(*arrays, task="classification", classes=6, units=np.arange(1001))
+    found = family.replicates(parts, ["accuracy", "macro_f1"])
+    expected = naive_replicates(
+        arrays, parts.counts, np.arange(1001), task="classification", classes=6
+    )
+    for name, values in found.items():
+        np.testing.assert_allclose(values, expected[name], atol=1e-12)
+
+
+def test_contributions_of_a_mean_are_the_sums_of_the_parts():
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(np.arange(6), [1, 2, 3, 10, 20, 30]))
+    values, units = rng.normal(size=66), find_units(66, groups=groups)
+    left = np.array([values[units.index != k].mean() for k in range(6)])
+    found = contributions(values.mean(), left, part_sizes(units))
+    expected = np.bincount(units.index, values) / 66
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_spread_of_a_mean_is_its_standard_error():
+    values = np.random.default_rng(0).normal(size=40)
+    left = (values.sum() - values) / 39
+    spread = spread_of(values.mean(), left, np.ones(40))
+    assert float(spread.error) == pytest.approx(values.std(ddof=1) / math.sqrt(40))
+    assert float(spread.bias) == pytest.approx(0, abs=1e-12)
+    assert float(spread.df) <= 39
+    # one unit decides all
+    single = np.zeros(40)
+    single[3] = 1
+    assert float(spread_of(1 / 40, (1 - single) / 39, np.ones(40)).df) == pytest.approx(
+        2.1, abs=0.1
+    )
+    # undefined without a part adds nothing, undefined with all of them is undefined
+    assert np.isfinite(spread_of(0.5, np.array([0.4, np.nan, 0.6]), np.ones(3)).error)
+    assert np.isnan(spread_of(np.nan, np.array([0.4, 0.5, 0.6]), np.ones(3)).error)
+
+
+def test_a_difference_that_is_the_same_everywhere_is_tested_by_its_sign():
+    for units, leaves_out in ((5, False), (6, True)):
+        low, high = constant_difference_interval(0.5, units, 0.95)
+        assert (low > 0) == leaves_out == (2.0 ** (1 - units) <= 0.05)
+        assert high > 0.5
+    assert constant_difference_interval(0.0, 10, 0.95) == (0, 0)
+
+
+def test_positive_metrics_stay_positive_and_r2_below_one():
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=9)
+    found = PredictedNumbers.from_arrays(map(str, range(9)), target, target + rng.standard_t(2, 9))
+    rows = rows_of(found)
+    for (metric, _), row in rows.items():
+        assert row["lower"] < row["value"] < row["upper"]
+        assert row["lower"] > 0 or metric not in POSITIVE
+        assert row["upper"] <= 1 or metric != "r2"
+        assert row["method"] == ("jackknife_t" if metric == "r2" else "jackknife_log")
+    assert log_interval(2.0, 0.5, 2.0) == pytest.approx((2 * math.exp(-0.5), 2 * math.exp(0.5)))
+    assert log_interval(0.0, 0.0, 2.0) == (0, 0)
+
+
+def test_expanded_replicates_keep_their_mean_and_many_units_change_little():
+    drawn = np.random.default_rng(0).normal(size=500)
+    wide = expanded(drawn, 8, 0.95)
+    assert wide.mean() == pytest.approx(drawn.mean())
+    factor = math.sqrt(8 / 7) * stats.t.ppf(0.975, 7) / stats.norm.ppf(0.975)
+    assert wide.std() == pytest.approx(factor * drawn.std())
+    assert expanded(drawn, 10**6, 0.95) == pytest.approx(drawn, abs=1e-4)
+    assert expanded(drawn, 1, 0.95) is drawn
+
+
+def test_classes_with_few_units_decide_what_a_mean_over_classes_rests_on():
+    assert harmonic_support(np.array([10.0, 10.0, 0.0])) == 20
+    assert harmonic_support(np.array([1.0, 1000.0])) == pytest.approx(4, abs=0.01)
+
+
+def test_a_gate_for_fewer_units_than_a_sign_test_can_reject_with():
+    assert [few_units([{"n_units": n}]) for n in (1, 2, 5, 6, 100)] == [
+        [],
+        ["few_units"],
+        ["few_units"],
+        [],
+        [],
+    ]
+    assert 2.0 ** (1 - ENOUGH_UNITS) <= 0.05 < 2.0 ** (2 - ENOUGH_UNITS)
+
+
+@pytest.mark.parametrize(("groups", "unequal"), [(8, False), (8, True), (40, False)])
+def test_accuracy_covers_with_groups(groups, unequal):
+    rng = np.random.default_rng([groups, unequal])
+    held = 0
+    for _ in range(300):
+        sizes = np.full(groups, 25)
+        if unequal:
+            sizes = np.maximum(1, (25 * rng.lognormal(-0.25, 0.7, groups)).astype(int))
+        # a beta distribution of each group's accuracy, whose mean is 0.7
+        share = rng.beta(7, 3, groups)
+        of = np.repeat(np.arange(groups), sizes)
+        found = right_or_wrong(rng.random(len(of)) < share[of], of.astype(str))
+        row = rows_of(found)["accuracy", None]
+        held += row["lower"] <= 0.7 <= row["upper"]
+    # 93 to 97 %, and the standard error of 300 test sets twice
+    assert 0.905 <= held / 300 <= 0.985
+
+
+def test_nearly_perfect_accuracy_covers():
+    rng = np.random.default_rng(1)
+    rows = [rows_of(right_or_wrong(rng.random(100) < 0.9974))["accuracy", None] for _ in range(300)]
+    held = np.mean([row["lower"] <= 0.9974 <= row["upper"] for row in rows])
+    assert 0.93 <= held <= 1
