@@ -34,10 +34,10 @@ STAGES = {
         {"permafrost.features.extract:_extract_split": "extract"},
     ),
     "segmentation": (
-        ["permafrost.probes.segmentation.run", "zarr"],
+        ["permafrost.probes.segmentation.probe", "zarr"],
         {
-            "permafrost.probes.segmentation.training:Trainer.fit": "train",
-            "permafrost.probes.segmentation.run:score": "test",
+            "permafrost.probes.segmentation.mask_trainer:MaskTrainer.fit": "train",
+            "permafrost.probes.segmentation.probe:score": "test",
         },
     ),
 }

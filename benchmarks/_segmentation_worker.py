@@ -63,10 +63,10 @@ def ours(request: dict, clock: Clock) -> dict:
         owner = functools.reduce(getattr, owners, importlib.import_module(module))
         _count_as(phase, owner, name, clock)
     if request["stream"]:
-        from permafrost.probes.segmentation import run
+        from permafrost.probes.job import ProbeJob
 
         # with no memory to fill, every split is streamed
-        run.run_segmentation = functools.partial(run.run_segmentation, memory=0)
+        ProbeJob.of = functools.partial(ProbeJob.of, memory=0)
     clock.lap("start-up")
     if main(request["command"]) != 0:
         sys.exit(1)

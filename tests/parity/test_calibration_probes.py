@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.knn.probe import run_knn
 from permafrost.probes.linear.probe import run_linear
@@ -21,10 +22,10 @@ NORMS = {
 LINEAR = {"c_min": 1e-2, "c_max": 1e2, "c_count": 4, "merge_val": True, "standardize": False,
           "solver": "lbfgs", "ties": "smallest"}  # fmt: skip
 PROBES = {
-    "knn 1": (run_knn, {"k": 1, "metric": "l2"}),
-    "knn 5": (run_knn, {"k": 5, "metric": "l2"}),
-    "knn 20": (run_knn, {"k": 20, "metric": "cosine"}),
-    "linear": (run_linear, LINEAR),
+    "knn 1": (run_knn, options_of("knn", {"k": 1, "metric": "l2"})),
+    "knn 5": (run_knn, options_of("knn", {"k": 5, "metric": "l2"})),
+    "knn 20": (run_knn, options_of("knn", {"k": 20, "metric": "cosine"})),
+    "linear": (run_linear, options_of("linear", LINEAR)),
 }
 
 

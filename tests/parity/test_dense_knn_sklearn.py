@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import DENSE_KNN, spec, write_maps
 from permafrost.core.tables import read_table
-from permafrost.probes.dense_knn.classes import run_dense_knn
-from permafrost.probes.segmentation.splits import MaskSplit
+from permafrost.probes.dense.mask_splits import MaskSplit
 from sklearn.neighbors import KNeighborsClassifier
 
 
@@ -28,7 +28,7 @@ def test_every_confusion_matrix_is_that_of_brute_force(tmp_path, metric, resolut
             tmp_path / f"{split}.zarr", maps, masks[split], classes=4, working=(32, 24), split=split
         )
     options = {**DENSE_KNN, "metric": metric, "k": 5, "resolution": resolution}
-    run_dense_knn(stores, tmp_path / "x.parquet", spec=spec(options), fingerprint="0" * 32)
+    run_probe(spec(options), stores, tmp_path / "x.parquet")
     table, _ = read_table(tmp_path / "x.parquet")
 
     opened = {split: MaskSplit(path) for split, path in stores.items()}

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from permafrost.metrics.objects.detected import Detected
-from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.losses import centreness, focal_loss, giou_loss, iou_loss
 from permafrost.probes.detection.pyramid import plan_pyramid
 from permafrost.probes.detection.suppression import suppress
 from permafrost.probes.detection.targets import assign
-from permafrost.probes.detection.windows import Shown
+from permafrost.probes.detection.windows import ShownObjects
 
 
 def sides(count=50, seed=0):
@@ -108,7 +108,7 @@ def test_cells_take_the_boxes_that_torchvisions_fcos_gives_them():
     layers = [Layer(str(g), str(g), 1, g, g) for g in (8, 16, 32)]
     ours = plan_pyramid(layers, (256, 256), 8, points=False)
     everything = np.ones(60, bool)
-    shown = Shown(np.zeros(60, int), boxes, np.arange(60), everything)
+    shown = ShownObjects(np.zeros(60, int), boxes, np.arange(60), everything)
     found = assign(shown, ours, points=False)
     turned = SimpleNamespace(
         predicted=ours.predicted[::-1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import make_splits
 from permafrost.probes.few_shot.draws import nested_draws, sizes_of
 from permafrost.probes.few_shot.probe import run_few_shot
@@ -29,7 +30,7 @@ OPTIONS = {
 @pytest.fixture(scope="module")
 def found():
     splits = make_splits(counts=(240, 120, 150), classes=4, skill=0.7, seed=2)
-    result = run_few_shot(splits, OPTIONS, device="cpu", seed=3)
+    result = run_few_shot(splits, options_of("few_shot", OPTIONS), device="cpu", seed=3)
     draws = nested_draws(
         splits["train"].labels,
         splits["val"].labels,

@@ -9,10 +9,10 @@ import pytest
 import torch
 from helpers.stores.targets import linear, run, toy_stores, write_targets
 from permafrost.core.stores import Store
-from permafrost.probes.pixels.patches import patch_means
-from permafrost.probes.pixels.ridge import BLOCK, Moments, PatchRidge
-from permafrost.probes.pixels.rows import Patches
-from permafrost.probes.pixels.splits import TargetSplit
+from permafrost.probes.dense.patch_targets import patch_means
+from permafrost.probes.dense.target_splits import TargetSplit
+from permafrost.probes.dense_ridge.patch_ridge import BLOCK, Moments, PatchRidge
+from permafrost.probes.dense_ridge.patches import Patches
 from sklearn import linear_model, metrics, neighbors, preprocessing
 
 ALPHAS = np.logspace(-2, 4, 7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from permafrost.metrics.regression import evaluate
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.knn.probe import run_knn
@@ -69,7 +70,7 @@ def test_leave_one_out_chooses_the_alpha_of_ridge_cv(merge_val):
         "merge_val": merge_val,
         "standardize": False,
     }
-    result = run_ridge(made, options, device="cpu", seed=0)
+    result = run_ridge(made, options_of("ridge", options), device="cpu", seed=0)
     names = ("train", "val") if merge_val else ("train",)
     x = np.concatenate([made[name].embeddings for name in names]).astype(np.float64)
     y = np.concatenate([made[name].labels for name in names])
@@ -90,7 +91,7 @@ def test_validation_chooses_what_fits_it_best(merge_val):
         "merge_val": merge_val,
         "standardize": True,
     }
-    result = run_ridge(made, options, device="cpu", seed=0)
+    result = run_ridge(made, options_of("ridge", options), device="cpu", seed=0)
     pipe = [
         linear_model.Ridge(alpha=alpha, solver="svd").fit(
             preprocessing.StandardScaler()
@@ -118,7 +119,7 @@ def test_validation_chooses_what_fits_it_best(merge_val):
 @pytest.mark.parametrize("metric", ["l2", "cosine"])
 def test_neighbours_say_what_kneighbors_regressor_says(metric):
     made = splits(train=80, val=5, test=30)
-    result = run_knn(made, {"kind": "knn", "k": 5, "metric": metric}, device="cpu", seed=0)
+    result = run_knn(made, options_of("knn", {"k": 5, "metric": metric}), device="cpu", seed=0)
     name = "euclidean" if metric == "l2" else "cosine"
     theirs = neighbors.KNeighborsRegressor(5, metric=name, algorithm="brute")
     theirs.fit(made["train"].embeddings.astype(float), made["train"].labels)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from permafrost.probes.sgd.gradient_descent import DescentSchedule, train
 from permafrost.probes.sgd.linear_heads import LinearHeads, uniform_start
 from permafrost.probes.sgd.perceptron import Perceptron
-from permafrost.probes.sgd.training import Schedule, train
 
 N, D, K = 130, 12, 5
 SINGLE, MANY = (0.1,), (1e-3, 0.02, 0.1)
@@ -26,7 +26,7 @@ def orders(epochs: int):
     return [rng.permutation(N) for _ in range(epochs)]
 
 
-def torch_training(net, task, x, y, schedule: Schedule, rate: float):
+def torch_training(net, task, x, y, schedule: DescentSchedule, rate: float):
     """The training loop of the literature, given the order of the rows."""
     loss = torch.nn.CrossEntropyLoss() if task == "classification" else torch.nn.BCEWithLogitsLoss()
     optimiser = torch.optim.SGD(
@@ -58,7 +58,9 @@ def layer(weight: np.ndarray, bias: np.ndarray) -> torch.nn.Linear:
 def test_every_head_ends_where_torch_ends(task, rates, weight_decay):
     x, y = data(task)
     start = uniform_start(np.random.default_rng(2), D, K)
-    schedule = Schedule(rates, epochs=20, batch_size=32, momentum=0.9, weight_decay=weight_decay)
+    schedule = DescentSchedule(
+        rates, epochs=20, batch_size=32, momentum=0.9, weight_decay=weight_decay
+    )
     heads = LinearHeads(*start, len(rates), task)
     train(heads, x, y, schedule, orders(20))
     weight = heads.parameters[0].reshape(D, len(rates), K)
@@ -72,7 +74,7 @@ def test_every_head_ends_where_torch_ends(task, rates, weight_decay):
 @pytest.mark.parametrize("task", ["classification", "multilabel"])
 def test_the_perceptron_ends_where_torch_ends(task):
     x, y = data(task)
-    schedule = Schedule((0.05,), epochs=10, batch_size=32, momentum=0.9, weight_decay=0.001)
+    schedule = DescentSchedule((0.05,), epochs=10, batch_size=32, momentum=0.9, weight_decay=0.001)
     ours = Perceptron(np.random.default_rng(3), D, 7, K, task)
     first, second = (layer(*(p.copy() for p in ours.parameters[i : i + 2])) for i in (0, 2))
     net = torch.nn.Sequential(first, torch.nn.ReLU(), second)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.stages.probe_jobs import run_probe
 from helpers.stores.objects import (
     DETECTION,
     NOTHING,
@@ -17,7 +18,6 @@ from helpers.stores.objects import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.objects import Objects
-from permafrost.probes.detection.run import run_detection
 
 
 @pytest.fixture(scope="module")
@@ -93,4 +93,4 @@ def test_stores_of_another_plan_or_without_objects_are_refused(toy, tmp_path):
         run({**toy, "train": masks["train"]}, tmp_path)
     other = spec(DETECTION) | {"inputs": {"features": "0" * 32}}
     with pytest.raises(PermafrostError, match="another plan"):
-        run_detection(toy, tmp_path / "x.parquet", spec=other, fingerprint="0" * 32)
+        run_probe(other, toy, tmp_path / "x.parquet")

@@ -11,9 +11,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import configured, options_of
 from helpers.stages.probing import make_splits
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.validation import validate
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.few_shot.probe import run_few_shot
 from permafrost.probes.knn.probe import run_knn
@@ -53,10 +53,8 @@ LEARNING = ("linear", "sgd_linear", "mlp", "ridge")
 
 def run(kind: str, splits: dict[str, Features], **changes):
     """The probe with the defaults of the schema and `changes`."""
-    options = {"kind": kind, **QUICK.get(kind, {}), **changes}
-    config = {"backbones": ["rcf"], "datasets": ["demo-landcover"], "probes": {"p": options}}
-    validate(config, "config", where="test")
-    return PROBES[kind](splits, config["probes"]["p"], device="cpu", seed=0)
+    options = configured(kind, **{**QUICK.get(kind, {}), **changes})
+    return PROBES[kind](splits, options_of(kind, options), device="cpu", seed=0)
 
 
 def splits_of(task: str, **options) -> dict[str, Features]:

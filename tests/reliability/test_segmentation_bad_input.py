@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import DENSE_KNN, SEGMENTATION, separable, spec, toy_stores, write_maps
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.dense_knn.classes import run_dense_knn
-from permafrost.probes.segmentation.run import run_segmentation
 
 
 @pytest.fixture
@@ -18,14 +17,12 @@ def stores(tmp_path):
 def refused(stores, folder, message, **options):
     kind = {"segmentation": SEGMENTATION, "dense_knn": DENSE_KNN}
     base = kind[options.get("kind", "segmentation")]
-    run = run_dense_knn if base is DENSE_KNN else run_segmentation
     output = folder / "out" / "x.parquet"
     with pytest.raises(PermafrostError, match=message) as caught:
-        run(
+        run_probe(
+            spec({**base, **options}),
             stores,
             output,
-            spec=spec({**base, **options}),
-            fingerprint="0" * 32,
             device="cpu",
             second_output=folder / "out" / "masks",
         )

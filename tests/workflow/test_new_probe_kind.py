@@ -13,17 +13,26 @@ MODULE = '''
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 
 
-def run_centroid(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+@dataclass(frozen=True)
+class CentroidOptions:
+    metric: str
+
+
+def run_centroid(
+    splits: dict[str, Features], options: CentroidOptions, *, device: str, seed: int
+) -> Prediction:
     train, test = splits["train"], splits["test"]
     classes = range(len(train.classes))
     means = np.stack([train.embeddings[train.labels == c].mean(axis=0) for c in classes])
-    order = np.inf if options["metric"] == "largest" else 2
+    order = np.inf if options.metric == "largest" else 2
     distances = np.linalg.norm(test.embeddings[:, None] - means, ord=order, axis=2)
     scores = np.exp(distances.min(axis=1, keepdims=True) - distances)
     scores /= scores.sum(axis=1, keepdims=True)
@@ -35,6 +44,7 @@ run = on_embeddings(run_centroid)
 ENTRY = """
     "centroid": ProbeKind(
         "permafrost.probes.centroid:run",
+        "permafrost.probes.centroid:CentroidOptions",
         frozenset({"classification"}),
         "classify test embeddings by the nearest mean of a class",
         "asks which class has the nearest mean.",

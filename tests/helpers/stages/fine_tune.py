@@ -9,8 +9,8 @@ import pyarrow as pa
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
 from permafrost.data.card import write_card
-from permafrost.plan.validation import validate
 
+from helpers.stages.probe_jobs import configured, job_of, run_probe
 from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import IMAGES, SPLITS, card_of, rgb_bands
 
@@ -42,13 +42,7 @@ def options(**changes) -> dict:
     """All options of the probe, filled by the schema; small ones unless `changes` says otherwise."""
     small = {"epochs": 3, "head_epochs": 3, "head_learning_rate": 1e-3, "batch_size": 8}
     small |= {"hidden": 8, "pictures": 2}
-    config = {
-        "backbones": ["a"],
-        "datasets": ["b"],
-        "probes": {"tune": {"kind": "fine_tune", **small, **changes}},
-    }
-    validate(config, "config", where="test")
-    return config["probes"]["tune"]
+    return configured("fine_tune", **{**small, **changes})
 
 
 class Scenes:
@@ -150,20 +144,21 @@ class Scenes:
     def stores(self) -> dict[str, Path]:
         return {split: self.folder / f"{split}.zarr" for split in SPLITS}
 
+    def job(self, entry=None, **changes):
+        """What the probe's command makes of the spec."""
+        return job_of(self.spec(entry, **changes), self.stores, card=self.folder / "card.json")
+
     def tune(self, entry=None, *, out="tuned", memory=None, device="cpu", **changes):
         """(table, metadata) of the probe's predictions."""
         return self.tune_as(self.spec(entry, **changes), out=out, memory=memory, device=device)
 
     def tune_as(self, spec: dict, *, out="tuned", memory=None, device="cpu"):
-        # torch only where something is trained
-        from permafrost.probes.fine_tune.run import run_fine_tune
-
         path = self.folder / f"{out}.parquet"
-        run_fine_tune(
+        run_probe(
             spec,
-            images=self.stores,
+            self.stores,
+            path,
             card=self.folder / "card.json",
-            output=path,
             fingerprint="f" * 32,
             device=device,
             threads=1,

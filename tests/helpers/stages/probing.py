@@ -12,6 +12,7 @@ from permafrost.core.tables import read_table
 from permafrost.probes.embeddings.features import Features
 from permafrost.statistics.scores.score_table import score_predictions
 
+from helpers.stages.probe_jobs import configured, job_of
 from helpers.stages.specifications import specification
 
 SCORING = {"resamples": 50, "confidence": 0.95, "method": "percentile", "seed": 0}
@@ -72,11 +73,11 @@ def write_and_score(
         "backbone": backbone,
         "probe": kind.replace("_", "-"),
         "seed": 0,
-        "options": {"kind": kind, **(options or {})},
+        "options": configured(kind, **(options or {})),
         "inputs": {"features": fingerprint("features", backbone)},
     }
     made = fingerprint("predictions", backbone)
-    result.write(path, splits=splits, spec=spec, fingerprint=made)
+    result.write(job_of(spec, output=path, fingerprint=made), splits)
     spec = {
         "stage": "bootstrap",
         "dataset": "made",

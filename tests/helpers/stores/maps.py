@@ -9,6 +9,8 @@ import pyarrow as pa
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
 
+from helpers.stages.probe_jobs import run_probe
+
 FINGERPRINT = "f" * 32
 SEGMENTATION = {
     "kind": "segmentation",
@@ -156,15 +158,11 @@ def toy_stores(folder: Path, *, counts=(24, 8, 10), grids=(4, 8), **changes) -> 
 
 def run(stores, folder, *, seed=0, device="cpu", memory=None, second_output=None, **options):
     """Train and score a head with `SEGMENTATION` and `options`: (table, metadata)."""
-    # torch only where a head is trained
-    from permafrost.probes.segmentation.run import run_segmentation
-
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
-    run_segmentation(
+    run_probe(
+        spec({**SEGMENTATION, **options}, seed),
         stores,
         output,
-        spec=spec({**SEGMENTATION, **options}, seed),
-        fingerprint="0" * 32,
         device=device,
         memory=memory,
         second_output=second_output,

@@ -10,6 +10,7 @@ from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
 from permafrost.data.objects import Objects, objects_column
 
+from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import FINGERPRINT, write_array_of_maps
 
 # enough to learn the toys
@@ -204,15 +205,11 @@ def toy_stores(
 
 def run(stores, folder, *, seed=0, device="cpu", memory=None, coco=None, **options):
     """Train and score a head with `DETECTION` and `options`: (table, metadata)."""
-    # torch only where a head is trained
-    from permafrost.probes.detection.run import run_detection
-
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
-    run_detection(
+    run_probe(
+        spec({**DETECTION, **options}, seed),
         stores,
         output,
-        spec=spec({**DETECTION, **options}, seed),
-        fingerprint="0" * 32,
         device=device,
         memory=memory,
         second_output=coco,

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
-from permafrost.probes.dense_knn.probe import run_dense_knn
-from permafrost.probes.pixels.dense_ridge import run_dense_ridge
 
+from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import FINGERPRINT, write_array_of_maps
 
 RIDGE = {
@@ -38,7 +37,7 @@ KNN = {
     "masks": "none",
     "pictures": 2,
 }
-RUNS = {"dense_ridge": (run_dense_ridge, RIDGE), "dense_knn": (run_dense_knn, KNN)}
+USUAL = {"dense_ridge": RIDGE, "dense_knn": KNN}
 
 
 def spec_of(options: dict, backbone: str = "made-up") -> dict:
@@ -143,14 +142,12 @@ def run(
     stores, folder: Path, kind="dense_ridge", *, second_output=None, backbone="made-up", **options
 ):
     """Run a probe with its usual options and `options`: (table, metadata, path)."""
-    probe, usual = RUNS[kind]
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
-    probe(
+    run_probe(
+        spec_of({**USUAL[kind], **options}, backbone),
         stores,
         output,
-        spec=spec_of({**usual, **options}, backbone),
-        fingerprint="0" * 32,
         device="cpu",
         second_output=second_output,
     )

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 import yaml
 from helpers.project import REPOSITORY
+from helpers.stages.probe_jobs import options_of
 from permafrost.core import device
 from permafrost.core.device import gpu_is_visible, resolve_device, takes_gpu, torch_is_built_for_gpu
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features
+from permafrost.probes.kinds import KINDS
 
 
 @pytest.fixture
@@ -116,10 +118,8 @@ def test_neighbours_are_searched_on_the_cpu_where_faiss_has_no_part_for_gpus(
     driver, monkeypatch, probe, options
 ):
     faiss_that(monkeypatch, built=False, sees=False)
-    module = importlib.import_module(
-        f"permafrost.probes.{'knn_probe' if probe == 'knn' else probe}"
-    )
-    run = getattr(module, f"run_{probe}")
+    module = importlib.import_module(KINDS[probe].run.partition(":")[0])
+    run, options = getattr(module, f"run_{probe}"), options_of(probe, options)
     on_auto, on_cpu = (run(splits(), options, device=name, seed=0) for name in ("auto", "cpu"))
     ranked = [getattr(result, "ranked", result) for result in (on_auto, on_cpu)]
     np.testing.assert_array_equal(ranked[0].prediction, ranked[1].prediction)
@@ -140,9 +140,9 @@ def test_linear_probes_are_fitted_on_the_cpu_where_torch_is_no_cuda_build(driver
         "ties": "smallest",
         "solver": "lbfgs",
     }
-    run_linear(splits(), options, device="auto", seed=0)
+    run_linear(splits(), options_of("linear", options), device="auto", seed=0)
     with pytest.raises(PermafrostError, match="no CUDA device"):
-        run_linear(splits(), options, device="cuda", seed=0)
+        run_linear(splits(), options_of("linear", options), device="cuda", seed=0)
 
 
 # --- planning ---------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from helpers.results.tables import (
 from helpers.schemas import check, schema
 from helpers.stages.fine_tune import Scenes
 from helpers.stages.measuring import measure, mixture, pair, write_features
+from helpers.stages.probe_jobs import configured, job_of, options_of
 from helpers.stages.probing import make_splits, write_and_score
 from helpers.stages.specifications import specification
 from helpers.stages.views import measure_views, write_both
@@ -80,29 +81,21 @@ def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
         name: Features(one.embeddings, one.embeddings[:, 0] * 2.0, one.samples, about)
         for name, one in made.items()
     }
-    for kind, probe in (("knn", run_knn), ("ridge", run_ridge)):
-        options = {
-            "k": 3,
-            "metric": "l2",
-            "alpha_min": 0.1,
-            "alpha_max": 10.0,
-            "alpha_count": 3,
-            "choose": "validation",
-            "merge_val": True,
-            "standardize": True,
-        }
+    alphas = {"alpha_min": 0.1, "alpha_max": 10.0, "alpha_count": 3}
+    for kind, probe, chosen in (("knn", run_knn, {"k": 3}), ("ridge", run_ridge, alphas)):
+        options = configured(kind, **chosen)
         spec = {
             "stage": kind,
             "dataset": "d",
             "backbone": "b",
             "probe": kind,
             "seed": 0,
-            "options": {"kind": kind, **options},
+            "options": options,
             "inputs": {"features": "f" * 32},
         }
         path, output = tmp_path / f"{kind}.parquet", tmp_path / "s.parquet"
-        result = probe(splits, options, device="cpu", seed=0)
-        result.write(path, splits=splits, spec=spec, fingerprint="0" * 32)
+        result = probe(splits, options_of(kind, options), device="cpu", seed=0)
+        result.write(job_of(spec, output=path), splits)
         check("predictions_regression", read_table(path)[0])
         scoring = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
         scored = {
@@ -244,7 +237,7 @@ def test_several_settings_and_their_scores_keep_to_their_schemas(tmp_path, task)
         "weights": ["uniform", "temperature"],
         "temperature": 0.07,
     }
-    result = run_knn_sweep(splits, options, device="cpu", seed=0)
+    result = run_knn_sweep(splits, options_of("knn_sweep", options), device="cpu", seed=0)
     (table, _), scores = write_and_score(tmp_path, result, splits, kind="knn_sweep")
     check("predictions_settings", table)
     check("scores", scores)
@@ -254,7 +247,7 @@ def test_several_settings_and_their_scores_keep_to_their_schemas(tmp_path, task)
 def test_retrieval_and_its_scores_keep_to_their_schemas(tmp_path):
     splits = make_splits()
     options = {"relevant": "class", "gallery": "train", "k": [1, 5], "metric": "l2"}
-    result = run_retrieval(splits, options)
+    result = run_retrieval(splits, options_of("retrieval", options))
     (table, _), scores = write_and_score(
         tmp_path, result, splits, kind="retrieval", options=options
     )

@@ -42,10 +42,8 @@ def test_training_needs_no_compiler_of_torch(tmp_path):
     toy = toy_stores(tmp_path / "stores")
     code = (
         "import sys; sys.path.insert(0, 'tests'); from helpers.stores.maps import *;"
-        "from permafrost.probes.segmentation.run import run_segmentation;"
         f"stores = { ({k: str(v) for k, v in toy.items()})!r};"
-        f"run_segmentation(stores, {str(tmp_path / 'x.parquet')!r}, spec=spec(SEGMENTATION),"
-        " fingerprint='0' * 32, device='cpu');"
+        f"run_probe(spec(SEGMENTATION), stores, {str(tmp_path / 'x.parquet')!r}, device='cpu');"
         "print([m for m in ('torch._dynamo', 'sympy', 'timm', 'torchgeo') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import DENSE_KNN, separable, spec, toy_stores, write_maps
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
@@ -16,9 +17,10 @@ from permafrost.probes.dense.interpolate import (
     resize_bilinear,
     resize_mask,
 )
-from permafrost.probes.dense_knn.classes import choose_layer, run_dense_knn, train_patches
-from permafrost.probes.segmentation.patches import NO_LABEL, patch_labels
-from permafrost.probes.segmentation.splits import MaskSplit
+from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.dense.patch_targets import NO_LABEL, patch_labels
+from permafrost.probes.dense_knn.patch_search import choose_layer
+from permafrost.probes.dense_knn.probe import PatchClasses, train_patches
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +30,10 @@ def toy(tmp_path_factory):
 
 def run(stores, folder, *, seed=0, second_output=None, **options):
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
-    run_dense_knn(
+    run_probe(
+        spec({**DENSE_KNN, **options}, seed),
         stores,
         output,
-        spec=spec({**DENSE_KNN, **options}, seed),
-        fingerprint="0" * 32,
         device="cpu",
         second_output=second_output,
     )
@@ -140,11 +141,11 @@ def test_patches_without_labels_are_dropped_and_too_many_are_drawn(tmp_path):
     masks[:, :4, :4] = 255
     split = MaskSplit(write_maps(tmp_path / "train.zarr", maps, masks))
     layer = split.layers[0]
-    features, labels, available = train_patches(split, layer, 10**6, 0)
+    features, labels, available = train_patches(PatchClasses, split, layer, 10**6, 0)
     assert available == len(labels) == 12 * 15
     stored = split.store.read("map0").transpose(0, 2, 3, 1).astype(np.float32)
     np.testing.assert_array_equal(features, stored.reshape(12, 16, 5)[:, 1:].reshape(-1, 5))
-    some = [train_patches(split, layer, 50, seed) for seed in (0, 0, 1)]
+    some = [train_patches(PatchClasses, split, layer, 50, seed) for seed in (0, 0, 1)]
     assert [len(labels) for _, labels, _ in some] == [50] * 3
     np.testing.assert_array_equal(some[0][0], some[1][0])
     assert (some[0][0] != some[2][0]).any()
@@ -167,10 +168,8 @@ def test_masks_are_written_too(toy, tmp_path):
 def test_dense_knn_imports_no_torch(toy, tmp_path):
     code = (
         "import sys; sys.path.insert(0, 'tests'); from helpers.stores.maps import *;"
-        "from permafrost.probes.dense_knn.classes import run_dense_knn;"
         f"stores = { ({k: str(v) for k, v in toy.items()})!r};"
-        f"run_dense_knn(stores, {str(tmp_path / 'x.parquet')!r}, spec=spec(DENSE_KNN),"
-        " fingerprint='0' * 32, device='cpu');"
+        f"run_probe(spec(DENSE_KNN), stores, {str(tmp_path / 'x.parquet')!r}, device='cpu');"
         "print([m for m in ('torch', 'sklearn', 'scipy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -178,7 +177,7 @@ def test_dense_knn_imports_no_torch(toy, tmp_path):
 
 
 def test_one_index_serves_all_blocks_of_test_patches(toy, tmp_path, monkeypatch):
-    from permafrost.probes.dense import patches
+    from permafrost.probes.dense_knn import patch_search as patches
 
     whole = confusion(run(toy, tmp_path)[0])
     made, searched = [], []

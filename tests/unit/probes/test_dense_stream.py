@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from helpers.stores.maps import separable, write_maps
-from permafrost.probes.dense import order, stream
-from permafrost.probes.dense.memory import available_bytes, fits
-from permafrost.probes.dense.order import Windows, batch_sizes
-from permafrost.probes.dense.stream import MapStream
-from permafrost.probes.segmentation.splits import MaskSplit
+from permafrost.probes.dense import map_stream as stream
+from permafrost.probes.dense import sample_order as order
+from permafrost.probes.dense.map_stream import MapStream, available_bytes, fits
+from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.dense.sample_order import Windows, batch_sizes
 
 CPU = torch.device("cpu")
 
@@ -181,7 +181,7 @@ def test_free_memory_of_a_control_group_of_version_one(tmp_path):
 
 def test_a_machine_that_tells_nothing_keeps_nothing(tmp_path, monkeypatch, capsys):
     assert available_bytes(tmp_path) is None
-    monkeypatch.setattr("permafrost.probes.dense.memory.available_bytes", lambda: None)
+    monkeypatch.setattr("permafrost.probes.dense.map_stream.available_bytes", lambda: None)
     assert not fits(1, CPU, label="toy")
     assert "streamed" in capsys.readouterr().err
 

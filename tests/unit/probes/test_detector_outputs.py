@@ -9,8 +9,8 @@ import pytest
 from helpers.stores.objects import LEARNS, boxes_of, detections, run, toy_stores
 from permafrost.data.objects import Objects, objects_of
 from permafrost.evaluators.detection import evaluate
+from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.scoring import hits
-from permafrost.probes.detection.splits import ObjectSplit
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +82,13 @@ def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_
     """The order of images decides between them; it must not be that of the table for one of both."""
     from permafrost.metrics.objects.detected import Detected
     from permafrost.probes.detection.coco_json import coco_folder
-    from permafrost.probes.detection.splits import Image
+    from permafrost.probes.detection.object_splits import WholeImage
     from permafrost.statistics.predictions.objects import DetectedObjects
 
     true, wrong = [10, 10, 30, 30], [40, 40, 60, 60]
-    images = [Image(n, n, np.array([0]), (64, 64), Objects.of([true], [0])) for n in ("b", "a")]
+    images = [
+        WholeImage(n, n, np.array([0]), (64, 64), Objects.of([true], [0])) for n in ("b", "a")
+    ]
     found = [
         Detected(np.array([box], float), np.zeros(1, int), np.full(1, 0.5)) for box in (true, wrong)
     ]
@@ -107,7 +109,9 @@ def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_
 
 
 def test_neither_output_appears_where_one_cannot_be_written(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("permafrost.probes.detection.run.write_detections", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(
+        "permafrost.probes.detection.probe.write_dense_table", lambda *_, **__: 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         run(toy, tmp_path, epochs=1, coco=tmp_path / "coco")
     assert not list(tmp_path.glob("*.parquet")) and not (tmp_path / "coco").exists()

@@ -10,13 +10,13 @@ import torch
 from permafrost.data.objects import Objects
 from permafrost.data.tiles import objects_by_window
 from permafrost.data.windows import cut_windows
-from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.decode import CANDIDATES, Decoder
 from permafrost.probes.detection.model import Output
+from permafrost.probes.detection.object_splits import WholeImage
 from permafrost.probes.detection.pyramid import plan_pyramid
-from permafrost.probes.detection.splits import Image
 from permafrost.probes.detection.stitching import Stitcher
-from permafrost.probes.detection.targets import Chosen, assign
+from permafrost.probes.detection.targets import BatchTargets, assign
 from permafrost.probes.detection.windows import shown_objects
 
 CLASSES = 3
@@ -49,11 +49,11 @@ def windows_of(objects: Objects, width: int, height: int, tiles: dict, working) 
         scales=np.array(working[::-1]) / sizes[:, ::-1],
         points=bool((objects.boxes[:, :2] == objects.boxes[:, 2:]).all()),
         detection={"min_visible": 0.5, "tiles": tiles},
-        images=[Image("a", "a", np.arange(len(cut)), (height, width), objects)],
+        images=[WholeImage("a", "a", np.arange(len(cut)), (height, width), objects)],
     )
 
 
-def said(chosen: Chosen, cells: int, *, points: bool) -> Output:
+def said(chosen: BatchTargets, cells: int, *, points: bool) -> Output:
     """The output of a sample that gives exactly the targets."""
     logits = torch.full((1, cells, CLASSES), -9.0)
     logits[0, chosen.cells, chosen.classes] = 4

@@ -21,9 +21,9 @@ from helpers.stores.objects import (
 from permafrost.core.errors import PermafrostError
 from permafrost.data.objects import Objects, objects_of
 from permafrost.evaluators.detection import evaluate
-from permafrost.probes.dense import order
-from permafrost.probes.detection.splits import ObjectSplit
-from permafrost.probes.detection.training import Trainer
+from permafrost.probes.dense import sample_order as order
+from permafrost.probes.detection.detection_trainer import DetectionTrainer
+from permafrost.probes.detection.object_splits import ObjectSplit
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -41,14 +41,14 @@ def toy_points(tmp_path_factory):
 @pytest.fixture
 def weights(monkeypatch):
     """The weights of every head that is fitted, in order."""
-    seen, whole = [], Trainer.fit
+    seen, whole = [], DetectionTrainer.fit
 
     def fit(self):
         fitted = whole(self)
         seen.append([p.detach().clone() for p in fitted.head.state_dict().values()])
         return fitted
 
-    monkeypatch.setattr(Trainer, "fit", fit)
+    monkeypatch.setattr(DetectionTrainer, "fit", fit)
     return seen
 
 
@@ -145,7 +145,9 @@ def test_the_learning_rate_is_chosen_on_validation(toy, tmp_path, weights):
 def test_the_best_epoch_is_kept_if_asked_for(toy, tmp_path, monkeypatch):
     for select, epoch in (("best", 2), ("last", 4)):
         scores = iter([0.3, 0.9, 0.9, 0.1])
-        monkeypatch.setattr(Trainer, "_validate", lambda *_, scores=scores: (1.0, next(scores)))
+        monkeypatch.setattr(
+            DetectionTrainer, "_validate", lambda *_, scores=scores: (1.0, next(scores))
+        )
         _, metadata = run(toy, tmp_path, epochs=4, select=select)
         assert metadata["settings"]["epoch"] == epoch
 

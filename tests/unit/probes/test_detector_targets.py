@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from helpers.stores.objects import scatter, telling_maps, write_objects
 from permafrost.data.objects import Objects
-from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.decode import corners
+from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.pyramid import plan_pyramid
-from permafrost.probes.detection.splits import ObjectSplit
 from permafrost.probes.detection.targets import assign
-from permafrost.probes.detection.windows import Shown, shown_objects
+from permafrost.probes.detection.windows import ShownObjects, shown_objects
 
 
 def layers(*sizes):
@@ -25,14 +25,14 @@ def pyramid(*grids, working=(64, 64), finest=8, points=False):
     return plan_pyramid(layers(*((g, g) for g in grids)), working, finest, points=points)
 
 
-def many(count=60, *, size=(64, 64), seed=0, points=False) -> Shown:
+def many(count=60, *, size=(64, 64), seed=0, points=False) -> ShownObjects:
     """Boxes of all sizes that overlap a lot, some of them not learned."""
     rng = np.random.default_rng(seed)
     low = rng.uniform(0, [size[1] - 2, size[0] - 2], (count, 2))
     high = low + rng.uniform(1, 40, (count, 2))
     boxes = np.hstack([low, low if points else np.minimum(high, size[::-1])])
     sample = np.sort(rng.integers(0, 5, count))
-    return Shown(sample, boxes, rng.integers(0, 3, count), rng.random(count) > 0.2)
+    return ShownObjects(sample, boxes, rng.integers(0, 3, count), rng.random(count) > 0.2)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_levels_share_all_sizes_among_them():
     assert pyramid(7, working=(224, 224), finest=32).reaches == [(0.0, math.inf)]
 
 
-def by_the_rule(shown: Shown, levels, *, points: bool):
+def by_the_rule(shown: ShownObjects, levels, *, points: bool):
     """(sample, cell) to (class, place), and ignored cells, one after the other."""
     taken, ignored = {}, set()
     for key in itertools.product(range(int(shown.sample.max()) + 1), range(levels.cells)):
@@ -126,7 +126,7 @@ def test_targets_lead_back_to_the_objects(points):
 def test_corners_are_exact_where_strides_are_powers_of_two():
     levels = pyramid(4, 8)
     box = np.array([[8.25, 4.5, 31.75, 40.125]])
-    shown = Shown(np.zeros(1, int), box, np.zeros(1, int), np.ones(1, bool))
+    shown = ShownObjects(np.zeros(1, int), box, np.zeros(1, int), np.ones(1, bool))
     found = assign(shown, levels, points=False)
     assert len(found.keys)
     assert (corners(found.places, found.keys, levels) == box).all()
@@ -151,7 +151,7 @@ def test_a_batch_has_the_targets_of_its_samples_in_its_order():
 def test_objects_that_no_cell_can_take_are_counted():
     levels = pyramid(8)
     boxes = np.array([[1, 1, 2, 2], [8, 8, 30, 30.0]])
-    shown = Shown(np.zeros(2, int), boxes, np.zeros(2, int), np.ones(2, bool))
+    shown = ShownObjects(np.zeros(2, int), boxes, np.zeros(2, int), np.ones(2, bool))
     found = assign(shown, levels, points=False)
     assert (found.objects, found.without_cell) == (2, 1)
 
@@ -217,7 +217,7 @@ def test_the_generated_maps_tell_what_the_targets_ask_for():
     (values,) = telling_maps(rng, images, (64, 64), (8,), noise=0)
     sample = np.repeat(np.arange(20), [len(each) for each in images])
     boxes = np.concatenate([each.boxes for each in images])
-    shown = Shown(sample, boxes, np.zeros(len(boxes), int), np.ones(len(boxes), bool))
+    shown = ShownObjects(sample, boxes, np.zeros(len(boxes), int), np.ones(len(boxes), bool))
     found = assign(shown, pyramid(8), points=False)
     cells = values.reshape(20, 7, 64)[found.keys // 64, :, found.keys % 64]
     np.testing.assert_allclose(cells[:, :4], found.places, rtol=1e-6)

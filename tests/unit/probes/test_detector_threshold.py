@@ -9,8 +9,8 @@ import pytest
 from permafrost.data.objects import Objects
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.point_precision import point_average_precision
+from permafrost.probes.detection.object_splits import WholeImage
 from permafrost.probes.detection.scoring import average_precision, hits
-from permafrost.probes.detection.splits import Image
 from permafrost.probes.detection.threshold import THRESHOLDS, choose_threshold
 
 
@@ -23,7 +23,7 @@ def made(count=6, *, points=False, seed=0):
         boxes = np.hstack([low, low if points else low + rng.uniform(8, 20, low.shape)])
         labels = rng.integers(0, 2, len(boxes))
         images.append(
-            Image(
+            WholeImage(
                 str(i),
                 "g",
                 np.array([i]),
@@ -103,7 +103,7 @@ def test_average_precision_of_points_is_the_mean_over_classes_with_truth():
 def test_nothing_to_find_has_no_average_precision(points):
     split, found = made(points=points)
     split.images = [
-        Image(each.name, "g", each.rows, each.size, each.objects.take(slice(0)))
+        WholeImage(each.name, "g", each.rows, each.size, each.objects.take(slice(0)))
         for each in split.images
     ]
     split.object_count = 0

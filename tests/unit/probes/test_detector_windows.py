@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from permafrost.data.objects import NO_OBJECTS
 from permafrost.metrics.objects.detected import Detected
-from permafrost.probes.detection.splits import Image
+from permafrost.probes.detection.object_splits import WholeImage
 from permafrost.probes.detection.stitching import Stitcher
 from permafrost.probes.detection.suppression import suppress
 
@@ -32,7 +32,7 @@ def stitched(windows, *, offsets=(0, 48, 96), points=False, overlap=0.25, thresh
         detection={"tiles": {"size": SIZE, "overlap": overlap}},
         origins=np.array([[offset, 0] for offset in offsets], float),
         sizes=np.full((count, 2), SIZE),
-        images=[Image("a", "a", np.arange(count), (SIZE, WIDTH), NO_OBJECTS)],
+        images=[WholeImage("a", "a", np.arange(count), (SIZE, WIDTH), NO_OBJECTS)],
     )
     (found,) = Stitcher(split, threshold, 2.0).images(parts)
     return found

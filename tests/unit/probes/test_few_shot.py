@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.few_shot.draws import Size, nested_draws, sizes_of
@@ -29,12 +30,20 @@ OPTIONS = {
     "k": [1, 5],
     "metric": "l2",
 }
+LINEAR = options_of(
+    "linear",
+    {
+        **{name: OPTIONS[name] for name in ("c_min", "c_max", "c_count")},
+        **{name: OPTIONS[name] for name in ("merge_val", "standardize", "ties")},
+        "solver": "lbfgs",
+    },
+)
 TASKS = ("classification", "multilabel")
 SIZES = sizes_of([0.05, 0.2, 1.0], [1, 5])
 
 
 def few_shot(splits, seed=7, **changes):
-    return run_few_shot(splits, OPTIONS | changes, device="cpu", seed=seed)
+    return run_few_shot(splits, options_of("few_shot", OPTIONS, **changes), device="cpu", seed=seed)
 
 
 def draws_of(splits, sizes=SIZES, draws=3, seed=7, classes=4):
@@ -178,7 +187,7 @@ def test_the_whole_training_set_gives_what_the_probes_give(task):
     found = {
         one.name: one for one in few_shot(splits, k=[5]).settings if one.settings["share"] == 1
     }
-    linear = run_linear(splits, {**OPTIONS, "solver": "lbfgs"}, device="cpu", seed=0)
+    linear = run_linear(splits, LINEAR, device="cpu", seed=0)
     expected = linear.scores if task == "multilabel" else linear.prediction
     np.testing.assert_array_equal(found["linear, 100 %"].answer, expected)
     assert found["linear, 100 %"].settings["best_c"] == linear.settings["best_c"]
@@ -210,7 +219,7 @@ def test_every_draw_gives_what_the_probe_gives_on_its_rows_alone(task):
             for name, rows in (("train", draw.train), ("val", draw.val))
         } | {"test": splits["test"]}
         one = found[f"linear, {draw.size.name}", draw.number]
-        linear = run_linear(own, {**OPTIONS, "solver": "lbfgs"}, device="cpu", seed=0)
+        linear = run_linear(own, LINEAR, device="cpu", seed=0)
         expected = linear.scores if task == "multilabel" else linear.prediction
         np.testing.assert_array_equal(one.answer, expected)
         assert (one.n_train, one.n_val) == (len(draw.train), len(draw.val))

@@ -11,29 +11,27 @@ from permafrost.features.numerics import exact_numerics
 from permafrost.features.reading import Batch
 from permafrost.probes.fine_tune.augmentation import Augmentation, Change, crop_box
 from permafrost.probes.fine_tune.depth import layers_of
+from permafrost.probes.fine_tune.image_splits import open_images
 from permafrost.probes.fine_tune.models import Tuned
-from permafrost.probes.fine_tune.run import _as_extracted
-from permafrost.probes.fine_tune.splits import open_images
+from permafrost.probes.fine_tune.options import AugmentationOptions
+from permafrost.probes.fine_tune.probe import extraction_of
 from permafrost.probes.fine_tune.streams import ImageStream
-from permafrost.probes.fine_tune.training import Schedule
+from permafrost.probes.fine_tune.trainer import RateSchedule
 from torch import nn
 
 
 def opened(scenes: Scenes, entry=None, **changes):
     """What a job works with: the opened backbone, and its splits."""
-    spec = scenes.spec(entry, **changes)
+    job = scenes.job(entry, **changes)
     with exact_numerics():
         found = open_backbone(
-            _as_extracted(spec),
-            images=scenes.stores,
-            card=scenes.folder / "card.json",
+            extraction_of(job),
+            images=job.stores,
+            card=job.card,
             device="cpu",
             batch_size=8,
         )
-    splits = open_images(
-        scenes.stores, found.attributes, resized=True, expect=spec["inputs"]["images"], where="test"
-    )
-    return found, splits
+    return found, open_images(job, found.attributes, resized=True)
 
 
 def test_masks_turn_with_their_images_and_values_stay():
@@ -69,8 +67,8 @@ def test_what_is_switched_off_is_never_drawn():
         change = augmentation.drawn(np.random.default_rng(0), 32)
         turned, _ = change.turned(images.clone(), None, torch.zeros(32))
         assert torch.equal(turned, images) != changed
-    assert Augmentation.of({"flip": False, "rotate": False, "crop": None}, masked=False) is None
-    assert Augmentation.of({"flip": False, "rotate": False, "crop": [0.5, 1]}, masked=True) is None
+    assert Augmentation.of(AugmentationOptions(False, False, None), masked=False) is None
+    assert Augmentation.of(AugmentationOptions(False, False, [0.5, 1]), masked=True) is None
 
 
 def test_crops_lie_in_the_image_and_have_the_area_drawn():
@@ -113,13 +111,13 @@ def test_every_epoch_shows_every_sample_once_in_an_order_of_its_own(tmp_path):
 
 
 def test_the_learning_rate_rises_and_falls():
-    cosine = Schedule("cosine", 4, 1.0)
+    cosine = RateSchedule("cosine", 4, 1.0)
     found = [cosine.share(step, 5) for step in range(20)]
     assert found[:5] == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6])
     rest = [(1 + np.cos(np.pi * k / 15)) / 2 for k in range(15)]
     assert found[5:] == pytest.approx(rest)
-    assert [Schedule("constant", 2, 0.0).share(step, 3) for step in range(6)] == [1.0] * 6
-    assert Schedule("cosine", 2, 2.0).share(5, 3) == pytest.approx(6 / 7)
+    assert [RateSchedule("constant", 2, 0.0).share(step, 3) for step in range(6)] == [1.0] * 6
+    assert RateSchedule("cosine", 2, 2.0).share(5, 3) == pytest.approx(6 / 7)
 
 
 @pytest.mark.parametrize("batch_norm", ["frozen", "trained"])

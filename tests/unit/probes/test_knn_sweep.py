@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.classification import accuracy, micro_average_precision
@@ -19,7 +20,7 @@ TASKS = ("classification", "multilabel")
 
 
 def sweep(splits, **changes):
-    return run_knn_sweep(splits, OPTIONS | changes, device="cpu", seed=0)
+    return run_knn_sweep(splits, options_of("knn_sweep", OPTIONS, **changes), device="cpu", seed=0)
 
 
 def answers(result) -> dict:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import yaml
+from helpers.stages.probe_jobs import configured
+from permafrost.core.identity import canonical_json
 from permafrost.core.tasks import TASKS
-from permafrost.plan.sources import module_path
+from permafrost.plan.sources import code_hash, module_path
 from permafrost.probes.kinds import KINDS
-from permafrost.stages.cli import COMMANDS
+from permafrost.stages.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
@@ -52,3 +56,52 @@ def test_there_is_a_rule_for_every_shape_that_a_kind_can_have():
         if "masks" in SCHEMA["$defs"][kind]["properties"]:
             wanted.add((known.reads, "masks"))
     assert shapes == wanted
+
+
+def _shape(options: type) -> dict:
+    """Names of a dataclass's fields, each with the shape of options within it."""
+    assert all(field.default is field.default_factory is MISSING for field in fields(options))
+    hints = get_type_hints(options)
+    return {name: _shape(hint) if is_dataclass(hint) else None for name, hint in hints.items()}
+
+
+def _described(schema: dict) -> dict:
+    """The same of an object in the schema."""
+    return {
+        name: _described(one) if "properties" in one else None
+        for name, one in schema["properties"].items()
+        if name != "kind"
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_options_of_a_kind_are_those_that_the_schema_describes(kind):
+    assert _shape(KINDS[kind].options_class()) == _described(SCHEMA["$defs"][kind])
+
+
+def _refusal(kind: str, options: dict, capsys) -> str:
+    """What the command of a kind says of a job with these options; no store is there to be read."""
+    spec = {"stage": kind, "dataset": "toy", "backbone": "made-up", "probe": "p", "seed": 0}
+    spec |= {"options": options, "inputs": {"features": "f" * 32}}
+    command = [kind, "--spec", canonical_json(spec), "--code", code_hash(kind, spec)]
+    assert main([*command, "--features", "a", "b", "c", "--output", "none.parquet"]) == 1
+    return capsys.readouterr().err
+
+
+def test_a_misspelt_option_is_refused_before_anything_is_read(capsys):
+    options = configured("few_shot")
+    options["drawz"] = options.pop("draws")
+    assert "options of p: there is no option 'drawz', did you mean 'draws'?" in _refusal(
+        "few_shot", options, capsys
+    )
+    options = configured("few_shot")
+    options["ranked"]["shares"] = options["ranked"].pop("share")
+    assert "options of p.ranked: there is no option 'shares', did you mean 'share'?" in _refusal(
+        "few_shot", options, capsys
+    )
+
+
+def test_a_missing_option_is_refused(capsys):
+    options = configured("knn")
+    del options["metric"]
+    assert "options of p: the option 'metric' is missing" in _refusal("knn", options, capsys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.stages.probe_jobs import job_of, options_of
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.regression import evaluate
@@ -51,7 +52,7 @@ def scored(found: PredictedNumbers, **options) -> dict[str, dict]:
 @pytest.mark.parametrize(("probe", "options"), [(run_ridge, RIDGE), (run_knn, KNN)])
 def test_the_table_of_a_probe_is_read_back_and_scored(tmp_path, probe, options):
     made, path = splits(), tmp_path / "p.parquet"
-    result = probe(made, options, device="cpu", seed=0)
+    result = probe(made, options_of(options["kind"], options), device="cpu", seed=0)
     spec = {
         "stage": options["kind"],
         "dataset": "d",
@@ -61,7 +62,7 @@ def test_the_table_of_a_probe_is_read_back_and_scored(tmp_path, probe, options):
         "options": options,
         "inputs": {"features": "f"},
     }
-    result.write(path, splits=made, spec=spec, fingerprint="0" * 32)
+    result.write(job_of(spec, output=path), made)
     table, metadata = read_table(path)
     assert table.column_names == ["sample_id", "group_id", "target", "prediction"]
     assert (metadata["task"], metadata["target"], metadata["n_train"]) == (
@@ -149,14 +150,16 @@ def test_backbones_are_compared_on_the_same_samples(metric):
 
 def test_alpha_on_the_edge_and_collapsed_features_are_flagged():
     made = splits()
-    assert run_ridge(made, RIDGE, device="cpu", seed=0).gates == []
-    weak = run_ridge(made, {**RIDGE, "alpha_min": 1e5, "alpha_max": 1e6}, device="cpu", seed=0)
+    assert run_ridge(made, options_of("ridge", RIDGE), device="cpu", seed=0).gates == []
+    weak = run_ridge(
+        made, options_of("ridge", RIDGE, alpha_min=1e5, alpha_max=1e6), device="cpu", seed=0
+    )
     assert weak.gates == ["best_alpha_on_edge"] and weak.settings["alpha"] == 1e5
     flat = {
         name: Features(np.full_like(one.embeddings, 0.1), one.labels, one.samples, one.attributes)
         for name, one in made.items()
     }
-    result = run_ridge(flat, RIDGE, device="cpu", seed=0)
+    result = run_ridge(flat, options_of("ridge", RIDGE), device="cpu", seed=0)
     assert "collapsed_features" in result.gates
     merged = np.concatenate([made["train"].labels, made["val"].labels])
     np.testing.assert_allclose(result.prediction, merged.mean())
@@ -168,7 +171,10 @@ def test_units_and_offsets_of_features_and_target_move_with_the_prediction():
         name: Features(one.embeddings * 8 + 64, one.labels * 1000 + 5, one.samples, one.attributes)
         for name, one in plain.items()
     }
-    first, second = (run_ridge(s, RIDGE, device="cpu", seed=0).prediction for s in (plain, moved))
+    first, second = (
+        run_ridge(s, options_of("ridge", RIDGE), device="cpu", seed=0).prediction
+        for s in (plain, moved)
+    )
     np.testing.assert_allclose(second, first * 1000 + 5, rtol=1e-4)
 
 
@@ -177,8 +183,8 @@ def test_without_validation_one_must_be_left_out():
     empty = Features(np.empty((0, 5), np.float32), np.empty(0), None, made["val"].attributes)
     made["val"] = empty
     with pytest.raises(PermafrostError, match="leave_one_out"):
-        run_ridge(made, RIDGE, device="cpu", seed=0)
-    options = {**RIDGE, "choose": "leave_one_out"}
+        run_ridge(made, options_of("ridge", RIDGE), device="cpu", seed=0)
+    options = options_of("ridge", RIDGE, choose="leave_one_out")
     assert run_ridge(made, options, device="cpu", seed=0).settings["directions"] == 5
     made["train"] = Features(np.ones((1, 5), np.float32), np.ones(1), None, empty.attributes)
     with pytest.raises(PermafrostError, match="two samples"):

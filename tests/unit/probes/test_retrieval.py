@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import SCORING, make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
@@ -21,7 +22,7 @@ OPTIONS = {"relevant": "class", "gallery": "train", "k": [1, 5, 10], "metric": "
 
 
 def retrieve(splits, **changes):
-    return run_retrieval(splits, OPTIONS | changes)
+    return run_retrieval(splits, options_of("retrieval", OPTIONS, **changes))
 
 
 def distances_to(gallery, query, metric):

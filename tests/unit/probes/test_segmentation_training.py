@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import (
     FINGERPRINT,
     SEGMENTATION,
@@ -18,13 +19,12 @@ from helpers.stores.maps import (
 from permafrost.core import device as device_module
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.segmentation import mean_iou
-from permafrost.probes.dense import order
-from permafrost.probes.dense.stream import MapStream
-from permafrost.probes.segmentation import run as probe
-from permafrost.probes.segmentation.run import run_segmentation
-from permafrost.probes.segmentation.scoring import confusion_per_image
-from permafrost.probes.segmentation.splits import MaskSplit
-from permafrost.probes.segmentation.training import Trainer
+from permafrost.probes.dense import sample_order as order
+from permafrost.probes.dense.map_stream import MapStream
+from permafrost.probes.dense.mask_scoring import confusion_per_image
+from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.segmentation import probe as probe
+from permafrost.probes.segmentation.mask_trainer import MaskTrainer
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -37,14 +37,14 @@ def toy(tmp_path_factory):
 @pytest.fixture
 def weights(monkeypatch):
     """The weights of every head that is fitted, in order."""
-    seen, whole = [], Trainer.fit
+    seen, whole = [], MaskTrainer.fit
 
     def fit(self):
         fitted = whole(self)
         seen.append([p.detach().clone() for p in fitted.head.state_dict().values()])
         return fitted
 
-    monkeypatch.setattr(Trainer, "fit", fit)
+    monkeypatch.setattr(MaskTrainer, "fit", fit)
     return seen
 
 
@@ -130,7 +130,7 @@ def test_the_learning_rate_is_chosen_on_validation(toy, tmp_path, weights):
 
 def test_the_best_epoch_is_kept_if_asked_for(toy, tmp_path, monkeypatch):
     scores = iter([0.3, 0.9, 0.9, 0.1])
-    monkeypatch.setattr(Trainer, "_validate", lambda *_: (1.0, next(scores)))
+    monkeypatch.setattr(MaskTrainer, "_validate", lambda *_: (1.0, next(scores)))
     _, metadata = run(toy, tmp_path, epochs=4, select="best")
     assert metadata["settings"]["epoch"] == 2
     scores = iter([0.3, 0.9, 0.9, 0.1])
@@ -141,7 +141,7 @@ def test_the_best_epoch_is_kept_if_asked_for(toy, tmp_path, monkeypatch):
 def test_the_best_epoch_has_the_weights_of_that_epoch(toy, tmp_path, weights, monkeypatch):
     run(toy, tmp_path, epochs=2, schedule="constant")
     scores = iter([0.3, 0.9, 0.2])
-    monkeypatch.setattr(Trainer, "_validate", lambda *_: (1.0, next(scores)))
+    monkeypatch.setattr(MaskTrainer, "_validate", lambda *_: (1.0, next(scores)))
     run(toy, tmp_path, epochs=3, schedule="constant", select="best")
     assert same(*weights)
 
@@ -310,4 +310,4 @@ def test_stores_of_another_plan_or_without_maps_are_refused(toy, tmp_path):
         run({**toy, "train": tmp_path / "flat.zarr"}, tmp_path)
     other = spec(SEGMENTATION) | {"inputs": {"features": "0" * 32}}
     with pytest.raises(PermafrostError, match="another plan"):
-        run_segmentation(toy, tmp_path / "x.parquet", spec=other, fingerprint="0" * 32)
+        run_probe(other, toy, tmp_path / "x.parquet")

@@ -8,11 +8,12 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features
+from permafrost.probes.sgd.gradient_descent import DescentSchedule, shuffled, train
 from permafrost.probes.sgd.linear_probe import run_sgd_linear
 from permafrost.probes.sgd.mlp_probe import run_mlp
-from permafrost.probes.sgd.training import Schedule, shuffled, train
 
 SGD = {"kind": "sgd_linear", "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.0,
        "epochs": 30, "batch_size": 32, "standardize": True}  # fmt: skip
@@ -40,7 +41,7 @@ def blobs(noise=0.6, task="classification", seed=0) -> dict[str, Features]:
 
 
 def run(probe, options, splits, seed=0, **changes):
-    return probe(splits, {**options, **changes}, device="cpu", seed=seed)
+    return probe(splits, options_of(options["kind"], options, **changes), device="cpu", seed=seed)
 
 
 def accuracy(result, splits) -> float:
@@ -183,7 +184,7 @@ class Recorder:
 
 def test_every_epoch_shows_all_rows_once_in_an_order_of_its_own():
     model, rows = Recorder(), np.arange(10, dtype=np.float32)[:, None]
-    schedule = Schedule((1.0,), epochs=3, batch_size=4, momentum=0.0, weight_decay=0.0)
+    schedule = DescentSchedule((1.0,), epochs=3, batch_size=4, momentum=0.0, weight_decay=0.0)
     train(model, rows, np.arange(10), schedule, shuffled(np.random.default_rng(0), 10))
     assert [len(batch) for batch in model.shown] == [4, 4, 2] * 3
     epochs = [sum(model.shown[i : i + 3], []) for i in (0, 3, 6)]

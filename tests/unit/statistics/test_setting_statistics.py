@@ -7,12 +7,13 @@ import json
 
 import numpy as np
 import pytest
+from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import SCORING, make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.metrics import classification as evaluation
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.settings import Setting, Several
+from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.knn.sweep import run_knn_sweep
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.summary import build_summary
@@ -52,7 +53,7 @@ def drawn(task="classification", draws=3, groups=GROUPS):
     scores = answers[0] if task == "multilabel" else np.eye(4, dtype=np.float32)[answers[0]]
     prediction = (scores > 0.5).astype(np.uint8) if task == "multilabel" else answers[0]
     ranked = Prediction(prediction, scores, {"share": 0.1}, [])
-    return splits, Several(ranked, settings, headline="small")
+    return splits, PredictionsBySetting(ranked, settings, headline="small")
 
 
 def by_hand(truth, answers, task):
@@ -218,5 +219,10 @@ def test_a_sweep_leaves_one_setting_of_each_name():
         "weights": ["uniform", "temperature"],
         "temperature": 0.07,
     }
-    names = [one.name for one in run_knn_sweep(splits, options, device="cpu", seed=0).settings]
+    names = [
+        one.name
+        for one in run_knn_sweep(
+            splits, options_of("knn_sweep", options), device="cpu", seed=0
+        ).settings
+    ]
     assert len(set(names)) == len(names) == 8

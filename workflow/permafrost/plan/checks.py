@@ -13,7 +13,7 @@ from permafrost.data.entries import entry_mistakes, selected_bands
 from permafrost.plan.feeding import check_feeding, known_of
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
-from permafrost.probes.dense.choice import check_warmup, rates_of
+from permafrost.probes.dense.choice import check_schedule, check_warmup, rates_of
 
 
 def check_entries(
@@ -79,10 +79,15 @@ def check_options(config: dict, where: str, mistakes: Mistakes) -> None:
             )
         if options.get("schedule") is not None and "min_learning_rate" in options:
             with mistakes.gathered():
-                rates_of(options, place)
+                check_schedule(
+                    rates_of(options["learning_rate"]),
+                    options["schedule"],
+                    options["min_learning_rate"],
+                    place,
+                )
         if "warmup_epochs" in options:
             with mistakes.gathered():
-                check_warmup(options, place)
+                check_warmup(options["warmup_epochs"], options["epochs"], place)
         if options.get("c_min") is not None and options["c_count"] > 1:
             with mistakes.gathered():
                 _check_grid(options["c_min"], options["c_max"], place)

@@ -18,9 +18,9 @@ class ProbeKind:
 
     Attributes
     ----------
-    run : ``.module:function`` of this package, called ``run(stores, output, spec=, fingerprint=, device=,
-        second_output=)`` with the feature stores by split (see `features.on_embeddings`); with ``reads="images"``
-        it is ``run(spec, images=, card=, output=, fingerprint=, device=, threads=)``.
+    run : ``module:function``, called with a `job.ProbeJob` (with ``reads="images"`` a `job.ImageProbeJob`); see
+        `embeddings.features.on_embeddings`.
+    options : ``module:class``, a frozen dataclass with the options that the schema of the configuration describes.
     tasks : tasks of datasets that it can score.
     brief : what its command does, for the list of commands.
     summary : what it does and what its score shows, for a reader of the report: sentences without their subject,
@@ -36,6 +36,7 @@ class ProbeKind:
     """
 
     run: str
+    options: str
     tasks: frozenset[str]
     brief: str
     summary: str
@@ -50,8 +51,16 @@ class ProbeKind:
 
     def load(self):
         """The function that runs it."""
-        module, _, name = self.run.partition(":")
-        return getattr(import_module(module), name)
+        return _named(self.run)
+
+    def options_class(self) -> type:
+        """The dataclass of its options."""
+        return _named(self.options)
+
+
+def _named(place: str):
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 _LABELS = frozenset({"classification", "multilabel"})
@@ -59,6 +68,7 @@ _LABELS = frozenset({"classification", "multilabel"})
 KINDS = {
     "knn": ProbeKind(
         "permafrost.probes.knn.probe:run",
+        "permafrost.probes.knn.probe:KnnOptions",
         frozenset({"classification", "multilabel", "regression"}),
         "classify test embeddings by their nearest neighbours",
         "asks the nearest training images and trains nothing: it shows how the features are arranged.",
@@ -69,6 +79,7 @@ KINDS = {
     ),
     "knn_sweep": ProbeKind(
         "permafrost.probes.knn.sweep:run",
+        "permafrost.probes.knn.sweep:KnnSweepOptions",
         _LABELS,
         "classify test embeddings by nearest neighbours under many settings",
         "asks the nearest training images with many numbers of neighbours, metrics and weightings, and is scored with "
@@ -80,6 +91,7 @@ KINDS = {
     ),
     "linear": ProbeKind(
         "permafrost.probes.linear.probe:run",
+        "permafrost.probes.linear.probe:LinearOptions",
         _LABELS,
         "fit a sweep of linear probes and predict the test split",
         "fits a linear classifier whose regularisation is chosen on validation: it shows what can be read "
@@ -91,6 +103,7 @@ KINDS = {
     ),
     "sgd_linear": ProbeKind(
         "permafrost.probes.sgd.linear_probe:run",
+        "permafrost.probes.sgd.linear_probe:SgdLinearOptions",
         _LABELS,
         "train linear layers by gradient descent and predict the test split",
         "trains a linear classifier by stochastic gradient descent, once per learning rate, and is scored with the "
@@ -103,6 +116,7 @@ KINDS = {
     ),
     "mlp": ProbeKind(
         "permafrost.probes.sgd.mlp_probe:run",
+        "permafrost.probes.sgd.mlp_probe:MlpOptions",
         _LABELS,
         "train a network of two layers and predict the test split",
         "trains a network with a hidden layer on the features: what it gains over a linear probe is in the features, "
@@ -115,6 +129,7 @@ KINDS = {
     ),
     "few_shot": ProbeKind(
         "permafrost.probes.few_shot.probe:run",
+        "permafrost.probes.few_shot.probe:FewShotOptions",
         _LABELS,
         "classify test embeddings after small draws of the training set",
         "fits classifiers to small draws of the training images: it shows how many labels a backbone saves. Scores "
@@ -125,6 +140,7 @@ KINDS = {
     ),
     "ridge": ProbeKind(
         "permafrost.probes.ridge.probe:run",
+        "permafrost.probes.ridge.probe:RidgeOptions",
         frozenset({"regression"}),
         "fit ridge regressions and predict the numbers of the test split",
         "fits a linear regression of a number per image, whose penalty is chosen on validation.",
@@ -134,6 +150,7 @@ KINDS = {
     ),
     "retrieval": ProbeKind(
         "permafrost.probes.retrieval:run",
+        "permafrost.probes.retrieval:RetrievalOptions",
         _LABELS,
         "rank a gallery for every test embedding, and count what is like it",
         "lets every test image rank a gallery and asks whether its like come first. Mean average precision looks at "
@@ -145,7 +162,8 @@ KINDS = {
         answers="retrieval",
     ),
     "segmentation": ProbeKind(
-        "permafrost.probes.segmentation.run:run_segmentation",
+        "permafrost.probes.segmentation.probe:run_segmentation",
+        "permafrost.probes.segmentation.probe:SegmentationOptions",
         frozenset({"segmentation"}),
         "train a segmentation head on maps of layers and predict the test split",
         "trains a head that gives every pixel a class, on the maps of frozen layers.",
@@ -156,6 +174,7 @@ KINDS = {
     ),
     "dense_knn": ProbeKind(
         "permafrost.probes.dense_knn.probe:run_dense_knn",
+        "permafrost.probes.dense_knn.probe:DenseKnnOptions",
         frozenset({"segmentation", "pixel_regression"}),
         "label patches of test images by their nearest neighbours",
         "gives each patch the class (or number) of the nearest training patches and trains nothing.",
@@ -164,7 +183,8 @@ KINDS = {
         minutes=60,
     ),
     "dense_ridge": ProbeKind(
-        "permafrost.probes.pixels.dense_ridge:run_dense_ridge",
+        "permafrost.probes.dense_ridge.probe:run_dense_ridge",
+        "permafrost.probes.dense_ridge.probe:DenseRidgeOptions",
         frozenset({"pixel_regression"}),
         "fit ridge regressions of patches and predict a number for every pixel",
         "fits a linear regression of a number per patch, whose penalty is chosen on validation.",
@@ -173,7 +193,8 @@ KINDS = {
         minutes=120,
     ),
     "fine_tune": ProbeKind(
-        "permafrost.probes.fine_tune.run:run_fine_tune",
+        "permafrost.probes.fine_tune.probe:run_fine_tune",
+        "permafrost.probes.fine_tune.options:FineTuneOptions",
         frozenset({"classification", "multilabel", "regression", "segmentation"}),
         "train a backbone further, from images, and predict the test split",
         "trains the backbone further, together with a head, on the training images of each dataset: it shows what a "
@@ -186,7 +207,8 @@ KINDS = {
         trains_backbone=True,
     ),
     "detection": ProbeKind(
-        "permafrost.probes.detection.run:run_detection",
+        "permafrost.probes.detection.probe:run_detection",
+        "permafrost.probes.detection.probe:DetectionOptions",
         frozenset({"detection", "point_detection"}),
         "train a detection head on maps of layers and find the objects of the test split",
         "trains a head on the maps of frozen layers that says at every place whether an object is there, of which "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from permafrost.probes.job import ProbeJob
+
 # repeated from the feature store
 _INHERITED = (
     "weights_sha256",
@@ -14,16 +16,15 @@ _INHERITED = (
 
 
 def prediction_metadata(
+    job: ProbeJob,
     attributes: dict,
     *,
-    spec: dict,
-    fingerprint: str,
     counts: dict[str, int],
     feature_dim: int,
     settings: dict,
     gates: list[str],
 ) -> dict:
-    """Metadata of a table, from the attributes of the test feature store and the job's spec.
+    """Metadata of a table, from the job and the attributes of the test feature store.
 
     Parameters
     ----------
@@ -32,10 +33,9 @@ def prediction_metadata(
         features are added.
     """
     return {
-        "fingerprint": fingerprint,
-        "stage": spec["stage"],
-        **{key: spec[key] for key in ("dataset", "backbone", "probe", "seed")},
-        "kind": spec["options"]["kind"],
+        "fingerprint": job.fingerprint,
+        "stage": job.kind,
+        **{key: getattr(job, key) for key in ("dataset", "backbone", "probe", "seed", "kind")},
         "task": attributes["task"],
         "classes": attributes["classes"],
         # the number that is predicted, where it is one
@@ -44,8 +44,8 @@ def prediction_metadata(
         "feature_dim": feature_dim,
         "settings": settings,
         "gates": sorted({*attributes.get("gates", []), *gates}),
-        "options": spec["options"],
-        "backbone_fingerprint": spec["inputs"]["features"],
+        "options": job.recorded_options,
+        "backbone_fingerprint": job.features,
         **{key: attributes.get(key) for key in _INHERITED},
         # those of the probe itself are recorded by the table
         "feature_versions": attributes.get("versions"),

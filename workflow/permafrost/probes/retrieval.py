@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +11,19 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics.retrieval import average_precisions, found_within
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
 from permafrost.probes.embeddings.predictions import write_rows
+from permafrost.probes.job import ProbeJob
 
 VALUES = 4_000_000  # distances held at a time
+
+
+@dataclass(frozen=True)
+class RetrievalOptions:
+    """See ``retrieval`` in the schema of the configuration."""
+
+    relevant: str
+    gallery: str
+    k: list[int]
+    metric: str
 
 
 @dataclass(frozen=True)
@@ -37,11 +47,8 @@ class Retrieved:
     found: np.ndarray
     gates: list[str]
 
-    def write(
-        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
-    ) -> None:
+    def write(self, job: ProbeJob, splits: dict[str, Features]) -> None:
         """Write one row per query: its average precision, and the relevant images it found."""
-        options = spec["options"]
         found = np.ascontiguousarray(self.found, dtype=np.int32)
         columns = {
             "average_precision": pa.array(self.precision, pa.float64()),
@@ -49,12 +56,12 @@ class Retrieved:
             "found": pa.FixedSizeListArray.from_arrays(pa.array(found.reshape(-1)), found.shape[1]),
         }
         write_rows(
-            path,
+            job,
+            splits,
             columns,
-            splits=splits,
-            spec=spec,
-            fingerprint=fingerprint,
-            settings={name: options[name] for name in ("relevant", "gallery", "metric")},
+            settings={
+                name: getattr(job.options, name) for name in ("relevant", "gallery", "metric")
+            },
             gates=self.gates,
             task="retrieval",
             gallery=self.gallery,
@@ -63,7 +70,7 @@ class Retrieved:
 
 
 def run_retrieval(
-    splits: dict[str, Features], options: dict, *, device: str = "cpu", seed: int = 0
+    splits: dict[str, Features], options: RetrievalOptions, *, device: str = "cpu", seed: int = 0
 ) -> Retrieved:
     """Let every test image rank the gallery by its distance; `device` and `seed` are not used.
 
@@ -76,18 +83,18 @@ def run_retrieval(
         smallest k; NaN or infinite features.
     """
     check_splits(splits, where="retrieval")
-    queries, gallery = splits["test"], splits[options["gallery"]]
-    itself = options["gallery"] == "test"
+    queries, gallery = splits["test"], splits[options.gallery]
+    itself = options.gallery == "test"
     size = len(gallery.embeddings) - itself
-    ks = [k for k in sorted(options["k"]) if k <= size]
+    ks = [k for k in sorted(options.k) if k <= size]
     if not ks:
         raise PermafrostError(
-            f"k = {min(options['k'])} nearest images of {size} in the gallery",
+            f"k = {min(options.k)} nearest images of {size} in the gallery",
             where="retrieval: k",
             remedy=f"add a k from 1 to {size}" if size else "choose another gallery",
         )
-    same = _relevance(queries, gallery, options["relevant"])
-    measure = _Distances(gallery.embeddings, options["metric"])
+    same = _relevance(queries, gallery, options.relevant)
+    measure = _Distances(gallery.embeddings, options.metric)
     step = max(1, VALUES // len(gallery.embeddings))
     parts = []
     for start in range(0, len(queries.embeddings), step):
@@ -107,11 +114,11 @@ def run_retrieval(
     lonely = int(np.count_nonzero(relevant == 0))
     if lonely == len(relevant):
         raise PermafrostError(
-            f"no image of the gallery is of the {options['relevant']} of any query",
+            f"no image of the gallery is of the {options.relevant} of any query",
             where="retrieval",
             remedy="choose another gallery, or what is relevant: groups are usually kept in one split",
         )
-    gates = [f"k_above_gallery:{k}" for k in sorted(options["k"]) if k > size]
+    gates = [f"k_above_gallery:{k}" for k in sorted(options.k) if k > size]
     gates += [f"queries_without_relevant:{lonely}"] if lonely else []
     return Retrieved(precision, relevant, size, ks, found, gates)
 

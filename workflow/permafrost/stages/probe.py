@@ -29,30 +29,34 @@ def add_arguments(parser, kind) -> None:
 def run(arguments, kind) -> None:
     """Run a probe of a kind."""
     probe = kind.load()
-    if kind.reads == "images":
-        _on_images(arguments, probe)
-    else:
-        _on_features(arguments, probe)
+    job = _image_job(arguments, kind) if kind.reads == "images" else _feature_job(arguments, kind)
+    probe(job)
 
 
-def _on_features(arguments, probe) -> None:
+def _feature_job(arguments, kind):
+    from permafrost.probes.job import ProbeJob
+
     spec, fingerprint = read_job(arguments)
-    probe(
-        by_split(arguments.features),
-        arguments.output,
-        spec=spec,
+    return ProbeJob.of(
+        spec,
+        kind.options_class(),
+        stores=by_split(arguments.features),
+        output=arguments.output,
         fingerprint=fingerprint,
         device=arguments.device,
         second_output=getattr(arguments, "second_output", None),
     )
 
 
-def _on_images(arguments, probe) -> None:
+def _image_job(arguments, kind):
+    from permafrost.probes.job import ImageProbeJob
+
     images = extracting.images_of(arguments)
     spec, fingerprint = extracting.located_job(arguments)
-    probe(
+    return ImageProbeJob.of(
         spec,
-        images=images,
+        kind.options_class(),
+        stores=images,
         card=arguments.card,
         output=arguments.output,
         fingerprint=fingerprint,

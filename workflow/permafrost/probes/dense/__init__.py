@@ -1,1 +1,1 @@
-"""What heads on frozen maps share: reading maps, order, training; nothing of what they predict."""
+"""What probes of maps share: splits, batches, training of heads, and rows, pictures and rasters of answers."""

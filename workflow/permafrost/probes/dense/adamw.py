@@ -1,6 +1,7 @@
 """AdamW (Loshchilov & Hutter 2019) on a list of parameters.
 
-As ``torch.optim.AdamW``, whose construction imports torch's compiler: five seconds of each short job.
+As ``torch.optim.AdamW``, bit by bit on a CPU. The first one of torch imports its compiler: 4.5 CPU seconds
+(torch 2.15), which every short job that trains a head on stored maps is spared.
 """
 
 from __future__ import annotations

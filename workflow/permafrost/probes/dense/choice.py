@@ -32,30 +32,50 @@ class Chosen:
         return value is not None and (self.value is None or value > self.value)
 
 
-def rates_of(options: dict, where: str) -> list[float]:
-    """The learning rates to try, one or several.
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options of probes that train a head; see ``segmentation`` in the schema of the configuration."""
 
-    Raises
-    ------
-    PermafrostError : a schedule that would raise one of them.
-    """
-    rates = options["learning_rate"]
-    rates = [float(rate) for rate in (rates if isinstance(rates, list) else [rates])]
-    if options["schedule"] == "cosine" and min(rates) < options["min_learning_rate"]:
+    epochs: int
+    batch_size: int
+    learning_rate: float | list[float]
+    weight_decay: float
+    schedule: str
+    min_learning_rate: float
+    select: str
+    precision: str
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    """A loss of a segmentation head by importable name, and its arguments."""
+
+    name: str
+    arguments: dict
+
+
+def rates_of(learning_rate: float | list[float]) -> list[float]:
+    """The learning rates to try, one or more."""
+    rates = learning_rate if isinstance(learning_rate, list) else [learning_rate]
+    return [float(rate) for rate in rates]
+
+
+def check_schedule(rates: list[float], schedule: str, lowest: float, where: str) -> None:
+    """Refuse a schedule that would raise one of the learning rates."""
+    if schedule == "cosine" and min(rates) < lowest:
         raise PermafrostError(
-            f"the learning rate {min(rates):g} is below min_learning_rate"
-            f" {options['min_learning_rate']:g}, so that the cosine would raise it",
+            f"the learning rate {min(rates):g} is below min_learning_rate {lowest:g},"
+            " so that the cosine would raise it",
             where=where,
             remedy="lower min_learning_rate, or use schedule: constant",
         )
-    return rates
 
 
-def check_warmup(options: dict, where: str) -> None:
+def check_warmup(warmup: float, epochs: int, where: str) -> None:
     """Refuse a warm-up that is longer than the training."""
-    if options["warmup_epochs"] > options["epochs"]:
+    if warmup > epochs:
         raise PermafrostError(
-            f"a warm-up of {options['warmup_epochs']:g} of {options['epochs']} epochs",
+            f"a warm-up of {warmup:g} of {epochs} epochs",
             where=f"{where}: warmup_epochs",
             remedy="make it shorter, or train for more epochs",
         )

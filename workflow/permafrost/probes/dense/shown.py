@@ -1,12 +1,18 @@
-"""Which test images are shown in the report: some drawn at random, the worst and the best."""
+"""Which test images are shown in the report (some drawn at random, the worst and the best), and their pictures."""
 
 from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
 
 import numpy as np
 
 from permafrost.core.identity import derive_seed
 
 EXTREMES = 2
+# side of a raster that is shown
+LONGEST = 512
 
 
 class Ranked:
@@ -43,3 +49,60 @@ class Ranked:
         best = [row for _, row in self._best if row not in labels]
         labels |= dict.fromkeys(best[:EXTREMES], "best")
         return {row: labels[row] for row in sorted(labels)}
+
+
+class Shown:
+    """Collects the pictures of the images to show, which `Ranked` chooses, while a test set goes by.
+
+    Parameters
+    ----------
+    encode : what makes bytes of a picture.
+    """
+
+    def __init__(
+        self, count: int, pictures: int, dataset: str, encode: Callable[[np.ndarray], bytes]
+    ) -> None:
+        self._ranked, self._encode = Ranked(count, pictures, dataset), encode
+        self._encoded: dict[int, bytes] = {}
+
+    def offer(self, row: int, rating: float | None, picture: np.ndarray) -> None:
+        """One image: how good its prediction is (None where nothing is scored), and its picture."""
+        if rating is not None:
+            self._ranked.offer(row, rating)
+        wanted = self._ranked.wanted
+        if row in wanted:
+            self._encoded[row] = self._encode(picture)
+        for other in self._encoded.keys() - wanted:
+            del self._encoded[other]
+
+    def columns(self, count: int) -> tuple[list[str | None], list[bytes | None]]:
+        """For every row ``drawn``, ``worst``, ``best`` or None; and its picture, if it is shown."""
+        labels = self._ranked.labels()
+        shown = [row if row in labels and row in self._encoded else None for row in range(count)]
+        return (
+            [None if row is None else labels[row] for row in shown],
+            [None if row is None else self._encoded[row] for row in shown],
+        )
+
+
+def encode_mask(mask: np.ndarray) -> bytes:
+    """(h, w) class ids as a PNG of one channel, of 8 bits where they fit, else of 16."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    kind = np.uint8 if mask.size == 0 or mask.max() < 256 else np.uint16
+    Image.fromarray(np.ascontiguousarray(mask, dtype=kind)).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def encode_raster(raster: np.ndarray) -> bytes:
+    """(h, w) numbers, thinned, as npy of float32."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(thinned(raster), np.float32), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def thinned(raster: np.ndarray) -> np.ndarray:
+    """Every n-th pixel of a raster that has more than `LONGEST` along a side."""
+    step = max(1, math.ceil(max(raster.shape) / LONGEST))
+    return raster[::step, ::step]

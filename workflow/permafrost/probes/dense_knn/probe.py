@@ -1,17 +1,162 @@
-"""Dense nearest neighbours, whatever the pixels have: classes or numbers."""
+"""Dense nearest neighbours: patches of a map answer for pixels; nothing is trained, no torch.
+
+A train patch has the class of most of its pixels, or the mean of their numbers. Of the k train patches nearest to a
+test patch, the shares of votes are resized to the scored size, and the class with the largest share is predicted;
+or the mean of their numbers is, likewise resized.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
-from permafrost.probes.dense.splits import MapSplit
-from permafrost.probes.dense_knn.classes import run_dense_knn as run_dense_classes
-from permafrost.probes.dense_knn.numbers import run_dense_numbers
-from permafrost.probes.pixels.splits import TASK
+import numpy as np
+
+from permafrost.core.device import resolve_device
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.segmentation.confusion import confusion_matrix
+from permafrost.probes.dense.interpolate import resize_bilinear
+from permafrost.probes.dense.map_splits import Layer, MapSplit, open_splits
+from permafrost.probes.dense.mask_rows import MaskRows
+from permafrost.probes.dense.mask_splits import MaskSplit, mask_gates
+from permafrost.probes.dense.patch_targets import NO_LABEL, patch_labels, patch_means
+from permafrost.probes.dense.tables import Outcome, rows_to_fill
+from permafrost.probes.dense.target_rows import TargetRows
+from permafrost.probes.dense.target_splits import TASK, TargetSplit
+from permafrost.probes.dense_knn.patch_search import choose_layer, drawn, features_of, nearest
+from permafrost.probes.job import ProbeJob
+from permafrost.probes.knn.search import vote
 
 
-def run_dense_knn(stores: dict[str, Path], output: Path, *, spec: dict, **how) -> None:
-    """Parameters and errors as `run_dense_classes`, which it calls unless targets are numbers."""
-    train = MapSplit(stores["train"], expect=spec["inputs"]["features"], split="train")
-    run = run_dense_numbers if train.attributes["task"] == TASK else run_dense_classes
-    run(stores, output, spec=spec, **how)
+@dataclass(frozen=True)
+class DenseKnnOptions:
+    """See ``dense_knn`` in the schema of the configuration; ``boundary`` is of masks alone."""
+
+    layer: str | None
+    k: int
+    metric: str
+    max_patches: int
+    resolution: str
+    boundary: float | None
+    masks: str
+    pictures: int
+
+
+def run_dense_knn(job: ProbeJob[DenseKnnOptions]) -> None:
+    """Search the train patches for every test patch and write the test predictions.
+
+    Validation is not used; the job's device is that of the search.
+
+    Raises
+    ------
+    PermafrostError : anything the user can put right; nothing half-written is left.
+    """
+    known = MapSplit(job.stores["train"], expect=job.features, split="train")
+    answers = PatchNumbers if known.attributes["task"] == TASK else PatchClasses
+    splits, options = open_splits(answers.split, job), job.options
+    train, test = splits["train"], splits["test"]
+    layer = choose_layer(train, options.layer, job.where)
+    gates = answers.gates(splits)
+    features, values, available = train_patches(
+        answers, train, layer, options.max_patches, job.derived_seed
+    )
+    if len(values) < options.k:
+        raise PermafrostError(
+            f"k = {options.k} neighbours of {len(values)} {answers.called}",
+            where=job.where,
+            remedy="choose a smaller k, or a layer with a larger map",
+        )
+    settings = {
+        "k": options.k,
+        "metric": options.metric,
+        "layers": [layer.name],
+        "working_size": list(train.working_size),
+        "patches": len(values),
+        "patches_available": available,
+    }
+    device = resolve_device(job.device, "faiss")
+    with rows_to_fill(answers.rows, job, test) as rows:
+        for start, found in nearest(features, test, layer, options, device, job.where):
+            answers.add(rows, start, found, values, layer)
+        rows.write(job, splits, Outcome([layer], settings, gates))
+
+
+class PatchClasses:
+    """Patches have classes, and neighbours vote."""
+
+    split, rows = MaskSplit, MaskRows
+    called, dtype = "labelled train patches", np.int64
+
+    @staticmethod
+    def gates(splits: dict[str, MaskSplit]) -> list[str]:
+        return mask_gates(splits)
+
+    @staticmethod
+    def of_patches(train: MaskSplit, mask: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+        return patch_labels(mask, grid, len(train.classes), train.ignore_index)
+
+    @staticmethod
+    def known(labels: np.ndarray) -> np.ndarray:
+        return labels != NO_LABEL
+
+    @staticmethod
+    def add(
+        rows: MaskRows, start: int, found: np.ndarray, labels: np.ndarray, layer: Layer
+    ) -> None:
+        test = rows.test
+        classes = len(test.classes)
+        shares, _ = vote(found, labels, n_classes=classes, task="classification")
+        shares = shares.reshape(-1, layer.height, layer.width, classes).transpose(0, 3, 1, 2)
+        kind = np.uint8 if classes <= 256 else np.int32
+        truths = rows.truths(start, start + len(shares))
+        for row, (truth, share) in enumerate(zip(truths, shares, strict=True), start):
+            prediction = resize_bilinear(share, rows.size(row)).argmax(axis=0).astype(kind)
+            rows.add(
+                truth, prediction, confusion_matrix(truth, prediction, classes, test.ignore_index)
+            )
+
+
+class PatchNumbers:
+    """Patches have numbers, of which the mean is taken."""
+
+    split, rows = TargetSplit, TargetRows
+    called, dtype = "train patches with data", np.float64
+
+    @staticmethod
+    def gates(splits: dict[str, TargetSplit]) -> list[str]:
+        return []
+
+    @staticmethod
+    def of_patches(train: TargetSplit, target: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+        return patch_means(target, grid)[0]
+
+    @staticmethod
+    def known(means: np.ndarray) -> np.ndarray:
+        return ~np.isnan(means)
+
+    @staticmethod
+    def add(
+        rows: TargetRows, start: int, found: np.ndarray, means: np.ndarray, layer: Layer
+    ) -> None:
+        rows.add(start, means[found].mean(axis=1).reshape(-1, *layer.size))
+
+
+def train_patches(
+    answers: type[PatchClasses] | type[PatchNumbers],
+    train: MapSplit,
+    layer: Layer,
+    most: int,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Features (n, C) float32 and answers (n,) of at most `most` patches that have one, and how many there are.
+
+    Of more, a random choice is taken, in the order in which patches lie in the split.
+    """
+    values = np.empty((len(train), *layer.size), answers.dtype)
+    step = max(1, train.store.chunk_rows(train.truth_array))
+    for start in range(0, len(train), step):
+        for row, truth in enumerate(train.truths(start, min(start + step, len(train))), start):
+            values[row] = answers.of_patches(train, truth, layer.size)
+    values = values.reshape(-1)
+    usable = np.flatnonzero(answers.known(values))
+    chosen = drawn(usable, most, seed)
+    return features_of(train, layer, chosen), values[chosen], len(usable)

@@ -12,12 +12,12 @@ import numpy as np
 from permafrost.core.identity import file_digest
 from permafrost.core.outputs import whole_directory
 from permafrost.metrics.objects.detected import Detected
-from permafrost.probes.detection.splits import Image
+from permafrost.probes.detection.object_splits import WholeImage
 
 TRUTH, DETECTIONS = "truth.json", "detections.json"
 
 
-def truth_json(images: list[Image], classes: list[str], info: dict | None = None) -> dict:
+def truth_json(images: list[WholeImage], classes: list[str], info: dict | None = None) -> dict:
     """Images 1 to N in their order, categories 1 to K, objects numbered from 1."""
     annotations = []
     for number, image in enumerate(images, 1):
@@ -70,7 +70,7 @@ def _with_sides(boxes: np.ndarray) -> list[list[float]]:
 @contextlib.contextmanager
 def coco_folder(
     path: Path | None,
-    images: list[Image],
+    images: list[WholeImage],
     found: list[Detected],
     *,
     classes: list[str],

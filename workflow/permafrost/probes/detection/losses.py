@@ -6,12 +6,12 @@ import torch
 from torch.nn import functional
 
 from permafrost.probes.detection.model import Output
-from permafrost.probes.detection.targets import Chosen
+from permafrost.probes.detection.targets import BatchTargets
 
 ALPHA, GAMMA = 0.25, 2
 
 
-def detection_loss(output: Output, chosen: Chosen, kind: str) -> torch.Tensor:
+def detection_loss(output: Output, chosen: BatchTargets, kind: str) -> torch.Tensor:
     """The loss of a batch, per cell that has an object; as FCOS weighs its parts.
 
     Parameters

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.map_splits import Layer
 
 # a level of stride s takes what reaches further than 4 s and up to 8 s from the cell (FCOS)
 REACH = 8

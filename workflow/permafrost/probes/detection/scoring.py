@@ -12,7 +12,7 @@ from permafrost.metrics.objects.hits import Hits, count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.metrics.objects.point_precision import point_average_precision
 from permafrost.probes.detection.coco_json import detections_json, truth_json
-from permafrost.probes.detection.splits import Image, ObjectSplit
+from permafrost.probes.detection.object_splits import ObjectSplit, WholeImage
 
 
 def average_precision(split: ObjectSplit, found: list[Detected]) -> float | None:
@@ -56,7 +56,7 @@ def _of_points(split: ObjectSplit, found: list[Detected]) -> float:
     return float(known.mean()) if len(known) else math.nan
 
 
-def hits(split: ObjectSplit, image: Image, found: Detected) -> Hits:
+def hits(split: ObjectSplit, image: WholeImage, found: Detected) -> Hits:
     """Objects of an image, detections, and matches of both by the rule for crowns."""
     objects = image.objects
     if split.points:

@@ -11,7 +11,7 @@ from permafrost.data.geometries import BOX
 from permafrost.metrics.objects.detected import Detected, join
 from permafrost.metrics.objects.overlaps import Pairs
 from permafrost.metrics.objects.stitching import agreements
-from permafrost.probes.detection.splits import Image, ObjectSplit
+from permafrost.probes.detection.object_splits import ObjectSplit, WholeImage
 from permafrost.probes.detection.suppression import suppress
 
 # share of a score that another needs for both to be of one object
@@ -43,7 +43,7 @@ class Stitcher:
         """Detected of every whole image, by descending score, from those of every sample."""
         return [self._image(image, windows) for image in self.split.images]
 
-    def _image(self, image: Image, windows: list[Detected]) -> Detected:
+    def _image(self, image: WholeImage, windows: list[Detected]) -> Detected:
         origins = np.tile(self.split.origins[image.rows], 2)
         placed = [
             windows[row].moved(origin) for row, origin in zip(image.rows, origins, strict=True)

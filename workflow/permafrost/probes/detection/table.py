@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 
-from permafrost.core.tables import write_table
 from permafrost.data.objects import objects_column
 from permafrost.metrics.objects.detected import Detected, join
 from permafrost.probes.dense.shown import Ranked
-from permafrost.probes.dense.splits import Layer
+from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.scoring import hits
-from permafrost.probes.detection.splits import ObjectSplit
-from permafrost.probes.metadata import prediction_metadata
 
-HEAD = "fcos"
 DETECTION = pa.struct(
     [
         ("class", pa.int32()),
@@ -65,39 +59,3 @@ def detections_column(found: list[Detected]) -> pa.Array:
     offsets = np.cumsum([0, *(len(each) for each in found)])
     structs = pa.StructArray.from_arrays(arrays, fields=fields)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
-
-
-def write_detections(
-    path: Path,
-    table: pa.Table,
-    *,
-    splits: dict[str, ObjectSplit],
-    layers: list[Layer],
-    settings: dict,
-    gates: list[str],
-    spec: dict,
-    fingerprint: str,
-    files: dict[str, str],
-) -> None:
-    """Write the table with what identifies and explains it.
-
-    `files` : SHA-256 by name of the files that lie beside it (`coco_json.coco_folder`).
-    """
-    test = splits["test"]
-    metadata = prediction_metadata(
-        test.attributes,
-        spec=spec,
-        fingerprint=fingerprint,
-        counts={name: len(split) for name, split in splits.items()},
-        feature_dim=sum(layer.channels for layer in layers),
-        settings=settings,
-        gates=gates,
-    )
-    own = {
-        "detection": test.detection,
-        "working_size": test.attributes["working_size"],
-        "head": HEAD,
-        "layers": [layer.name for layer in layers],
-        "files": files,
-    }
-    write_table(path, table, {**metadata, **own})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.probes.detection.pyramid import Level, Pyramid
-from permafrost.probes.detection.windows import Shown
+from permafrost.probes.detection.windows import ShownObjects
 
 RADIUS, POINT_RADIUS = 1.5, 1.0
 # objects that are looked at together
@@ -21,7 +21,7 @@ BLOCK = 8192
 
 
 @dataclass(frozen=True)
-class Chosen:
+class BatchTargets:
     """What the cells of a batch learn; the rest learns that nothing is there.
 
     Attributes
@@ -46,7 +46,7 @@ class Targets:
     ----------
     cells : L, of one sample.
     keys : (P,) sample times L plus cell, ascending.
-    classes, places : of `keys`, as in `Chosen`.
+    classes, places : of `keys`, as in `BatchTargets`.
     ignored : (Q,) keys, ascending.
     objects, without_cell : how many are shown well enough to be learned, and for how many of them there
         is no cell, as they are too small or others take all theirs.
@@ -60,11 +60,11 @@ class Targets:
     objects: int
     without_cell: int
 
-    def of(self, rows: np.ndarray) -> Chosen:
+    def of(self, rows: np.ndarray) -> BatchTargets:
         """What the cells of a batch of these samples learn."""
         picked, cells = self._find(self.keys, rows)
         _, ignored = self._find(self.ignored, rows)
-        return Chosen(cells, self.classes[picked], self.places[picked], ignored)
+        return BatchTargets(cells, self.classes[picked], self.places[picked], ignored)
 
     def _find(self, keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Places in `keys` of what belongs to `rows`, and the same as cells of the batch."""
@@ -76,7 +76,7 @@ class Targets:
         return picked, batch + keys[picked] % self.cells
 
 
-def assign(shown: Shown, pyramid: Pyramid, *, points: bool) -> Targets:
+def assign(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> Targets:
     """The targets of all samples."""
     learned = np.flatnonzero(shown.learned)
     find = _points_of if points else _boxes_of
@@ -160,7 +160,7 @@ def _points_of(points: np.ndarray, level: Level, _reach) -> _Found:
     return _Found(owner, cell[:, 1] * level.size[1] + cell[:, 0], np.hypot(*away.T), away)
 
 
-def _ignored(shown: Shown, pyramid: Pyramid, *, points: bool) -> np.ndarray:
+def _ignored(shown: ShownObjects, pyramid: Pyramid, *, points: bool) -> np.ndarray:
     """Keys of the cells whose centres lie in what is not learned; around a point, within a stride."""
     keys = [np.empty(0, np.int64)]
     regions = np.flatnonzero(~shown.learned)

@@ -6,15 +6,15 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.objects.detected import Detected
+from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.scoring import hits
-from permafrost.probes.detection.splits import ObjectSplit
 
 THRESHOLDS = np.arange(1, 20) / 20
 
 
-def check_choosable(val: ObjectSplit, options: dict, where: str) -> None:
+def check_choosable(val: ObjectSplit, where: str) -> None:
     """Refuse to choose where there is nothing to choose on."""
-    if options["score_threshold"] is None and not val.object_count:
+    if not val.object_count:
         raise PermafrostError(
             "score_threshold is to be chosen on validation, which has no object",
             where=where,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.data.windows import clip_boxes
-from permafrost.probes.detection.splits import ObjectSplit
+from permafrost.probes.detection.object_splits import ObjectSplit
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownObjects:
     """What the samples of a split show, flat over all of them, in working pixels.
 
     Attributes
@@ -29,7 +29,7 @@ class Shown:
     learned: np.ndarray
 
 
-def shown_objects(split: ObjectSplit) -> Shown:
+def shown_objects(split: ObjectSplit) -> ShownObjects:
     """Cut the objects of every window to it.
 
     A window learns what it shows more than ``min_visible`` of, by the area of the box.
@@ -48,7 +48,7 @@ def shown_objects(split: ObjectSplit) -> Shown:
         whole, seen = (_areas(each) for each in (moved, cut))
         learned = ~crowd & (seen > split.detection["min_visible"] * whole)
     scaled = cut * np.tile(split.scales[sample], 2)
-    return Shown(sample, scaled, classes.astype(np.int64), learned)
+    return ShownObjects(sample, scaled, classes.astype(np.int64), learned)
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:

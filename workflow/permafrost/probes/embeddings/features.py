@@ -12,6 +12,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
+from permafrost.probes.job import ProbeJob
 
 
 @dataclass(frozen=True)
@@ -52,24 +53,14 @@ def on_embeddings(
 
     Parameters
     ----------
-    probe : ``probe(splits, options, device=, seed=)``; what it returns has ``write(path, splits=, spec=,
-        fingerprint=)``.
-    seed_of : fields of the job's spec that the seed follows from.
+    probe : ``probe(splits, options, device=, seed=)``; what it returns has ``write(job, splits)``.
+    seed_of : attributes of the job that the seed follows from.
     """
 
-    def run(
-        stores: dict[str, Path],
-        output: Path,
-        *,
-        spec: dict,
-        fingerprint: str,
-        device: str = "auto",
-        second_output: Path | None = None,
-    ) -> None:
-        splits = read_features(stores, expect=spec["inputs"]["features"])
-        seed = derive_seed(*(spec[name] for name in seed_of))
-        result = probe(splits, spec["options"], device=device, seed=seed)
-        result.write(output, splits=splits, spec=spec, fingerprint=fingerprint)
+    def run(job: ProbeJob) -> None:
+        splits = read_features(job.stores, expect=job.features)
+        seed = derive_seed(*(getattr(job, name) for name in seed_of))
+        probe(splits, job.options, device=job.device, seed=seed).write(job, splits)
 
     return run
 
@@ -91,6 +82,15 @@ def check_splits(splits: dict[str, Features], *, where: str) -> None:
                 where=f"{where}, {name} features",
                 remedy="check the backbone's weights, its input normalisation and its precision",
             )
+
+
+def class_gates(labels: np.ndarray, task: str, n_classes: int) -> list[str]:
+    """``class_missing_in_train:ID`` for every class without a sample in `labels`."""
+    if task == "multilabel":
+        counts = np.asarray(labels, dtype=np.int64).sum(axis=0)
+    else:
+        counts = np.bincount(labels, minlength=n_classes)
+    return [f"class_missing_in_train:{class_id}" for class_id in np.flatnonzero(counts == 0)]
 
 
 def _read(path: Path, expect: str | None, split: str) -> Features:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from permafrost.core.tables import write_table
 from permafrost.probes.embeddings.features import Features
+from permafrost.probes.job import ProbeJob
 from permafrost.probes.metadata import prediction_metadata
 
 
@@ -31,19 +31,10 @@ class Prediction:
     settings: dict = field(default_factory=dict)
     gates: list[str] = field(default_factory=list)
 
-    def write(
-        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
-    ) -> None:
+    def write(self, job: ProbeJob, splits: dict[str, Features]) -> None:
         """Write one row per test item: sample, group, target, prediction and, of classes, scores."""
-        write_rows(
-            path,
-            answer_columns(splits["test"], self),
-            splits=splits,
-            spec=spec,
-            fingerprint=fingerprint,
-            settings=self.settings,
-            gates=self.gates,
-        )
+        columns = answer_columns(splits["test"], self)
+        write_rows(job, splits, columns, settings=self.settings, gates=self.gates)
 
 
 def answer_columns(test: Features, result: Prediction) -> dict[str, pa.Array]:
@@ -55,12 +46,10 @@ def answer_columns(test: Features, result: Prediction) -> dict[str, pa.Array]:
 
 
 def write_rows(
-    path: Path,
+    job: ProbeJob,
+    splits: dict[str, Features],
     columns: dict[str, pa.Array],
     *,
-    splits: dict[str, Features],
-    spec: dict,
-    fingerprint: str,
     settings: dict,
     gates: list[str],
     **own,
@@ -69,15 +58,14 @@ def write_rows(
     test = splits["test"]
     names = {name: test.samples[name].cast(pa.string()) for name in ("sample_id", "group_id")}
     metadata = prediction_metadata(
+        job,
         test.attributes,
-        spec=spec,
-        fingerprint=fingerprint,
         counts={split: len(features.embeddings) for split, features in splits.items()},
         feature_dim=int(test.embeddings.shape[1]),
         settings=settings,
         gates=gates,
     )
-    write_table(path, pa.table({**names, **columns}), {**metadata, **own})
+    write_table(job.output, pa.table({**names, **columns}), {**metadata, **own})
 
 
 def _column(values: np.ndarray) -> pa.Array:

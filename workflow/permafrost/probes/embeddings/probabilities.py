@@ -1,4 +1,4 @@
-"""From logits to probabilities."""
+"""From logits to probabilities, and from these to classes or labels."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def probabilities(logits: np.ndarray, task: str) -> np.ndarray:
         return (np.where(logits >= 0, 1.0, small) / (1.0 + small)).astype(np.float32)
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     return (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def answers(scores: np.ndarray, task: str) -> np.ndarray:
+    """Class ids, or labels of more than one half, from (N, K) probabilities."""
+    return (scores > 0.5).astype(np.uint8) if task == "multilabel" else scores.argmax(axis=1)

@@ -10,13 +10,13 @@ would be most of the table, and nothing but top-5 accuracy needs them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from permafrost.probes.embeddings.features import Features
 from permafrost.probes.embeddings.predictions import Prediction, answer_columns, write_rows
+from permafrost.probes.job import ProbeJob
 
 # task -> column of the answers of all settings, and their type
 _COLUMNS = {
@@ -55,7 +55,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Several:
+class PredictionsBySetting:
     """The prediction that is ranked and compared, and those of all settings.
 
     Attributes
@@ -72,9 +72,7 @@ class Several:
     headline: str | None = None
     paired: tuple[str, str] | None = None
 
-    def write(
-        self, path: Path, *, splits: dict[str, Features], spec: dict, fingerprint: str
-    ) -> None:
+    def write(self, job: ProbeJob, splits: dict[str, Features]) -> None:
         """Write one row per test item with the answers of all settings."""
         test, ranked = splits["test"], self.ranked
         name, kind = _COLUMNS[test.task]
@@ -83,11 +81,9 @@ class Several:
         columns = answer_columns(test, ranked)
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, answers[0].size)
         write_rows(
-            path,
+            job,
+            splits,
             columns,
-            splits=splits,
-            spec=spec,
-            fingerprint=fingerprint,
             settings=ranked.settings,
             gates=ranked.gates,
             scored_settings=[one.about for one in self.settings],

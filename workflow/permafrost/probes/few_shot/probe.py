@@ -3,34 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.choosing import score_on_validation
-from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, check_splits, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.settings import Setting, Several
+from permafrost.probes.embeddings.probabilities import answers
+from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.few_shot.draws import Draw, Size, nested_draws, sizes_of
 from permafrost.probes.knn.search import vote
 from permafrost.probes.knn.subsets import SubsetNeighbours
 from permafrost.probes.linear import fit_linear
 
 
-def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Several:
+@dataclass(frozen=True)
+class RankedDraw:
+    """What is ranked and compared: a classifier, and one of share and number per class."""
+
+    classifier: str
+    share: float | None
+    per_class: int | None
+
+
+@dataclass(frozen=True)
+class FewShotOptions:
+    """See ``few_shot`` in the schema of the configuration."""
+
+    shares: list[float]
+    per_class: list[int]
+    draws: int
+    classifiers: list[str]
+    ranked: RankedDraw
+    c_min: float
+    c_max: float
+    c_count: int
+    merge_val: bool
+    standardize: bool
+    ties: str
+    k: list[int]
+    metric: str
+
+
+def run_few_shot(
+    splits: dict[str, Features], options: FewShotOptions, *, device: str, seed: int
+) -> PredictionsBySetting:
     """Score the test split by every classifier after every draw; one size of one classifier is ranked.
 
     Parameters
     ----------
-    options : ``shares``, ``per_class``, ``draws``, ``classifiers``, ``ranked`` (what is ranked), those of
-        the linear probe, and ``k`` (chosen on validation) and ``metric`` of knn.
     seed : of the draws; the same for all backbones of a dataset, so that they learn from the same images.
     """
     check_splits(splits, where="few_shot")
-    sizes = sizes_of(options["shares"], options["per_class"])
+    sizes = sizes_of(options.shares, options.per_class)
     ranked_name = _ranked(options, sizes)
     data = _Data.of(splits)
     draws = list(
@@ -38,13 +66,13 @@ def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, see
             data.train.labels,
             data.val.labels,
             sizes,
-            draws=options["draws"],
+            draws=options.draws,
             n_classes=data.n_classes,
             seed=seed,
         )
     )
     settings, ranked = [], None
-    for classifier in options["classifiers"]:
+    for classifier in options.classifiers:
         answers = CLASSIFIERS[classifier](data, draws, options, device)
         for draw, answer in zip(draws, answers, strict=True):
             about = {
@@ -66,7 +94,7 @@ def run_few_shot(splits: dict[str, Features], options: dict, *, device: str, see
             )
             if name == ranked_name and ranked is None:
                 ranked = Prediction(answer.prediction, answer.scores, about, [])
-    return Several(ranked, settings, headline=ranked_name)
+    return PredictionsBySetting(ranked, settings, headline=ranked_name)
 
 
 # without backbone and probe: all of them are given the same draws
@@ -92,10 +120,12 @@ class _Data:
         return len(self.train.classes)
 
 
-def _linear(data: _Data, draws: list[Draw], options: dict, device: str) -> Iterator[Prediction]:
+def _linear(
+    data: _Data, draws: list[Draw], options: FewShotOptions, device: str
+) -> Iterator[Prediction]:
     """The linear probe on each draw: C chosen on its validation rows, refitted on both."""
     device = resolve_device(device, "torch")
-    low, high = np.log10(options["c_min"]), np.log10(options["c_max"])
+    low, high = np.log10(options.c_min), np.log10(options.c_max)
     for draw in draws:
         fit = fit_linear(
             data.train.embeddings[draw.train],
@@ -104,27 +134,28 @@ def _linear(data: _Data, draws: list[Draw], options: dict, device: str) -> Itera
             data.val.labels[draw.val],
             n_classes=data.n_classes,
             task=data.task,
-            c_grid=np.logspace(low, high, options["c_count"]),
-            merge_val=options["merge_val"],
-            standardize=options["standardize"],
-            ties=options["ties"],
+            c_grid=np.logspace(low, high, options.c_count),
+            merge_val=options.merge_val,
+            standardize=options.standardize,
+            ties=options.ties,
             device=device,
         )
         scores = fit.scores(data.test.embeddings)
-        several = data.task == "multilabel"
-        prediction = (scores > 0.5).astype(np.uint8) if several else scores.argmax(axis=1)
-        yield Prediction(prediction, scores, {"best_c": fit.settings["best_c"]}, fit.gates)
+        best = {"best_c": fit.settings["best_c"]}
+        yield Prediction(answers(scores, data.task), scores, best, fit.gates)
 
 
-def _knn(data: _Data, draws: list[Draw], options: dict, device: str) -> Iterator[Prediction]:
+def _knn(
+    data: _Data, draws: list[Draw], options: FewShotOptions, device: str
+) -> Iterator[Prediction]:
     """Unweighted votes of neighbours in each draw's train rows; k chosen on its validation rows."""
-    ks, cut = sorted(options["k"]), len(data.val.embeddings)
+    ks, cut = sorted(options.k), len(data.val.embeddings)
     queries = np.concatenate([data.val.embeddings, data.test.embeddings])
     search = SubsetNeighbours(
         data.train.embeddings,
         queries,
         min(ks[-1], len(data.train.embeddings)),
-        metric=options["metric"],
+        metric=options.metric,
         device=resolve_device(device, "faiss"),
     )
     of_test = np.arange(cut, len(queries))
@@ -150,17 +181,17 @@ def _name(classifier: str, size: Size) -> str:
     return f"{classifier}, {size.name}"
 
 
-def _ranked(options: dict, sizes: list[Size]) -> str:
+def _ranked(options: FewShotOptions, sizes: list[Size]) -> str:
     """The name of the setting that is ranked."""
-    chosen = options["ranked"]
-    size = Size(chosen["share"], chosen["per_class"])
-    if chosen["classifier"] not in options["classifiers"] or size not in sizes:
+    chosen = options.ranked
+    size = Size(chosen.share, chosen.per_class)
+    if chosen.classifier not in options.classifiers or size not in sizes:
         raise PermafrostError(
-            f"what is to be ranked is no setting of this probe: {chosen}",
+            f"what is to be ranked is no setting of this probe: {asdict(chosen)}",
             where="few_shot: ranked",
             remedy="name a classifier, and one share or one number per class of the lists",
         )
-    return _name(chosen["classifier"], size)
+    return _name(chosen.classifier, size)
 
 
 def _gates(data: _Data, draw: Draw) -> list[str]:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from permafrost.features.reading import Batch
 from permafrost.features.running import Run, fed_images
+from permafrost.probes.fine_tune.options import AugmentationOptions
 
 # of width to height, as in Szegedy et al. 2015
 RATIOS = (3 / 4, 4 / 3)
@@ -32,10 +33,10 @@ class Augmentation:
     crop: tuple[float, float] | None
 
     @classmethod
-    def of(cls, options: dict, *, masked: bool) -> Augmentation | None:
+    def of(cls, options: AugmentationOptions, *, masked: bool) -> Augmentation | None:
         """That of a probe's options; None where nothing is changed. Masked images are not cropped."""
-        crop = None if masked or options["crop"] is None else tuple(options["crop"])
-        found = cls(options["flip"], options["rotate"], crop)
+        crop = None if masked or options.crop is None else tuple(options.crop)
+        found = cls(options.flip, options.rotate, crop)
         return found if found != cls(False, False, None) else None
 
     @property

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import torch
 
-from permafrost.probes.dense.splits import Layer
+from permafrost.probes.dense.map_splits import Layer
+from permafrost.probes.dense.mask_rows import MaskRows, write_masks
+from permafrost.probes.dense.mask_scoring import MaskTask, score_batches
+from permafrost.probes.dense.mask_splits import mask_gates
+from permafrost.probes.dense.tables import Outcome
 from permafrost.probes.fine_tune.answers import Answer
+from permafrost.probes.fine_tune.image_splits import ImageSplit
 from permafrost.probes.fine_tune.models import MapHead, OnFrozen
-from permafrost.probes.fine_tune.splits import ImageSplit
+from permafrost.probes.fine_tune.options import FineTuneOptions
 from permafrost.probes.fine_tune.tasks import Masks
+from permafrost.probes.job import ImageProbeJob
 from permafrost.probes.segmentation.heads import build_head
 from permafrost.probes.segmentation.losses import Loss
-from permafrost.probes.segmentation.run import score_batches
-from permafrost.probes.segmentation.shown import Shown
-from permafrost.probes.segmentation.splits import mask_gates
-from permafrost.probes.segmentation.table import Outcome, TestRows, write_segmentation
-from permafrost.probes.segmentation.training import Task
 
 COLUMN = "setting_confusions"
 
@@ -34,44 +33,39 @@ class MaskProblem:
     """
 
     def __init__(
-        self, splits: dict[str, ImageSplit], names, shapes, options: dict, where: str, device
+        self,
+        job: ImageProbeJob[FineTuneOptions],
+        splits: dict[str, ImageSplit],
+        names,
+        shapes,
+        device: torch.device,
     ) -> None:
         train = splits["train"]
-        self.splits, self.options, self.where = splits, options, where
+        self.job, self.splits, self.options = job, splits, job.options
         self.layers = [Layer(name, "", *shape) for name, shape in zip(names, shapes, strict=True)]
         self.gates = mask_gates(splits)
         with torch.random.fork_rng(devices=[]):
             self.build()  # so that maps that a head cannot take are refused before anything is trained
-        loss = Loss(
-            options["loss"]["name"],
-            options["loss"].get("arguments") or {},
-            classes=len(train.classes),
-            ignore_index=train.ignore_index,
-            device=device,
-            where=f"{where}, loss",
-        )
+        loss = Loss.of(job.options.loss, train, device, job.where)
         self._described = loss.described
-        dead = {*train.dead_classes} | ({train.ignore_index} & {*range(len(train.classes))})
-        self.task = Masks(loss, Task(len(train.classes), train.ignore_index, tuple(sorted(dead))))
+        self.task = Masks(loss, MaskTask.of(train))
 
     def build(self) -> MapHead:
         """A head with parameters drawn from torch's global generator."""
         train = self.splits["train"]
         head = build_head(
-            self.options["head"],
+            self.options.head,
             [layer.channels for layer in self.layers],
             len(train.classes),
-            hidden=self.options["hidden"],
+            hidden=self.options.hidden,
             sizes=[layer.size for layer in self.layers],
-            where=f"{self.where}, head {self.options['head']}",
+            where=f"{self.job.where}, head {self.options.head}",
         )
-        return MapHead(head, train.working_size, self.options["precision"])
+        return MapHead(head, train.working_size, self.options.precision)
 
-    def answer(self, model, batches) -> TestRows:
+    def answer(self, model, batches) -> MaskRows:
         """What is kept of every test image, whose batches come in order."""
-        test = self.splits["test"]
-        shown = Shown(len(test), self.options["pictures"], test.attributes["dataset"])
-        rows = TestRows(test, self.options, shown, lambda row, mask: None)
+        rows = MaskRows(self.splits["test"], self.job, lambda row, mask: None)
 
         def predict(batch, part: slice, size) -> torch.Tensor:
             if isinstance(model, OnFrozen):
@@ -82,29 +76,22 @@ class MaskProblem:
         score_batches(rows, batches(), predict)
         return rows
 
-    def write(
-        self, path: Path, tuned: Answer, frozen: Answer, *, spec: dict, fingerprint: str
-    ) -> None:
+    def write(self, job: ImageProbeJob, tuned: Answer, frozen: Answer) -> None:
         """The table of a segmentation probe, and the confusion matrices of both settings."""
         about = {
-            "head": self.options["head"],
+            "head": self.options.head,
             "layers": [layer.name for layer in self.layers],
             "working_size": list(self.splits["train"].working_size),
             "loss": self._described,
             "parameters": tuned.settings["trainable_parameters"],
         }
-        write_segmentation(
-            path,
+        gates = [*tuned.gates, *self.gates]
+        write_masks(
+            job,
+            self.splits,
             tuned.output.table().append_column(COLUMN, _confusions(tuned, frozen)),
-            Outcome(
-                self.layers,
-                {**about, **tuned.settings},
-                [*tuned.gates, *self.gates],
-                self.options["head"],
-            ),
-            splits=self.splits,
-            spec=spec,
-            fingerprint=fingerprint,
+            Outcome(self.layers, {**about, **tuned.settings}, gates),
+            head=self.options.head,
             scored_settings=[self._setting(one) for one in (tuned, frozen)],
             paired=[tuned.name, frozen.name],
         )

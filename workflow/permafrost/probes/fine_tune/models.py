@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from permafrost.features.running import Run
-from permafrost.probes.dense.training import autocast
+from permafrost.probes.dense.head_trainer import autocast
 from permafrost.probes.fine_tune.depth import Layers
 
 

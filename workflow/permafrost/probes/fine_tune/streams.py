@@ -15,15 +15,15 @@ from permafrost.features import reading
 from permafrost.features.fetching import total
 from permafrost.features.health import check_finite
 from permafrost.features.running import Run, batch_outputs, fed_images
-from permafrost.probes.dense.order import Windows
-from permafrost.probes.dense.splits import Layer
-from permafrost.probes.dense.stream import MapStream, torch_type
+from permafrost.probes.dense.map_splits import Layer
+from permafrost.probes.dense.map_stream import MapStream, torch_type
+from permafrost.probes.dense.sample_order import Windows
 from permafrost.probes.fine_tune.augmentation import Augmentation
-from permafrost.probes.fine_tune.splits import ImageSplit
+from permafrost.probes.fine_tune.image_splits import ImageSplit
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """Samples in the order in which they are used, on the device of the run.
 
     ``rows`` (B,) their places in the split; ``fed`` what the model is called with; ``target`` (B,) class
@@ -84,7 +84,7 @@ class ImageStream(_TargetStream):
         layer = Layer("images", "images", len(run.prepare.stored), *size)
         super().__init__(split, [layer], **how)
 
-    def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
+    def shuffled(self, seed: int, epoch: int) -> Iterator[TrainingBatch]:
         if self.augmentation is None:
             yield from super().shuffled(seed, epoch)
             return
@@ -112,14 +112,14 @@ class ImageStream(_TargetStream):
         yield from self._masks(start, stop)
 
     @torch.no_grad()
-    def _batch(self, rows: np.ndarray, held) -> Batch:
+    def _batch(self, rows: np.ndarray, held) -> TrainingBatch:
         stored, target = self._as_stored(rows, held.arrays[0]), self._target(rows, held)
         if self._draws is None:
-            return Batch(rows, (fed_images(self.run, stored),), target)
+            return TrainingBatch(rows, (fed_images(self.run, stored),), target)
         change = self.augmentation.drawn(self._draws, len(rows))
         images = change.cropped(stored, self.run)
         images, target = change.turned(images, target if self.masks else None, target)
-        return Batch(rows, (images,), target)
+        return TrainingBatch(rows, (images,), target)
 
     def _as_stored(self, rows: np.ndarray, pixels: torch.Tensor) -> reading.Batch:
         sizes = self.split.sizes[rows]
@@ -159,10 +159,10 @@ class FrozenStream(_TargetStream):
             yield made if made.ndim == 2 else made.permute(0, 2, 3, 1)
         yield from self._masks(start, stop)
 
-    def _batch(self, rows: np.ndarray, held) -> Batch:
+    def _batch(self, rows: np.ndarray, held) -> TrainingBatch:
         features, *maps = held.arrays[: len(self.made)]
         # (B, H, W, C) in memory, seen as (B, C, H, W)
-        return Batch(
+        return TrainingBatch(
             rows, (features, [x.permute(0, 3, 1, 2) for x in maps]), self._target(rows, held)
         )
 

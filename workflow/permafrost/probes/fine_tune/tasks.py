@@ -9,12 +9,11 @@ import torch
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
+from permafrost.probes.dense.mask_scoring import MaskTask, MeanIou
 from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import probabilities
+from permafrost.probes.embeddings.probabilities import answers, probabilities
 from permafrost.probes.segmentation.losses import Loss
-from permafrost.probes.segmentation.training import MeanIou
-from permafrost.probes.segmentation.training import Task as MaskTask
 
 
 class Labels:
@@ -34,20 +33,16 @@ class Labels:
 
     def prediction(self, output: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
         scores = probabilities(output, self.task)
-        return Prediction(self._answers(scores), scores, settings, gates)
+        return Prediction(answers(scores, self.task), scores, settings, gates)
 
     def answer(self, prediction: Prediction) -> np.ndarray:
         """What a setting's scores are computed from."""
         return prediction.scores if self.task == "multilabel" else prediction.prediction
 
-    def _answers(self, scores: np.ndarray) -> np.ndarray:
-        several = self.task == "multilabel"
-        return (scores > 0.5).astype(np.uint8) if several else scores.argmax(axis=1)
-
     def _value(self, output: np.ndarray, target: np.ndarray) -> float | None:
         scores = probabilities(output, self.task)
         try:
-            return score_on_validation(target, scores, self._answers(scores), self.task)
+            return score_on_validation(target, scores, answers(scores, self.task), self.task)
         except PermafrostError:  # undefined, which matters only where something is chosen by it
             return None
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.features.health import CollapseGate
-from permafrost.probes.embeddings.features import Features
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, class_gates
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.settings import Setting, Several
+from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.fine_tune.answers import Answer
+from permafrost.probes.fine_tune.image_splits import ImageSplit
 from permafrost.probes.fine_tune.models import VectorHead
-from permafrost.probes.fine_tune.splits import ImageSplit
 from permafrost.probes.fine_tune.streams import FrozenStream
 from permafrost.probes.fine_tune.tasks import Labels, Numbers
+from permafrost.probes.job import ImageProbeJob
 
 # of a feature, as a share of the largest of all
 LEAST_SPREAD = 0.01
@@ -74,9 +72,7 @@ class VectorProblem:
             )
         return output
 
-    def write(
-        self, path: Path, tuned: Answer, frozen: Answer, *, spec: dict, fingerprint: str
-    ) -> None:
+    def write(self, job: ImageProbeJob, tuned: Answer, frozen: Answer) -> None:
         """The table of `settings`, in which the fine-tuned backbone is ranked."""
         made = {one.name: self._prediction(one) for one in (tuned, frozen)}
         counts = {f"n_{name}": len(self.features[name].embeddings) for name in ("train", "val")}
@@ -90,8 +86,10 @@ class VectorProblem:
             )
             for one in (tuned, frozen)
         ]
-        several = Several(made[tuned.name], settings, paired=(tuned.name, frozen.name))
-        several.write(path, splits=self.features, spec=spec, fingerprint=fingerprint)
+        predictions = PredictionsBySetting(
+            made[tuned.name], settings, paired=(tuned.name, frozen.name)
+        )
+        predictions.write(job, self.features)
 
     def _prediction(self, one: Answer) -> Prediction:
         return self.task.prediction(one.output, one.settings, [*one.gates, *self.gates])

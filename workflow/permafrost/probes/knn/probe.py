@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from permafrost.core.device import resolve_device
-from permafrost.probes.embeddings.features import Features, on_embeddings
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.knn.search import knn_predict, neighbours
 
 
-def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+@dataclass(frozen=True)
+class KnnOptions:
+    """See ``knn`` in the schema of the configuration."""
+
+    k: int
+    metric: str
+
+
+def run_knn(
+    splits: dict[str, Features], options: KnnOptions, *, device: str, seed: int
+) -> Prediction:
     """Predict the test split by its neighbours in train; validation and `seed` are not used.
 
     Classes by vote; numbers as the mean of the neighbours'.
     """
     train, test = splits["train"], splits["test"]
-    settings = {"k": options["k"], "metric": options["metric"]}
+    settings = {"k": options.k, "metric": options.metric}
     if train.task == "regression":
         found = neighbours(
             train.embeddings, test.embeddings, **settings, device=resolve_device(device, "faiss")
@@ -25,8 +36,8 @@ def run_knn(splits: dict[str, Features], options: dict, *, device: str, seed: in
         train.embeddings,
         train.labels,
         test.embeddings,
-        k=options["k"],
-        metric=options["metric"],
+        k=options.k,
+        metric=options.metric,
         n_classes=len(train.classes),
         task=train.task,
         device=resolve_device(device, "faiss"),

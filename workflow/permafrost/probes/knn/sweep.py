@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
-from permafrost.probes.embeddings.features import Features, on_embeddings
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.settings import Setting, Several
+from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.knn.search import neighbours, vote
 from permafrost.probes.knn.weights import similarities, weighted_vote
 
 
-def run_knn_sweep(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Several:
+@dataclass(frozen=True)
+class KnnSweepOptions:
+    """See ``knn_sweep`` in the schema of the configuration."""
+
+    k: list[int]
+    metrics: list[str]
+    weights: list[str]
+    temperature: float
+
+
+def run_knn_sweep(
+    splits: dict[str, Features], options: KnnSweepOptions, *, device: str, seed: int
+) -> PredictionsBySetting:
     """Score the test split under every setting; the best on validation is what is ranked.
 
     Neighbours are those in train, for validation too: nothing is fitted that validation could be
@@ -23,7 +36,7 @@ def run_knn_sweep(splits: dict[str, Features], options: dict, *, device: str, se
     the order of the options, and the smallest k.
     """
     train, val, test = (splits[name] for name in ("train", "val", "test"))
-    ks, gates = possible_ks(options["k"], len(train.embeddings))
+    ks, gates = possible_ks(options.k, len(train.embeddings))
     tried, best = [], None
     for settings, on_val, on_test in _answers(train, val, test, ks, options, device):
         value = score_on_validation(val.labels, *on_val, train.task)
@@ -41,7 +54,7 @@ def run_knn_sweep(splits: dict[str, Features], options: dict, *, device: str, se
         prediction, scores, {**chosen, **validation_metric(train.task), "grid": grid}, gates
     )
     multilabel = train.task == "multilabel"
-    return Several(
+    return PredictionsBySetting(
         ranked,
         [
             Setting(
@@ -83,15 +96,17 @@ def name_of(settings: dict) -> str:
     return words if heat is None else f"{words}, T={heat:g}"
 
 
-def _answers(train: Features, val: Features, test: Features, ks, options: dict, device: str):
+def _answers(
+    train: Features, val: Features, test: Features, ks, options: KnnSweepOptions, device: str
+):
     """Yield settings, and scores and prediction on validation and on test."""
     queries = np.concatenate([val.embeddings, test.embeddings])
     cut, device = len(val.embeddings), resolve_device(device, "faiss")
     known = {"n_classes": len(train.classes), "task": train.task}
-    for metric in options["metrics"]:
+    for metric in options.metrics:
         found = neighbours(train.embeddings, queries, ks[-1], metric=metric, device=device)
         near = None
-        for weights in options["weights"]:
+        for weights in options.weights:
             if weights == "temperature" and near is None:
                 near = similarities(train.embeddings, queries, found)
             for k in ks:
@@ -99,7 +114,7 @@ def _answers(train: Features, val: Features, test: Features, ks, options: dict, 
                 if weights == "uniform":
                     scores, answers = vote(found[:, :k], train.labels, **known)
                 else:
-                    settings["temperature"] = heat = options["temperature"]
+                    settings["temperature"] = heat = options.temperature
                     scores, answers = weighted_vote(
                         found[:, :k], near[:, :k], train.labels, temperature=heat, **known
                     )

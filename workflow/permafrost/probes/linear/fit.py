@@ -110,16 +110,7 @@ def fit_linear(
     check_choice("solver", solver, SOLVERS)
     check_choice("ties", ties, TIES)
     grid = check_grid(c_grid)
-    train_x = check_features(train_x, "train")
-    val_x = check_features(val_x, "validation", train_x.shape[1])
-    train_y = check_labels(train_y, len(train_x), n_classes, task, "train")
-    val_y = check_labels(val_y, len(val_x), n_classes, task, "validation")
-    if task == "multilabel" and not val_y.any():
-        raise PermafrostError(
-            "no validation sample has any label, so micro-AP is undefined",
-            where="linear probe, validation labels",
-            remedy="split the dataset so that validation holds positives",
-        )
+    train_x, train_y, val_x, val_y = _checked(train_x, train_y, val_x, val_y, n_classes, task)
     b = make_backend(backend, device)
     train = Targets.of(train_y, n_classes, task)
     shared = {"solver": solver, "merge_val": merge_val, "standardize": standardize, "ties": ties}
@@ -156,6 +147,21 @@ def fit_linear(
     }
     gates = _gates(best, len(grid), solutions + [final], int(rows.shape[1]) - 1, train)
     return LinearFit(task, coef, intercept, settings, gates, path)
+
+
+def _checked(train_x, train_y, val_x, val_y, n_classes: int, task: str) -> tuple[np.ndarray, ...]:
+    """Features and labels as arrays that fit each other."""
+    train_x = check_features(train_x, "train")
+    val_x = check_features(val_x, "validation", train_x.shape[1])
+    train_y = check_labels(train_y, len(train_x), n_classes, task, "train")
+    val_y = check_labels(val_y, len(val_x), n_classes, task, "validation")
+    if task == "multilabel" and not val_y.any():
+        raise PermafrostError(
+            "no validation sample has any label, so micro-AP is undefined",
+            where="linear probe, validation labels",
+            remedy="split the dataset so that validation holds positives",
+        )
+    return train_x, train_y, val_x, val_y
 
 
 @dataclass

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from permafrost.core.device import resolve_device
-from permafrost.probes.embeddings.features import Features, on_embeddings
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.embeddings.probabilities import answers
 from permafrost.probes.linear import fit_linear
 
 
-def run_linear(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+@dataclass(frozen=True)
+class LinearOptions:
+    """See ``linear`` in the schema of the configuration."""
+
+    c_min: float
+    c_max: float
+    c_count: int
+    merge_val: bool
+    standardize: bool
+    solver: str
+    ties: str
+
+
+def run_linear(
+    splits: dict[str, Features], options: LinearOptions, *, device: str, seed: int
+) -> Prediction:
     """Sweep C on train, choose on validation, refit, and predict the test split."""
     train, val, test = (splits[name] for name in ("train", "val", "test"))
-    grid = np.logspace(np.log10(options["c_min"]), np.log10(options["c_max"]), options["c_count"])
+    grid = np.logspace(np.log10(options.c_min), np.log10(options.c_max), options.c_count)
     fit = fit_linear(
         train.embeddings,
         train.labels,
@@ -23,18 +40,16 @@ def run_linear(splits: dict[str, Features], options: dict, *, device: str, seed:
         n_classes=len(train.classes),
         task=train.task,
         c_grid=grid,
-        merge_val=options["merge_val"],
-        standardize=options["standardize"],
-        solver=options["solver"],
-        ties=options["ties"],
+        merge_val=options.merge_val,
+        standardize=options.standardize,
+        solver=options.solver,
+        ties=options.ties,
         device=resolve_device(device, "torch"),
         seed=seed,
     )
     scores = fit.scores(test.embeddings)
-    multilabel = train.task == "multilabel"
-    prediction = (scores > 0.5).astype(np.uint8) if multilabel else scores.argmax(axis=1)
     gates = [*fit.gates, *class_gates(train.labels, train.task, len(train.classes))]
-    return Prediction(prediction, scores, fit.settings, gates)
+    return Prediction(answers(scores, train.task), scores, fit.settings, gates)
 
 
 run = on_embeddings(run_linear)

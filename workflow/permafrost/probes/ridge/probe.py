@@ -7,10 +7,17 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
 from permafrost.probes.ridge.solver import Ridge
 
 
-def run_ridge(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+class RidgeOptions(AlphaOptions):
+    """See ``ridge`` in the schema of the configuration."""
+
+
+def run_ridge(
+    splits: dict[str, Features], options: RidgeOptions, *, device: str, seed: int
+) -> Prediction:
     """Choose alpha by the mean squared error, fit and predict the test split.
 
     With ``choose: leave_one_out`` the error is that of each training sample in the fit without it, and
@@ -25,33 +32,21 @@ def run_ridge(splits: dict[str, Features], options: dict, *, device: str, seed: 
     """
     check_splits(splits, where="ridge")
     train, val, test = (splits[name] for name in ("train", "val", "test"))
-    alphas = np.logspace(
-        np.log10(options["alpha_min"]), np.log10(options["alpha_max"]), options["alpha_count"]
-    )
-    standardize = options["standardize"]
-    merged = options["merge_val"] and len(val.labels)
+    alphas, standardize = options.alphas, options.standardize
+    merged = options.merge_val and len(val.labels)
     whole = _joined(train, val) if merged else (train.embeddings, train.labels)
-    if options["choose"] == "leave_one_out":
+    if options.choose == "leave_one_out":
         fit = Ridge.of(*_at_least_two(*whole), standardize=standardize)
         errors = fit.left_out(alphas)
     else:
         fit = Ridge.of(*_at_least_two(train.embeddings, train.labels), standardize=standardize)
         errors = _on_validation(fit, val, alphas)
     scores = np.sqrt(np.mean(errors**2, axis=0))
-    best = len(alphas) - 1 - int(np.argmin(scores[::-1]))
-    if merged and options["choose"] == "validation":
+    if merged and options.choose == "validation":
         fit = Ridge.of(*whole, standardize=standardize)
-    settings = {
-        "alpha": float(alphas[best]),
-        "alphas": alphas.tolist(),
-        "val_metric": "rmse",
-        "val_scores": scores.tolist(),
-        **{name: options[name] for name in ("choose", "merge_val", "standardize")},
-        "directions": fit.directions,
-    }
-    gates = ["best_alpha_on_edge"] if len(alphas) > 1 and best in (0, len(alphas) - 1) else []
-    gates += ["collapsed_features"] if not fit.directions else []
-    return Prediction(fit.predict(test.embeddings, alphas[[best]])[:, 0], None, settings, gates)
+    best = ChosenAlpha.of(options, scores, metric="rmse", directions=fit.directions)
+    numbers = fit.predict(test.embeddings, best.value)[:, 0]
+    return Prediction(numbers, None, best.settings, best.gates)
 
 
 run = on_embeddings(run_ridge)

@@ -1,1 +1,1 @@
-"""Segmentation on frozen maps: trained heads and nearest patches, test predictions out."""
+"""Segmentation on frozen maps: trained heads, test predictions out."""

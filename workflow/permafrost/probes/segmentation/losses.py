@@ -13,6 +13,8 @@ import torch
 from torch import nn
 
 from permafrost.core.errors import PermafrostError, first_line
+from permafrost.probes.dense.choice import LossOptions
+from permafrost.probes.dense.mask_splits import MaskSplit
 
 # where a loss may come from; of permafrost itself one module
 ROOTS = ("torch.nn", "torchgeo.losses", "segmentation_models_pytorch.losses", "kornia.losses")
@@ -61,6 +63,18 @@ class Loss:
             else:
                 self._removes = True
         self.module = self._build(kind, arguments).to(device)
+
+    @classmethod
+    def of(cls, options: LossOptions, train: MaskSplit, device: torch.device, where: str) -> Loss:
+        """The configured loss for what a split holds."""
+        return cls(
+            options.name,
+            options.arguments,
+            classes=len(train.classes),
+            ignore_index=train.ignore_index,
+            device=device,
+            where=f"{where}, loss",
+        )
 
     @property
     def described(self) -> dict:

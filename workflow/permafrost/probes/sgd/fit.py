@@ -6,15 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from permafrost.probes.embeddings.features import Features, check_splits
-from permafrost.probes.embeddings.labels import class_gates
+from permafrost.probes.embeddings.features import Features, check_splits, class_gates
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import probabilities
+from permafrost.probes.embeddings.probabilities import answers, probabilities
 from permafrost.probes.embeddings.scaling import centre_and_scale, scaled
-from permafrost.probes.sgd.training import Schedule, shuffled, train
+from permafrost.probes.sgd.gradient_descent import DescentSchedule, shuffled, train
 
 
-class Fitted:
+class FittedModel:
     """A model trained on the train split, and the scaling that features need before it.
 
     Parameters
@@ -31,7 +30,7 @@ class Fitted:
         self,
         splits: dict[str, Features],
         build: Callable,
-        schedule: Schedule,
+        schedule: DescentSchedule,
         *,
         standardize: bool,
         seed: int,
@@ -70,8 +69,3 @@ class Fitted:
             gates = [*gates, "collapsed_features"]
         gates = [*gates, *class_gates(known.labels, known.task, len(known.classes))]
         return Prediction(answers(scores, known.task), scores, settings, gates)
-
-
-def answers(scores: np.ndarray, task: str) -> np.ndarray:
-    """Class ids, or labels of more than one half, from (N, K) probabilities."""
-    return (scores > 0.5).astype(np.uint8) if task == "multilabel" else scores.argmax(axis=1)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.sgd.fit import Fitted, answers
+from permafrost.probes.embeddings.probabilities import answers
+from permafrost.probes.sgd.fit import FittedModel
+from permafrost.probes.sgd.gradient_descent import DescentSchedule
 from permafrost.probes.sgd.linear_heads import LinearHeads, uniform_start
-from permafrost.probes.sgd.training import Schedule
+
+
+@dataclass(frozen=True)
+class SgdLinearOptions:
+    """See ``sgd_linear`` in the schema of the configuration."""
+
+    learning_rate: float | list[float]
+    momentum: float
+    weight_decay: float
+    epochs: int
+    batch_size: int
+    standardize: bool
 
 
 def run_sgd_linear(
-    splits: dict[str, Features], options: dict, *, device: str, seed: int
+    splits: dict[str, Features], options: SgdLinearOptions, *, device: str, seed: int
 ) -> Prediction:
     """Train on train and predict the test split with the layer that was best on validation.
 
@@ -27,16 +42,16 @@ def run_sgd_linear(
     PermafrostError : every learning rate led to weights that are not finite; nothing to train on,
         or to choose on.
     """
-    given = options["learning_rate"]
+    given = options.learning_rate
     rates = sorted(given) if isinstance(given, list) else [given]
 
     def build(generator, inputs: int, outputs: int, task: str) -> LinearHeads:
         return LinearHeads(*uniform_start(generator, inputs, outputs), len(rates), task)
 
     names = ("epochs", "batch_size", "momentum", "weight_decay")
-    schedule = Schedule(tuple(rates), **{name: options[name] for name in names})
-    fitted = Fitted(
-        splits, build, schedule, standardize=options["standardize"], seed=seed, where="sgd_linear"
+    schedule = DescentSchedule(tuple(rates), **{name: getattr(options, name) for name in names})
+    fitted = FittedModel(
+        splits, build, schedule, standardize=options.standardize, seed=seed, where="sgd_linear"
     )
     finite = _finite(fitted.model)
     if not finite.any():
@@ -52,8 +67,8 @@ def run_sgd_linear(
         "learning_rates": rates,
         "val_scores": val_scores,
         **validation_metric(fitted.task),
-        **{name: options[name] for name in names},
-        "standardize": options["standardize"],
+        **{name: getattr(options, name) for name in names},
+        "standardize": options.standardize,
         "seed": seed,
     }
     gates = [
@@ -73,7 +88,7 @@ def _finite(model: LinearHeads) -> np.ndarray:
     return np.concatenate(finite).all(axis=(0, 2))
 
 
-def _validate(fitted: Fitted, finite: np.ndarray) -> list[float | None]:
+def _validate(fitted: FittedModel, finite: np.ndarray) -> list[float | None]:
     """What each head reaches on validation; None for one that is not finite."""
     labels, scores = fitted.splits["val"].labels, fitted.scores("val")
     return [

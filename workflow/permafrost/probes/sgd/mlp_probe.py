@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.sgd.fit import Fitted
+from permafrost.probes.sgd.fit import FittedModel
+from permafrost.probes.sgd.gradient_descent import DescentSchedule
 from permafrost.probes.sgd.perceptron import Perceptron
-from permafrost.probes.sgd.training import Schedule
 
 MOMENTUM = 0.9
 
 
-def run_mlp(splits: dict[str, Features], options: dict, *, device: str, seed: int) -> Prediction:
+@dataclass(frozen=True)
+class MlpOptions:
+    """See ``mlp`` in the schema of the configuration."""
+
+    hidden: int
+    learning_rate: float
+    weight_decay: float
+    epochs: int
+    batch_size: int
+
+
+def run_mlp(
+    splits: dict[str, Features], options: MlpOptions, *, device: str, seed: int
+) -> Prediction:
     """Train on standardised features of train and predict the test split.
 
     Nothing is chosen: the last epoch is scored, and validation and `device` are not used.
@@ -25,16 +40,16 @@ def run_mlp(splits: dict[str, Features], options: dict, *, device: str, seed: in
     """
 
     def build(generator, inputs: int, outputs: int, task: str) -> Perceptron:
-        return Perceptron(generator, inputs, options["hidden"], outputs, task)
+        return Perceptron(generator, inputs, options.hidden, outputs, task)
 
-    schedule = Schedule(
-        (options["learning_rate"],),
-        options["epochs"],
-        options["batch_size"],
+    schedule = DescentSchedule(
+        (options.learning_rate,),
+        options.epochs,
+        options.batch_size,
         MOMENTUM,
-        options["weight_decay"],
+        options.weight_decay,
     )
-    fitted = Fitted(splits, build, schedule, standardize=True, seed=seed, where="mlp")
+    fitted = FittedModel(splits, build, schedule, standardize=True, seed=seed, where="mlp")
     if not all(np.isfinite(parameter).all() for parameter in fitted.model.parameters):
         raise PermafrostError(
             "the weights became infinite or NaN",
@@ -43,7 +58,7 @@ def run_mlp(splits: dict[str, Features], options: dict, *, device: str, seed: in
         )
     names = ("hidden", "learning_rate", "epochs", "batch_size", "weight_decay")
     settings = {
-        **{name: options[name] for name in names},
+        **{name: getattr(options, name) for name in names},
         "momentum": MOMENTUM,
         "parameters": sum(parameter.size for parameter in fitted.model.parameters),
         "seed": seed,

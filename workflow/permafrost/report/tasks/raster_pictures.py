@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.stores import Store
 from permafrost.probes.dense.interpolate import resize_mask
-from permafrost.probes.pixels.shown import thinned
+from permafrost.probes.dense.shown import thinned
 from permafrost.report.figures import rasters
 from permafrost.report.figures.numbers import target_words
 from permafrost.report.material import pictures

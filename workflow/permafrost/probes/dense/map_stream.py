@@ -5,6 +5,7 @@ Masks come with them where a split has them; what else belongs to a sample is fo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,13 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from permafrost.probes.dense.memory import fits
-from permafrost.probes.dense.order import Windows, batch_sizes
-from permafrost.probes.dense.splits import Layer, MapSplit
+from permafrost.core.memory import available_bytes
+from permafrost.probes.dense.map_splits import Layer, MapSplit
+from permafrost.probes.dense.sample_order import Windows, batch_sizes
+
+# share of what is free that a split may fill; train and validation, and other jobs of the same run,
+# decide at the same time
+CPU_SHARE, GPU_SHARE = 0.25, 0.3
 
 
 @dataclass(frozen=True)
-class Batch:
+class MapBatch:
     """Samples in the order in which they are used, on the device of the run.
 
     ``rows`` (B,) their places in the split; ``maps`` per layer (B, C, H, W) float32, channels last;
@@ -56,7 +61,7 @@ class MapStream:
     batch_size : samples in a batch; the last may be smaller, or larger by one.
     keep : keep the split in memory where it fits. The batches are the same, kept or streamed.
     budget : bytes that it may fill, instead of a share of what is measured to be free.
-    masks : whether batches have masks; the split then is one of `segmentation.splits`.
+    masks : whether batches have masks; the split then is one of `mask_splits`.
     """
 
     #: what is kept or streamed, in the log
@@ -90,19 +95,19 @@ class MapStream:
         )
         self._whole: _Held | None = None
 
-    def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
+    def shuffled(self, seed: int, epoch: int) -> Iterator[MapBatch]:
         """The batches of one epoch; they depend on the store, `seed` and `epoch` only."""
         return self._batches(self.windows.shuffled(seed, epoch))
 
-    def in_order(self) -> Iterator[Batch]:
+    def in_order(self) -> Iterator[MapBatch]:
         return self._batches(self.windows.in_order())
 
-    def _batches(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+    def _batches(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
         if not windows:
             return iter(())
         return self._from_memory(windows) if self.kept else self._from_store(windows)
 
-    def _from_memory(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+    def _from_memory(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
         if self._whole is None:
             self._whole = self._read(np.arange(len(self.split)), self.device)
         rows, start = np.concatenate(windows), 0
@@ -111,7 +116,7 @@ class MapStream:
             yield self._batch(chosen, self._whole[torch.from_numpy(chosen).to(self.device)])
             start += size
 
-    def _from_store(self, windows: list[np.ndarray]) -> Iterator[Batch]:
+    def _from_store(self, windows: list[np.ndarray]) -> Iterator[MapBatch]:
         """Batches cut from the windows one after the other; the next window is read meanwhile."""
         cpu = torch.device("cpu")
         sizes = iter(batch_sizes(len(self.split), self.batch_size))
@@ -136,10 +141,10 @@ class MapStream:
                     rows = np.concatenate([rows, window[start:]])
                 del held
 
-    def _batch(self, rows: np.ndarray, held: _Held) -> Batch:
+    def _batch(self, rows: np.ndarray, held: _Held) -> MapBatch:
         # (B, H, W, C) in memory, seen as (B, C, H, W)
         maps = [x.float().permute(0, 3, 1, 2) for x in held.arrays[: len(self.layers)]]
-        return Batch(rows, maps, held.arrays[-1].long() if self.masks else None)
+        return MapBatch(rows, maps, held.arrays[-1].long() if self.masks else None)
 
     def _move(self, held: _Held) -> _Held:
         if self.device.type == "cpu":
@@ -190,3 +195,30 @@ def torch_type(dtype: np.dtype) -> np.dtype:
     return np.dtype(
         {"uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(str(dtype), dtype)
     )
+
+
+def fits(
+    needed: int,
+    device: torch.device,
+    *,
+    label: str,
+    budget: int | None = None,
+    what: str = "maps and masks",
+) -> bool:
+    """Whether `needed` bytes may be kept on `device`; says why on standard error.
+
+    `budget` stands for the measured memory where it is given.
+    """
+    if budget is not None:
+        allowed, source = budget, "allowed"
+    elif device.type == "cuda":
+        allowed, source = int(torch.cuda.mem_get_info(device)[0] * GPU_SHARE), "of free GPU memory"
+    else:
+        free = available_bytes()
+        allowed = 0 if free is None else int(free * CPU_SHARE)
+        source = "of free memory" if free is not None else "(free memory unknown)"
+    kept = needed <= allowed
+    how = "kept in memory" if kept else "streamed from the store"
+    sizes = f"{needed / 2**20:.0f} MiB of {what}, {allowed / 2**20:.0f} MiB {source}"
+    print(f"{label}: {how} ({sizes})", file=sys.stderr, flush=True)
+    return kept

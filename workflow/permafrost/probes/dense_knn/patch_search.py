@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from permafrost.core.progress import progress
-from permafrost.probes.dense.splits import Layer, MapSplit
+from permafrost.probes.dense.map_splits import Layer, MapSplit, nearest_stride
 from permafrost.probes.knn.search import NeighbourSearch
 
 STRIDE = 16
@@ -20,12 +20,6 @@ def choose_layer(split: MapSplit, name: str | None, where: object) -> Layer:
     if name is not None:
         return split.choose_layers([name], where=where)[0]
     return nearest_stride(split, split.layers, STRIDE)
-
-
-def nearest_stride(split: MapSplit, layers: list[Layer], stride: float) -> Layer:
-    """The layer whose patches are closest to `stride` working pixels, the first of equals."""
-    height = split.working_size[0]
-    return min(layers, key=lambda layer: abs(height / layer.height - stride))
 
 
 def drawn(found: np.ndarray, most: int, seed: int) -> np.ndarray:
@@ -56,20 +50,20 @@ def features_of(split: MapSplit, layer: Layer, patches: np.ndarray) -> np.ndarra
 
 
 def nearest(
-    features: np.ndarray, test: MapSplit, layer: Layer, options: dict, device: str, where: str
-) -> Iterator[tuple[int, int, np.ndarray]]:
-    """(first row, last row + 1, (n, k) indices into `features`) of all patches of the test split, in order.
+    features: np.ndarray, test: MapSplit, layer: Layer, options, device: str, where: str
+) -> Iterator[tuple[int, np.ndarray]]:
+    """(first row, (n, k) indices into `features`) of all patches of the test split, in order.
 
     Parameters
     ----------
     options : ``k`` and ``metric``.
     """
-    search = NeighbourSearch(features, options["k"], metric=options["metric"], device=device)
+    search = NeighbourSearch(features, options.k, metric=options.metric, device=device)
     at_once = max(1, QUERIES // (layer.height * layer.width))
     with progress(total=len(test), label=where, unit="image") as bar:
         for start in range(0, len(test), at_once):
             stop = min(start + at_once, len(test))
             maps = test.store.read(layer.array, start, stop).transpose(0, 2, 3, 1)
             queries = maps.reshape(-1, layer.channels).astype(np.float32)
-            yield start, stop, search.find(queries)
+            yield start, search.find(queries)
             bar.update(stop - start)

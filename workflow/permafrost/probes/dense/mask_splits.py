@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.dense import splits as dense_splits
 from permafrost.probes.dense.interpolate import resize_mask
-from permafrost.probes.dense.splits import MapSplit
+from permafrost.probes.dense.map_splits import MapSplit
 
 MASKS = "masks"
 ROWS_AT_A_TIME = 64
@@ -22,6 +19,7 @@ class MaskSplit(MapSplit):
         "the store holds no maps of layers with masks",
         "segmentation probes need a dataset with task segmentation; extract it again",
     )
+    truth_array = MASKS
 
     def fits(self) -> bool:
         return super().fits() and MASKS in self.store
@@ -44,14 +42,6 @@ class MaskSplit(MapSplit):
         """Of predicted masks."""
         return np.dtype(np.uint8 if len(self.classes) <= 256 else np.uint16)
 
-    def native_masks(self, start: int, stop: int) -> list[np.ndarray]:
-        """The masks of rows [start, stop), each of its true size."""
-        stored = self.store.read(MASKS, start, stop)
-        return [
-            mask[:height, :width]
-            for mask, (height, width) in zip(stored, self.sizes[start:stop], strict=True)
-        ]
-
     def working_masks(self, start: int, stop: int) -> np.ndarray:
         """(n, *working size): masks resized by nearest where their images were resized."""
         stored = self.store.read(MASKS, start, stop)
@@ -73,7 +63,7 @@ class MaskSplit(MapSplit):
         classes, counts = len(self.classes), np.zeros(len(self.classes), np.int64)
         for start in range(0, len(self), ROWS_AT_A_TIME):
             stop = min(start + ROWS_AT_A_TIME, len(self))
-            for row, mask in enumerate(self.native_masks(start, stop), start):
+            for row, mask in enumerate(self.truths(start, stop), start):
                 counts += self._count(mask, row, classes)
         return counts
 
@@ -98,11 +88,6 @@ class MaskSplit(MapSplit):
         out = np.zeros(classes, np.int64)
         out[values[scored].astype(np.int64)] = found[scored]
         return out
-
-
-def open_splits(stores: dict[str, Path], *, expect: str | None = None) -> dict[str, MaskSplit]:
-    """All splits of a run; refuses damaged stores and those of another plan."""
-    return dense_splits.open_splits(MaskSplit, stores, expect=expect)
 
 
 def mask_gates(splits: dict[str, MaskSplit]) -> list[str]:

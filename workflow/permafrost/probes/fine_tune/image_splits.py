@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.segmentation.splits import MaskSplit
+from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.job import ImageProbeJob
 
 
 class ImageSplit(MaskSplit):
@@ -39,13 +40,12 @@ class ImageSplit(MaskSplit):
         return self.attributes["task"]
 
 
-def open_images(
-    images: dict[str, Path], about: dict, *, resized: bool, expect: str, where: str
-) -> dict[str, ImageSplit]:
+def open_images(job: ImageProbeJob, about: dict, *, resized: bool) -> dict[str, ImageSplit]:
     """All splits.
 
     Parameters
     ----------
+    about : what is known of backbone and dataset, as a feature store's attributes.
     resized : all images are brought to one size before they are fed.
 
     Raises
@@ -53,12 +53,12 @@ def open_images(
     PermafrostError : no test sample, images that are fed in several sizes, or targets that are not finite.
     """
     splits = {
-        name: ImageSplit(path, {**about, "split": name}, expect=expect)
-        for name, path in images.items()
+        name: ImageSplit(path, {**about, "split": name}, expect=job.images)
+        for name, path in job.stores.items()
     }
     if not len(splits["test"]):
         raise PermafrostError(
-            "the test split is empty", where=images["test"], remedy="split the dataset anew"
+            "the test split is empty", where=job.stores["test"], remedy="split the dataset anew"
         )
     sizes = sorted({tuple(size) for split in splits.values() for size in split.sizes.tolist()})
     if not resized and len(sizes) > 1:
@@ -66,12 +66,14 @@ def open_images(
         raise PermafrostError(
             f"images keep their native size, and there are {len(sizes)} sizes ({shown}"
             f"{', …' if len(sizes) > 6 else ''}); the images of a batch have one",
-            where=where,
+            where=job.where,
             remedy="set input.size of the backbone, or extraction.size",
         )
     for name, split in splits.items():
         if split.task == "regression" and not np.isfinite(split.labels).all():
             raise PermafrostError(
-                f"targets of {name} hold NaN or infinity", where=where, remedy="correct the dataset"
+                f"targets of {name} hold NaN or infinity",
+                where=job.where,
+                remedy="correct the dataset",
             )
     return splits

@@ -7,8 +7,8 @@ from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.objects.detected import Detected
-from permafrost.probes.dense.stream import Batch
-from permafrost.probes.dense.training import DenseTrainer, autocast
+from permafrost.probes.dense.head_trainer import HeadTrainer, autocast
+from permafrost.probes.dense.map_stream import MapBatch
 from permafrost.probes.detection.decode import Decoder
 from permafrost.probes.detection.losses import detection_loss
 from permafrost.probes.detection.model import Output
@@ -24,7 +24,7 @@ class _AveragePrecision:
         self.decoder, self.stitcher = decoder, stitcher
         self.windows: list[Detected] = []
 
-    def add(self, batch: Batch, output: Output) -> None:
+    def add(self, batch: MapBatch, output: Output) -> None:
         scales = self.stitcher.split.scales[batch.rows]
         self.windows += self.decoder.samples(output, scales)
 
@@ -32,14 +32,14 @@ class _AveragePrecision:
         return average_precision(self.stitcher.split, self.stitcher.images(self.windows))
 
 
-class Trainer(DenseTrainer):
+class DetectionTrainer(HeadTrainer):
     """Trains heads for one split of train and one of validation.
 
     Parameters
     ----------
     targets : of ``train`` and ``val``.
     decoder, stitcher : how outputs become detections of the images of validation.
-    others : see `DenseTrainer`.
+    others : see `HeadTrainer`.
     """
 
     measure = "val_ap"
@@ -59,12 +59,12 @@ class Trainer(DenseTrainer):
         super().__init__(build, train, val, **others)
         self.targets, self.decoder, self.stitcher = targets, decoder, stitcher
 
-    def _forward(self, head: nn.Module, batch: Batch) -> Output:
-        with autocast(self.device, self.options["precision"]):
+    def _forward(self, head: nn.Module, batch: MapBatch) -> Output:
+        with autocast(self.device, self.options.precision):
             return head(batch.maps)
 
-    def _loss(self, output: Output, batch: Batch, split: str) -> torch.Tensor:
-        return detection_loss(output, self.targets[split].of(batch.rows), self.options["box_loss"])
+    def _loss(self, output: Output, batch: MapBatch, split: str) -> torch.Tensor:
+        return detection_loss(output, self.targets[split].of(batch.rows), self.options.box_loss)
 
     def _meter(self) -> _AveragePrecision:
         return _AveragePrecision(self.decoder, self.stitcher)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.geometries import POINT
 from permafrost.data.objects import WINDOW, Objects, objects_of
-from permafrost.probes.dense import splits as dense_splits
-from permafrost.probes.dense.splits import MapSplit
+from permafrost.probes.dense.map_splits import MapSplit
 
 
 @dataclass(frozen=True)
-class Image:
+class WholeImage:
     """A whole image: its windows and its objects.
 
     Attributes
@@ -94,7 +92,7 @@ class ObjectSplit(MapSplit):
         return np.array(self.working_size[::-1]) / self.sizes[:, ::-1]
 
     @cached_property
-    def images(self) -> list[Image]:
+    def images(self) -> list[WholeImage]:
         """The whole images, in the order in which they first appear."""
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(self.samples["image_id"].to_pylist()):
@@ -104,7 +102,7 @@ class ObjectSplit(MapSplit):
             self.samples[name].to_numpy() for name in ("image_height", "image_width")
         )
         return [
-            Image(
+            WholeImage(
                 name,
                 groups[own[0]],
                 np.array(own),
@@ -135,24 +133,18 @@ def _together(windows: list[Objects]) -> Objects:
     return every.take(first)
 
 
-def open_splits(stores: dict[str, Path], *, expect: str | None = None) -> dict[str, ObjectSplit]:
-    """All splits of a run; refuses damaged stores and those of another plan."""
-    return dense_splits.open_splits(ObjectSplit, stores, expect=expect)
-
-
-def object_gates(train: ObjectSplit) -> list[str]:
-    """``class_missing_in_train:ID`` for every class without an object in train, crowds left out.
-
-    Raises
-    ------
-    PermafrostError : train has no object at all.
-    """
+def check_objects(train: ObjectSplit) -> None:
+    """Refuse a train split without any object."""
     if not train.object_count:
         raise PermafrostError(
             "no train image has an object, so there is nothing to learn from",
             where=train.path,
             remedy="check the annotations and the splits of the dataset's entry",
         )
+
+
+def missing_classes(train: ObjectSplit) -> list[str]:
+    """``class_missing_in_train:ID`` for every class without an object in train, crowds left out."""
     found = np.concatenate([each.classes[~each.crowd] for each in train.objects])
     missing = sorted(set(range(len(train.classes))) - set(found.tolist()))
     return [f"class_missing_in_train:{class_id}" for class_id in missing]

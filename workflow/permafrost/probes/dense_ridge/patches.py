@@ -10,10 +10,9 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.dense.interpolate import bilinear_matrix
-from permafrost.probes.dense.patches import nearest_stride
-from permafrost.probes.dense.splits import Layer, MapSplit
-from permafrost.probes.pixels.patches import patch_means
-from permafrost.probes.pixels.splits import TargetSplit
+from permafrost.probes.dense.map_splits import Layer, MapSplit, nearest_stride
+from permafrost.probes.dense.patch_targets import patch_means
+from permafrost.probes.dense.target_splits import TargetSplit
 
 # features that are held at a time
 VALUES = 1 << 25
@@ -69,7 +68,7 @@ class Patches:
         A patch weighs as much as the share of its pixels that have data.
         """
         for start, features in self.images(split):
-            targets = split.targets(start, start + len(features))
+            targets = split.truths(start, start + len(features))
             for rows, target in zip(features, targets, strict=True):
                 means, shares = (part.reshape(-1) for part in patch_means(target, self.grid))
                 known = shares > 0

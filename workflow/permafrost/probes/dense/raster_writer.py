@@ -1,4 +1,7 @@
-"""Predicted masks, or rasters of numbers, as an output of their own: a zarr store, or a folder of GeoTIFFs."""
+"""Predicted masks, or rasters of numbers, as an output of their own: a zarr store, or a folder of GeoTIFFs.
+
+Either appears whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -14,51 +17,42 @@ import pyarrow.parquet as pq
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.stores import SAMPLES, write_store
-from permafrost.probes.dense.splits import MapSplit
+from permafrost.probes.dense.map_splits import MapSplit
+from permafrost.probes.job import ProbeJob
 
-FORMATS = ("none", "zarr", "geotiff")
 ROWS_PER_CHUNK = 16
 
 
 @contextlib.contextmanager
-def masks_writer(
-    kind: str, path: Path | None, *, test: MapSplit, resolution: str, fingerprint: str
-) -> Iterator:
-    """Yield ``put(row, mask)``, to be called for every test image in order.
+def raster_writer(job: ProbeJob, test: MapSplit) -> Iterator:
+    """Yield ``put(row, raster)``, to be called for every test image in order.
 
     Parameters
     ----------
-    kind : ``none``, ``zarr`` or ``geotiff``.
-    path : the store or folder to write; None only for ``none``.
+    job : has the options ``masks`` (none, zarr or geotiff) and ``resolution``.
     test : has ``answer_dtype``, the type of what is written.
     """
+    kind = job.options.masks
     if kind == "none":
-        yield lambda row, mask: None
+        yield lambda row, raster: None
         return
-    if path is None:
+    if job.second_output is None:
         raise PermafrostError(
             f"masks: {kind} needs a place to write them to",
             where="second_output",
-            remedy="run the probe through snakemake, or give --masks",
+            remedy="run the probe through snakemake, or give --second-output",
         )
     writer = {"zarr": _zarr, "geotiff": _geotiff}[kind]
-    with writer(Path(path), test, resolution, fingerprint) as put:
+    with writer(Path(job.second_output), test, job) as put:
         yield put
 
 
-def _sizes(test: MapSplit, resolution: str) -> np.ndarray:
-    """(N, 2) height and width of every predicted mask."""
-    if resolution == "native":
-        return test.sizes
-    return np.broadcast_to(np.array(test.working_size), test.sizes.shape)
-
-
 @contextlib.contextmanager
-def _zarr(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
+def _zarr(path: Path, test: MapSplit, job: ProbeJob) -> Iterator:
     """``predictions`` (N, H, W), padded with zeros where sizes differ; sizes in samples.parquet."""
-    sizes = _sizes(test, resolution)
+    sizes = test.scored_sizes(job.options.resolution)
     shape = (len(test), *(int(side) for side in sizes.max(axis=0, initial=1)))
-    with write_store(path, fingerprint=fingerprint) as store:
+    with write_store(path, fingerprint=job.fingerprint) as store:
         array = store.array("predictions", shape, test.answer_dtype, rows_per_chunk=ROWS_PER_CHUNK)
         held = np.zeros((min(ROWS_PER_CHUNK, max(1, len(test))), *shape[1:]), test.answer_dtype)
 
@@ -74,7 +68,7 @@ def _zarr(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iter
         store.attributes.update(
             {
                 **{key: test.attributes[key] for key in ("dataset", "backbone", "classes")},
-                "resolution": resolution,
+                "resolution": job.options.resolution,
                 "ignore_index": test.attributes.get("ignore_index"),
             }
         )
@@ -89,7 +83,7 @@ def _sized(samples: pa.Table, sizes: np.ndarray) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _geotiff(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> Iterator:
+def _geotiff(path: Path, test: MapSplit, job: ProbeJob) -> Iterator:
     """One file per image, named by its sample id, and samples.parquet with the column ``file``."""
     names = [f"{quote(name, safe='')}.tif" for name in test.samples["sample_id"].to_pylist()]
     places = [
@@ -104,9 +98,9 @@ def _geotiff(path: Path, test: MapSplit, resolution: str, fingerprint: str) -> I
             _write_tiff(folder / names[row], mask.astype(test.answer_dtype), crs, transform, native)
 
         yield put
-        samples = _sized(test.samples, _sizes(test, resolution))
+        samples = _sized(test.samples, test.scored_sizes(job.options.resolution))
         samples = samples.append_column("file", pa.array(names, pa.string()))
-        metadata = {b"fingerprint": fingerprint.encode()}
+        metadata = {b"fingerprint": job.fingerprint.encode()}
         pq.write_table(samples.replace_schema_metadata(metadata), folder / SAMPLES)
 
 

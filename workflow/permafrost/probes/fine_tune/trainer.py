@@ -10,10 +10,10 @@ import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-from permafrost.probes.dense.adamw import AdamW
 from permafrost.probes.dense.choice import Chosen
-from permafrost.probes.dense.order import batch_sizes
-from permafrost.probes.dense.training import all_finite
+from permafrost.probes.dense.head_trainer import all_finite
+from permafrost.probes.dense.sample_order import batch_sizes
+from permafrost.probes.fine_tune.options import FineTuneOptions
 
 
 class Diverged(Exception):
@@ -21,7 +21,7 @@ class Diverged(Exception):
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RateSchedule:
     """The learning rate of every step as a share of the full one.
 
     Attributes
@@ -44,40 +44,8 @@ class Schedule:
         return (1 + math.cos(math.pi * (step - rising) / (total - rising))) / 2
 
 
-class Optimiser:
-    """AdamW of several groups, each with a learning rate and a weight decay of its own.
-
-    Parameters
-    ----------
-    groups : with ``params``, ``full`` (the largest learning rate) and ``weight_decay``.
-    """
-
-    def __init__(self, groups: list[dict]) -> None:
-        self._full = [group["full"] for group in groups]
-        self._parts = [
-            AdamW(group["params"], group["full"], group["weight_decay"]) for group in groups
-        ]
-
-    @property
-    def parameters(self) -> list[torch.Tensor]:
-        return [parameter for part in self._parts for parameter in part.parameters]
-
-    def set_share(self, share: float) -> None:
-        """The learning rate of every group as a share of its largest one."""
-        for part, full in zip(self._parts, self._full, strict=True):
-            part.learning_rate = full * share
-
-    def zero_grad(self) -> None:
-        for part in self._parts:
-            part.zero_grad()
-
-    def step(self) -> None:
-        for part in self._parts:
-            part.step()
-
-
 @dataclass
-class Found:
+class BestTraining:
     """The best of all trainings: of which rate and epoch, its log, and what every rate reached."""
 
     best: Chosen
@@ -90,18 +58,18 @@ class Found:
         return {"epoch": best.epoch, "epochs_log": best.log, "grid": self.grid}
 
 
-class Trainer:
+class FineTuneTrainer:
     """Trains one model at several learning rates from the same start.
 
     Parameters
     ----------
     model : called with a batch's ``fed``; has ``groups``, see `models`.
     restart : brings it back to its start, by torch's global generator where that is drawn.
-    groups : rate -> groups of its parameters for the optimiser.
+    groups : rate -> groups of its parameters for the optimiser: ``params``, ``full`` (the largest learning rate)
+        and ``weight_decay``.
     train, val : streams; `val` may be without samples if nothing is chosen on it.
     task : see `tasks`.
-    select : ``best`` or ``last`` epoch.
-    clip : largest norm of all gradients together; None: any.
+    options : which epoch is taken, and the largest norm of all gradients together.
     seed : of the head, the order of samples and augmentation.
     """
 
@@ -114,19 +82,17 @@ class Trainer:
         train,
         val,
         task,
-        schedule: Schedule,
-        select: str,
-        clip: float | None,
+        schedule: RateSchedule,
+        options: FineTuneOptions,
         seed: int,
-        device: torch.device,
         where: str,
     ) -> None:
         self.model, self.restart, self.groups = model, restart, groups
         self.train, self.val, self.task = train, val, task
-        self.schedule, self.select, self.clip = schedule, select, clip
-        self.seed, self.device, self.where = seed, device, where
+        self.schedule, self.select, self.clip = schedule, options.select, options.clip_norm
+        self.seed, self.where = seed, where
 
-    def fit(self, rates: list[float]) -> Found:
+    def fit(self, rates: list[float]) -> BestTraining:
         """Train once per learning rate; the model is left as the best of them, in evaluation mode.
 
         Raises
@@ -137,7 +103,8 @@ class Trainer:
         if self._choosing and not len(self.val.split):
             raise self._nothing_to_choose_on("no sample")
         best, grid, gates, why = None, [], [], ""
-        devices = [self.device] if self.device.type == "cuda" else []
+        device = self.train.device
+        devices = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             for rate in rates:
                 try:
@@ -160,14 +127,14 @@ class Trainer:
         ordered = sorted(rates)
         if len(rates) > 2 and best.rate in (ordered[0], ordered[-1]):
             gates.append("best_learning_rate_on_edge")
-        return Found(best, grid, gates)
+        return BestTraining(best, grid, gates)
 
     def _run(self, rate: float) -> Chosen:
         best, epochs = Chosen(), self.schedule.epochs
         # the same start for every learning rate
         torch.manual_seed(self.seed)
         self.restart()
-        optimiser = Optimiser(self.groups(rate))
+        optimiser = torch.optim.AdamW(self.groups(rate))
         label = f"{self.where}, learning rate {rate:g}"
         for epoch in progress(range(epochs), label=label, unit="epoch"):
             train_loss, share = self._epoch(optimiser, epoch)
@@ -189,14 +156,15 @@ class Trainer:
             best.offer(value, self.model, rate, epochs)
         return best
 
-    def _epoch(self, optimiser: Optimiser, epoch: int) -> tuple[float, float]:
+    def _epoch(self, optimiser: torch.optim.Optimizer, epoch: int) -> tuple[float, float]:
         """Train once over the split; the mean loss per sample, and the share of the learning rate at the end."""
         self.model.train()
         steps = len(batch_sizes(len(self.train.split), self.train.batch_size))
         total, seen, share = 0.0, 0, 0.0
         for number, batch in enumerate(self.train.shuffled(self.seed, epoch)):
             share = self.schedule.share(epoch * steps + number, steps)
-            optimiser.set_share(share)
+            for group in optimiser.param_groups:
+                group["lr"] = group["full"] * share
             loss = self.step(optimiser, batch, f"epoch {epoch + 1}, batch {number + 1}")
             if loss is not None:
                 total, seen = total + loss * len(batch.rows), seen + len(batch.rows)
@@ -208,7 +176,7 @@ class Trainer:
             )
         return total / seen, share
 
-    def step(self, optimiser: Optimiser, batch, place: str) -> float | None:
+    def step(self, optimiser: torch.optim.Optimizer, batch, place: str) -> float | None:
         """Learn from one batch; its loss, or None where it holds nothing to learn."""
         try:
             loss = self.task.loss(self.model(*batch.fed), batch)
@@ -220,7 +188,8 @@ class Trainer:
             optimiser.zero_grad()
             loss.backward()
             if self.clip is not None:
-                torch.nn.utils.clip_grad_norm_(optimiser.parameters, self.clip)
+                parameters = [p for group in optimiser.param_groups for p in group["params"]]
+                torch.nn.utils.clip_grad_norm_(parameters, self.clip)
             optimiser.step()
         except torch.OutOfMemoryError as error:
             raise self._out_of_memory() from error

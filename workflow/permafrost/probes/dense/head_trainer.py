@@ -14,14 +14,14 @@ from torch import nn
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.probes.dense.adamw import AdamW, scheduled_rate
-from permafrost.probes.dense.choice import Chosen, rates_of
-from permafrost.probes.dense.stream import Batch, MapStream
+from permafrost.probes.dense.choice import Chosen, TrainingOptions, check_schedule, rates_of
+from permafrost.probes.dense.map_stream import MapBatch, MapStream
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedHead:
     """The chosen head, in evaluation mode, and the record of how it was found."""
 
     head: nn.Module
@@ -29,14 +29,13 @@ class Fitted:
     gates: list[str]
 
 
-class DenseTrainer(ABC):
+class HeadTrainer(ABC):
     """Trains heads; what they predict, and how that is judged, says a subclass.
 
     Parameters
     ----------
     build : makes a head with fresh parameters from torch's global generator.
     train, val : streams of the splits; `val` may be without samples if nothing is chosen on it.
-    options : of the probe, all keys.
     where : how runs are called in errors.
     seed : of parameters, order of samples and dropout.
     """
@@ -51,7 +50,7 @@ class DenseTrainer(ABC):
         train: MapStream,
         val: MapStream,
         *,
-        options: dict,
+        options: TrainingOptions,
         where: str,
         seed: int,
         device: torch.device,
@@ -59,11 +58,12 @@ class DenseTrainer(ABC):
         self.build, self.train, self.val = build, train, val
         self.options, self.where = options, where
         self.seed, self.device = seed, device
-        self.rates = rates_of(options, where)
-        self.chooses = len(self.rates) > 1 or options["select"] == "best"
+        self.rates = rates_of(options.learning_rate)
+        check_schedule(self.rates, options.schedule, options.min_learning_rate, where)
+        self.chooses = len(self.rates) > 1 or options.select == "best"
         if self.chooses and not len(val.split):
             raise self._nothing_to_choose_on("no sample")
-        if options["precision"] == "fp16" and device.type != "cuda":
+        if options.precision == "fp16" and device.type != "cuda":
             raise PermafrostError(
                 f"precision fp16 needs a GPU, this run is on {device.type}",
                 where=where,
@@ -71,11 +71,11 @@ class DenseTrainer(ABC):
             )
 
     @abstractmethod
-    def _forward(self, head: nn.Module, batch: Batch):
+    def _forward(self, head: nn.Module, batch: MapBatch):
         """The head's output for a batch, a float32 tensor or several."""
 
     @abstractmethod
-    def _loss(self, output, batch: Batch, split: str) -> torch.Tensor:
+    def _loss(self, output, batch: MapBatch, split: str) -> torch.Tensor:
         """The loss of an output, a scalar; `split` is ``train`` or ``val``."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class DenseTrainer(ABC):
     def _blame_loss(self) -> tuple[str, str]:
         """Cause and remedy of a loss that is not finite though the output is."""
 
-    def _left_out(self, batch: Batch) -> bool:
+    def _left_out(self, batch: MapBatch) -> bool:
         """Whether a batch holds nothing that is learned or judged."""
         return False
 
@@ -99,7 +99,7 @@ class DenseTrainer(ABC):
         """What the settings hold besides."""
         return {}
 
-    def fit(self) -> Fitted:
+    def fit(self) -> FittedHead:
         """Train once per learning rate and keep the best.
 
         Raises
@@ -122,10 +122,10 @@ class DenseTrainer(ABC):
             "epochs_log": best.log,
             "grid": grid,
             **self.recorded,
-            "precision": self.options["precision"],
+            "precision": self.options.precision,
             "parameters": sum(p.numel() for p in head.parameters()),
         }
-        return Fitted(head.eval(), settings, self._gates(best))
+        return FittedHead(head.eval(), settings, self._gates(best))
 
     def _fresh(self) -> nn.Module:
         return self.build().to(self.device, memory_format=torch.channels_last)
@@ -141,13 +141,13 @@ class DenseTrainer(ABC):
         # the same start for every learning rate
         torch.manual_seed(self.seed)
         head = self._fresh()
-        optimiser = AdamW(head.parameters(), rate, options["weight_decay"])
-        scaler = torch.amp.GradScaler(self.device.type, enabled=options["precision"] == "fp16")
-        epochs = options["epochs"]
+        optimiser = AdamW(head.parameters(), rate, options.weight_decay)
+        scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
+        epochs = options.epochs
         label = f"{self.where}, learning rate {rate:g}"
         for epoch in progress(range(epochs), label=label, unit="epoch"):
             optimiser.learning_rate = scheduled_rate(
-                options["schedule"], rate, options["min_learning_rate"], epoch, epochs
+                options.schedule, rate, options.min_learning_rate, epoch, epochs
             )
             train_loss = self._epoch(head, optimiser, scaler, epoch)
             val_loss, value = self._validate(head, epoch)
@@ -162,9 +162,9 @@ class DenseTrainer(ABC):
                     self.measure: value,
                 }
             )
-            if options["select"] == "best":
+            if options.select == "best":
                 best.offer(value, head, rate, epoch + 1)
-        if options["select"] == "last":
+        if options.select == "last":
             best.offer(value, head, rate, epochs)
         return best
 
@@ -204,7 +204,7 @@ class DenseTrainer(ABC):
             total, seen = total + value * len(batch.rows), seen + len(batch.rows)
         return (total / seen, meter.value()) if seen else (None, None)
 
-    def _judged(self, head: nn.Module, batch: Batch, split: str, place: str):
+    def _judged(self, head: nn.Module, batch: MapBatch, split: str, place: str):
         """The loss of a batch, the same as a number, and the head's output.
 
         Raises
@@ -225,13 +225,13 @@ class DenseTrainer(ABC):
             remedy="give one learning_rate and select: last, or a dataset with validation",
         )
 
-    def _diverged(self, value: float, place: str, batch: Batch, output) -> PermafrostError:
+    def _diverged(self, value: float, place: str, batch: MapBatch, output) -> PermafrostError:
         cause, remedy = self._cause(batch, output)
         return PermafrostError(
             f"the loss became {value} in {place}: {cause}", where=self.where, remedy=remedy
         )
 
-    def _cause(self, batch: Batch, output) -> tuple[str, str]:
+    def _cause(self, batch: MapBatch, output) -> tuple[str, str]:
         for layer, x in zip(self.train.layers, batch.maps, strict=True):
             bad = ~torch.isfinite(x).flatten(1).all(dim=1)
             if bad.any():

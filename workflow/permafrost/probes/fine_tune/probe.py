@@ -2,102 +2,74 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 from torch import nn
 
 from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import derive_seed
 from permafrost.core.specification import from_json
-from permafrost.features.extract import Opened, open_backbone
+from permafrost.features.extract import open_backbone
 from permafrost.features.numerics import exact_numerics
+from permafrost.features.running import Run
 from permafrost.features.specification import BackboneSpec
-from permafrost.probes.dense.choice import check_warmup
+from permafrost.probes.dense.choice import check_warmup, rates_of
 from permafrost.probes.fine_tune.answers import FINE_TUNED, FROZEN, Answer
 from permafrost.probes.fine_tune.augmentation import Augmentation
 from permafrost.probes.fine_tune.depth import Layers, layers_of
+from permafrost.probes.fine_tune.image_splits import ImageSplit, open_images
 from permafrost.probes.fine_tune.masks import MaskProblem
 from permafrost.probes.fine_tune.models import OnFrozen, Tuned, batch_norms
-from permafrost.probes.fine_tune.splits import ImageSplit, open_images
+from permafrost.probes.fine_tune.options import FineTuneOptions
 from permafrost.probes.fine_tune.streams import FrozenStream, ImageStream, share_windows
-from permafrost.probes.fine_tune.training import Found, Schedule, Trainer
+from permafrost.probes.fine_tune.trainer import BestTraining, FineTuneTrainer, RateSchedule
 from permafrost.probes.fine_tune.vectors import VectorProblem
+from permafrost.probes.job import ImageProbeJob
 
 NOTHING = "nothing_to_fine_tune"
 
 
-def run_fine_tune(
-    spec: dict,
-    *,
-    images: dict[str, Path],
-    card: Path,
-    output: Path,
-    fingerprint: str,
-    device: str = "auto",
-    threads: int | None = None,
-    memory: int | None = None,
-) -> None:
+def run_fine_tune(job: ImageProbeJob[FineTuneOptions]) -> None:
     """Train a head on the frozen backbone, then both together, and write what each says of the test split.
-
-    Parameters
-    ----------
-    spec : ``dataset``, ``backbone``, ``probe``, ``seed``, ``stage``, ``entry``, ``extraction``, ``files`` (as for
-        `extract`), ``options`` with all keys of the kind, ``inputs.images`` (fingerprint of the image stores),
-        ``inputs.backbone`` (that of the backbone and of what it is fed).
-    images : image stores by split; card : the dataset's card.
-    output : table of predictions to write, with this `fingerprint`.
-    device, threads, memory : how to run; no part of the identity of the result. `memory` is bytes that a
-        split may fill, None takes a share of what is free.
 
     Raises
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
     keep_freed_memory()
-    options = spec["options"]
-    where = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
-    rates_of(options, where)
-    with exact_numerics(threads), torch.random.fork_rng(devices=[]):
+    options = job.options
+    check_warmup(options.warmup_epochs, options.epochs, job.where)
+    with exact_numerics(job.threads), torch.random.fork_rng(devices=[]):
         opened = open_backbone(
-            _as_extracted(spec),
-            images=images,
-            card=card,
-            device=device,
-            batch_size=options["batch_size"],
+            extraction_of(job),
+            images=job.stores,
+            card=job.card,
+            device=job.device,
+            batch_size=options.batch_size,
         )
         splits = open_images(
-            images,
-            opened.attributes,
-            resized=opened.run.prepare.plan.size is not None,
-            expect=spec["inputs"]["images"],
-            where=where,
+            job, opened.attributes, resized=opened.run.prepare.plan.size is not None
         )
-        seed = derive_seed(spec["dataset"], spec["backbone"], spec["probe"], spec["seed"])
-        job = _Job(opened, splits, options, where, seed, memory)
-        answers = job.answers()
+        tuning = _Tuning(job, opened.run, splits)
+        answers = tuning.answers()
         opened.promised.check()
-        job.problem.write(output, *answers, spec=_as_probed(spec), fingerprint=fingerprint)
+        tuning.problem.write(job, *answers)
 
 
-class _Job:
+class _Tuning:
     """One backbone on one dataset: its streams, what is to be learned, and the two trainings."""
 
     def __init__(
-        self,
-        opened: Opened,
-        splits: dict[str, ImageSplit],
-        options: dict,
-        where: str,
-        seed: int,
-        memory: int | None,
+        self, job: ImageProbeJob[FineTuneOptions], run: Run, splits: dict[str, ImageSplit]
     ) -> None:
-        self.run, self.options, self.where, self.seed = opened.run, options, where, seed
-        self.device = self.run.device
+        self.run, self.options, self.where = run, job.options, job.where
+        self.device, self.seed = run.device, job.derived_seed
         masked = splits["train"].masked
-        self.augmentation = Augmentation.of(options["augmentation"], masked=masked)
-        how = {"batch_size": options["batch_size"], "device": self.device, "budget": memory}
+        self.augmentation = Augmentation.of(job.options.augmentation, masked=masked)
+        how = {
+            "batch_size": job.options.batch_size,
+            "device": self.device,
+            "budget": job.memory,
+        }
         self.images, self.frozen = {}, {}
         shapes = None
         for name, split in splits.items():
@@ -109,10 +81,9 @@ class _Job:
             share_windows(self.frozen[name], self.images[name])
         self.layers = self._layers_to_learn()
         if masked:
-            names = self.run.backbone.layers
-            self.problem = MaskProblem(splits, names, shapes[1:], options, where, self.device)
+            self.problem = MaskProblem(job, splits, run.backbone.layers, shapes[1:], self.device)
         else:
-            self.problem = VectorProblem(splits, self.frozen, where)
+            self.problem = VectorProblem(splits, self.frozen, self.where)
 
     def answers(self) -> tuple[Answer, Answer]:
         """What the fine-tuned and the frozen backbone say of the test split."""
@@ -145,7 +116,7 @@ class _Job:
         answer = self.problem.answer(tuned, self.images["test"].in_order)
         return Answer(FINE_TUNED, answer, settings, best.gates), frozen
 
-    def _fit_head(self) -> tuple[nn.Module, Found]:
+    def _fit_head(self) -> tuple[nn.Module, BestTraining]:
         """The head on the frozen backbone, at the learning rate that is best for it."""
         options = self.options
         # made when a training starts, so that it is drawn from the seed of that training
@@ -158,13 +129,13 @@ class _Job:
             model.to(self.device),
             restart,
             self.frozen,
-            lambda rate: model.groups(0.0, rate, options["weight_decay"]),
-            Schedule(options["schedule"], options["head_epochs"], 0.0),
+            lambda rate: model.groups(0.0, rate, options.weight_decay),
+            RateSchedule(options.schedule, options.head_epochs, 0.0),
             f"{self.where}, frozen",
-        ).fit(rates_of(options, self.where)[1])
+        ).fit(rates_of(options.head_learning_rate))
         return model, found
 
-    def _fit_all(self, on_frozen: nn.Module, head_rate: float) -> tuple[Tuned, Found]:
+    def _fit_all(self, on_frozen: nn.Module, head_rate: float) -> tuple[Tuned, BestTraining]:
         """The backbone and the head, from the start that the options name."""
         options = self.options
         head = self.problem.build().to(self.device)
@@ -172,8 +143,8 @@ class _Job:
             self.run,
             head,
             self.layers,
-            batch_norm=options["batch_norm"],
-            decay=options["layer_decay"],
+            batch_norm=options.batch_norm,
+            decay=options.layer_decay,
         )
         start = _copied(model.backbone.state_dict())
         learned = _copied(on_frozen.head.state_dict())
@@ -181,21 +152,23 @@ class _Job:
 
         def restart() -> None:
             model.backbone.load_state_dict(start)
-            fresh = options["start"] == "random"
+            fresh = options.start == "random"
             head.load_state_dict(self.problem.build().state_dict() if fresh else learned)
 
         found = self._trainer(
             model,
             restart,
             self.images,
-            lambda rate: model.groups(rate, head_rate, options["weight_decay"]),
-            Schedule(options["schedule"], options["epochs"], options["warmup_epochs"]),
+            lambda rate: model.groups(rate, head_rate, options.weight_decay),
+            RateSchedule(options.schedule, options.epochs, options.warmup_epochs),
             self.where,
-        ).fit(rates_of(options, self.where)[0])
+        ).fit(rates_of(options.learning_rate))
         return model, found
 
-    def _trainer(self, model, restart, streams, groups, schedule: Schedule, where: str) -> Trainer:
-        return Trainer(
+    def _trainer(
+        self, model, restart, streams, groups, schedule: RateSchedule, where: str
+    ) -> FineTuneTrainer:
+        return FineTuneTrainer(
             model,
             restart=restart,
             groups=groups,
@@ -203,10 +176,8 @@ class _Job:
             val=streams["val"],
             task=self.problem.task,
             schedule=schedule,
-            select=self.options["select"],
-            clip=self.options["clip_norm"],
+            options=self.options,
             seed=self.seed,
-            device=self.device,
             where=where,
         )
 
@@ -220,8 +191,8 @@ class _Job:
         backbone, options = self.run.backbone, self.options
         if not backbone.learnable:
             return None
-        alone = min(options["batch_size"], len(self.images["train"].split)) < 2
-        if alone and options["batch_norm"] == "trained" and batch_norms(backbone.module):
+        alone = min(options.batch_size, len(self.images["train"].split)) < 2
+        if alone and options.batch_norm == "trained" and batch_norms(backbone.module):
             raise PermafrostError(
                 "batches of one image have no statistics that batch normalisation could use",
                 where=self.where,
@@ -246,7 +217,7 @@ class _Job:
         )
         learned = sum(p.numel() for p in self.run.backbone.learnable)
         return {
-            **{name: self.options[name] for name in names},
+            **{name: getattr(self.options, name) for name in names},
             "augmentation": self.augmentation.described if self.augmentation else None,
             "trainable_parameters": learned + sum(p.numel() for p in head.parameters()),
             "seed": self.seed,
@@ -264,20 +235,6 @@ class _Job:
         return list(found.values())
 
 
-def rates_of(options: dict, where: str) -> tuple[list[float], list[float]]:
-    """The learning rates to try, of the backbone and of the head.
-
-    Raises
-    ------
-    PermafrostError : a warm-up that is longer than the training.
-    """
-    check_warmup(options, where)
-    given = (options["learning_rate"], options["head_learning_rate"])
-    return tuple(
-        [float(rate) for rate in (rates if isinstance(rates, list) else [rates])] for rates in given
-    )
-
-
 def made_shapes(images: ImageStream) -> list[tuple[int, ...]]:
     """Shapes of the features (K,), and of each map (C, H, W), that the backbone makes of an image."""
     from permafrost.features.running import batch_outputs
@@ -286,7 +243,7 @@ def made_shapes(images: ImageStream) -> list[tuple[int, ...]]:
     return [tuple(features.shape[1:]), *(tuple(one.shape[1:]) for one in maps)]
 
 
-def _grid_of(found: Found, measure: str) -> dict:
+def _grid_of(found: BestTraining, measure: str) -> dict:
     """Learning rates and what they reached, where several were tried."""
     if len(found.grid) < 2:
         return {}
@@ -300,23 +257,23 @@ def _copied(state: dict) -> dict:
     return {name: values.detach().clone() for name, values in state.items()}
 
 
-def _as_extracted(spec: dict) -> BackboneSpec:
+def extraction_of(job: ImageProbeJob[FineTuneOptions]) -> BackboneSpec:
     """The spec of an extraction that feeds the backbone in the same way, with maps that can be learned from."""
-    options, entry, maps = spec["options"], dict(spec["entry"]), spec["extraction"].get("maps")
-    if options["layers"] is not None and maps:
-        entry["layers"] = options["layers"]
-    told = {
-        key: spec[key]
-        for key in ("stage", "dataset", "backbone", "files", "package")
-        if key in spec
+    spec, options = job.extraction, job.options
+    entry, maps = dict(spec["entry"]), spec["extraction"].get("maps")
+    if options.layers is not None and maps:
+        entry["layers"] = options.layers
+    content = {
+        name: spec[name]
+        for name in ("stage", "dataset", "backbone", "files", "package")
+        if name in spec
     }
-    own = {"precision": options["precision"], "compile": False}
-    extraction = {**spec["extraction"], **own, **({"maps_dtype": "float32"} if maps else {})}
-    content = {**told, "entry": entry, "extraction": extraction}
-    content["inputs"] = {"images": spec["inputs"]["images"]}
-    return from_json(BackboneSpec, content, where=f"spec of the {spec['stage']} job")
-
-
-def _as_probed(spec: dict) -> dict:
-    """The spec with the fingerprint of the backbone and of what it is fed where others have that of its features."""
-    return {**spec, "inputs": {**spec["inputs"], "features": spec["inputs"]["backbone"]}}
+    own = {"precision": options.precision, "compile": False}
+    content["entry"] = entry
+    content["extraction"] = {
+        **spec["extraction"],
+        **own,
+        **({"maps_dtype": "float32"} if maps else {}),
+    }
+    content["inputs"] = {"images": job.images}
+    return from_json(BackboneSpec, content, where=job.where)

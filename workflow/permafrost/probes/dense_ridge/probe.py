@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-from permafrost.probes.pixels.ridge import Moments, PatchRidge
-from permafrost.probes.pixels.rows import Patches
-from permafrost.probes.pixels.shown import ShownRasters
-from permafrost.probes.pixels.splits import TargetSplit, open_splits
-from permafrost.probes.pixels.table import TestRows, write_pixels
-from permafrost.probes.segmentation.masks import masks_writer
+from permafrost.probes.dense.map_splits import open_splits
+from permafrost.probes.dense.tables import Outcome, rows_to_fill
+from permafrost.probes.dense.target_rows import TargetRows
+from permafrost.probes.dense.target_splits import TargetSplit
+from permafrost.probes.dense_ridge.patch_ridge import Moments, PatchRidge
+from permafrost.probes.dense_ridge.patches import Patches
+from permafrost.probes.job import ProbeJob
+from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
 
 
-def run_dense_ridge(
-    stores: dict[str, Path],
-    output: Path,
-    *,
-    spec: dict,
-    fingerprint: str,
-    device: str = "auto",
-    second_output: Path | None = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DenseRidgeOptions(AlphaOptions):
+    """See ``dense_ridge`` in the schema of the configuration."""
+
+    layers: list[str] | None
+    stride: float
+    resolution: str
+    masks: str
+    pictures: int
+
+
+def run_dense_ridge(job: ProbeJob[DenseRidgeOptions]) -> None:
     """Choose alpha, fit the mean targets of patches and write the predictions of the test split.
 
     Alpha is chosen by the mean squared error of patches, weighted by the shares of their pixels that have
@@ -32,69 +37,41 @@ def run_dense_ridge(
     fit without that image; validation then only adds images (``merge_val``). Of equals the largest alpha is
     taken. What is predicted for patches is enlarged bilinearly and scored pixel by pixel.
 
-    Parameters as `segmentation.run.run_segmentation`; `device` is not used. Splits are read from the store
-    as they are needed: memory holds some images, and a few squares of the number of features.
+    The job's device is not used. Splits are read from the store as they are needed: memory holds some images,
+    and a few squares of the number of features.
 
     Raises
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
-    splits = open_splits(stores, expect=spec["inputs"]["features"])
-    test, options = splits["test"], spec["options"]
-    where = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
-    patches = Patches.of(splits["train"], options["layers"], options["stride"], where=where)
-    alphas = np.logspace(
-        np.log10(options["alpha_min"]), np.log10(options["alpha_max"]), options["alpha_count"]
-    )
-    fit, scores = _fit(splits, patches, alphas, options, where)
-    best = len(alphas) - 1 - int(np.argmin(scores[::-1]))
+    splits, options = open_splits(TargetSplit, job), job.options
+    test = splits["test"]
+    patches = Patches.of(splits["train"], options.layers, options.stride, where=job.where)
+    fit, errors = _fit(splits, patches, options, job.where)
+    best = ChosenAlpha.of(options, errors, metric="rmse of patches", directions=fit.directions)
     settings = {
-        "alpha": float(alphas[best]),
-        "alphas": alphas.tolist(),
-        "val_metric": "rmse of patches",
-        "val_scores": scores.tolist(),
-        **{name: options[name] for name in ("choose", "merge_val", "standardize")},
+        **best.settings,
         "layers": [layer.name for layer in patches.layers],
         "grid": list(patches.grid),
         "working_size": list(test.working_size),
-        "directions": fit.directions,
     }
-    gates = ["best_alpha_on_edge"] if len(alphas) > 1 and best in (0, len(alphas) - 1) else []
-    gates += ["collapsed_features"] if not fit.directions else []
-    shown = ShownRasters(len(test), options["pictures"], spec["dataset"])
-    with masks_writer(
-        options["masks"],
-        second_output,
-        test=test,
-        resolution=options["resolution"],
-        fingerprint=fingerprint,
-    ) as put:
-        rows = TestRows(test, options, shown, put)
-        with progress(total=len(test), label=where, unit="image") as bar:
+    with rows_to_fill(TargetRows, job, test) as rows:
+        with progress(total=len(test), label=job.where, unit="image") as bar:
             for start, features in patches.images(test):
-                said = fit.predict(features.reshape(-1, patches.width), alphas[[best]])
+                said = fit.predict(features.reshape(-1, patches.width), best.value)
                 rows.add(start, said.reshape(len(features), *patches.grid))
                 bar.update(len(features))
-        write_pixels(
-            output,
-            rows,
-            layers=patches.layers,
-            settings=settings,
-            gates=gates,
-            splits=splits,
-            spec=spec,
-            fingerprint=fingerprint,
-        )
+        rows.write(job, splits, Outcome(patches.layers, settings, best.gates))
 
 
 def _fit(
-    splits: dict[str, TargetSplit], patches: Patches, alphas: np.ndarray, options: dict, where: str
+    splits: dict[str, TargetSplit], patches: Patches, options: DenseRidgeOptions, where: str
 ) -> tuple[PatchRidge, np.ndarray]:
     """The fit that is used, and (A,) root mean squared errors by which alpha is chosen."""
-    train, val = splits["train"], splits["val"]
+    train, val, alphas = splits["train"], splits["val"], options.alphas
     moments, images = Moments(patches.width), 0
     joined = [train]
-    if options["merge_val"] and options["choose"] == "leave_one_image_out":
+    if options.merge_val and options.choose == "leave_one_image_out":
         joined.append(val)
     for split in joined:
         images += _gather(moments, patches, split)
@@ -104,8 +81,8 @@ def _fit(
             where=where,
             remedy="give the dataset a larger train split",
         )
-    fit = PatchRidge.of(moments, standardize=options["standardize"])
-    if options["choose"] == "leave_one_image_out":
+    fit = PatchRidge.of(moments, standardize=options.standardize)
+    if options.choose == "leave_one_image_out":
         errors = (
             (fit.left_out(x, y, w, alphas), w)
             for split in joined
@@ -114,9 +91,9 @@ def _fit(
         return fit, _root_mean_square(errors, len(alphas), where)
     errors = ((fit.predict(x, alphas) - y[:, None], w) for x, y, w in patches.with_targets(val))
     scores = _root_mean_square(errors, len(alphas), where)
-    if options["merge_val"]:
+    if options.merge_val:
         _gather(moments, patches, val)
-        fit = PatchRidge.of(moments, standardize=options["standardize"])
+        fit = PatchRidge.of(moments, standardize=options.standardize)
     return fit, scores
 
 

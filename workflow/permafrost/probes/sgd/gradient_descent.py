@@ -14,7 +14,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Schedule:
+class DescentSchedule:
     """How to train.
 
     Attributes
@@ -31,7 +31,7 @@ class Schedule:
 
 
 def train(
-    model, rows: np.ndarray, labels: np.ndarray, schedule: Schedule, orders: Iterable
+    model, rows: np.ndarray, labels: np.ndarray, schedule: DescentSchedule, orders: Iterable
 ) -> None:
     """Train `model` in place.
 
@@ -65,7 +65,7 @@ def _per_column(share: float, rates, width: int) -> np.ndarray:
     return np.repeat(np.float32(share) * np.asarray(rates, np.float32), width // len(rates))
 
 
-def _descend(model, velocities, steps, schedule: Schedule) -> None:
+def _descend(model, velocities, steps, schedule: DescentSchedule) -> None:
     for value, gradient, velocity, step in zip(
         model.parameters, model.gradients, velocities, steps, strict=True
     ):

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.stores import Store
+from permafrost.probes.dense.interpolate import resize_mask
+from permafrost.probes.job import ProbeJob
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Layer:
 
 
 class MapSplit:
-    """One split: maps and samples.
+    """One split: maps, samples and, where every pixel has an answer, these.
 
     Parameters
     ----------
@@ -43,6 +45,9 @@ class MapSplit:
         "the store holds no maps of layers",
         "this probe needs a dataset with maps; extract it again",
     )
+
+    # the array of what is known of every pixel
+    truth_array: ClassVar[str]
 
     def __init__(self, path: Path, *, expect: str | None = None, split: str | None = None) -> None:
         self.store = Store(path, expect=expect, split=split)
@@ -84,6 +89,26 @@ class MapSplit:
         columns = [self.samples[name].to_numpy() for name in ("height", "width")]
         return np.stack(columns, axis=1).astype(np.int64)
 
+    def truths(self, start: int, stop: int, resolution: str = "native") -> list[np.ndarray]:
+        """What is known of the pixels of rows [start, stop), (h, w) each.
+
+        Of their true size, or for ``resolution: working`` resized by nearest.
+        """
+        stored = self.store.read(self.truth_array, start, stop)
+        native = [
+            truth[:height, :width]
+            for truth, (height, width) in zip(stored, self.sizes[start:stop], strict=True)
+        ]
+        if resolution == "native":
+            return native
+        return [resize_mask(truth, self.working_size) for truth in native]
+
+    def scored_sizes(self, resolution: str) -> np.ndarray:
+        """(N, 2) height and width at which every image is scored."""
+        if resolution == "native":
+            return self.sizes
+        return np.broadcast_to(np.array(self.working_size), self.sizes.shape)
+
     def choose_layers(self, names: list[str] | None, *, where: object) -> list[Layer]:
         """The layers of these names in the order given; all of them for None."""
         if names is None:
@@ -99,8 +124,12 @@ class MapSplit:
         return [known[name] for name in names]
 
 
-def open_splits[Split: MapSplit](
-    kind: type[Split], stores: dict[str, Path], *, expect: str | None = None
-) -> dict[str, Split]:
-    """All splits of a run; refuses damaged stores and those of another plan."""
-    return {name: kind(path, expect=expect, split=name) for name, path in stores.items()}
+def nearest_stride(split: MapSplit, layers: list[Layer], stride: float) -> Layer:
+    """The layer whose patches are closest to `stride` working pixels, the first of equals."""
+    height = split.working_size[0]
+    return min(layers, key=lambda layer: abs(height / layer.height - stride))
+
+
+def open_splits[Split: MapSplit](kind: type[Split], job: ProbeJob) -> dict[str, Split]:
+    """The feature stores of a job; refuses damaged ones and those of another plan."""
+    return {name: kind(path, expect=job.features, split=name) for name, path in job.stores.items()}

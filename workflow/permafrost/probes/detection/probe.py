@@ -3,71 +3,69 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import derive_seed
 from permafrost.features.devices import choose_device
 from permafrost.features.numerics import exact_numerics
 from permafrost.metrics.objects.detected import Detected
+from permafrost.probes.dense.choice import TrainingOptions
+from permafrost.probes.dense.head_trainer import FittedHead, all_finite, autocast
+from permafrost.probes.dense.map_splits import Layer, open_splits
+from permafrost.probes.dense.map_stream import MapStream
 from permafrost.probes.dense.shown import Ranked
-from permafrost.probes.dense.splits import Layer
-from permafrost.probes.dense.stream import MapStream
-from permafrost.probes.dense.training import Fitted, all_finite, autocast
+from permafrost.probes.dense.tables import Outcome, write_dense_table
 from permafrost.probes.detection.coco_json import coco_folder
 from permafrost.probes.detection.decode import Decoder
+from permafrost.probes.detection.detection_trainer import DetectionTrainer
 from permafrost.probes.detection.model import DetectionHead
+from permafrost.probes.detection.object_splits import ObjectSplit, check_objects, missing_classes
 from permafrost.probes.detection.pyramid import Pyramid, plan_pyramid
-from permafrost.probes.detection.splits import ObjectSplit, object_gates, open_splits
 from permafrost.probes.detection.stitching import Stitcher
-from permafrost.probes.detection.table import HEAD, detection_table, write_detections
+from permafrost.probes.detection.table import detection_table
 from permafrost.probes.detection.targets import Targets, assign
 from permafrost.probes.detection.threshold import check_choosable, choose_threshold
-from permafrost.probes.detection.training import Trainer
 from permafrost.probes.detection.windows import shown_objects
+from permafrost.probes.job import ProbeJob
 
 # share of train objects without a cell from which on the head is said to be too coarse
 MANY = 0.1
+HEAD = "fcos"
 
 
-def run_detection(
-    stores: dict[str, Path],
-    output: Path,
-    *,
-    spec: dict,
-    fingerprint: str,
-    device: str = "auto",
-    second_output: Path | None = None,
-    memory: int | None = None,
-) -> None:
-    """Train the head of `spec` on train, choose on validation, and write the detections of test.
+@dataclass(frozen=True, kw_only=True)
+class DetectionOptions(TrainingOptions):
+    """See ``detection`` in the schema of the configuration."""
 
-    Parameters
-    ----------
-    stores : feature stores by split: train, val, test.
-    output : table of predictions to write.
-    spec : ``dataset``, ``backbone``, ``probe``, ``seed``, ``stage``, ``options`` with all keys of the
-        kind, ``inputs.features`` (fingerprint of the stores).
-    device : how to run; like `memory`, no part of the identity of the result.
-    second_output : folder for the same in COCO's form; None: not written.
-    memory : bytes that train and validation may each fill; None: a share of what is free. What does
-        not fit is streamed.
+    layers: list[str] | None
+    hidden: int
+    depth: int
+    finest_stride: int
+    box_loss: str
+    score_threshold: float | None
+    nms_threshold: float
+    max_per_image: int
+    pictures: int
+
+
+def run_detection(job: ProbeJob[DetectionOptions]) -> None:
+    """Train the head on train, choose on validation, and write the detections of test.
+
+    The second output is a folder with the same in COCO's form; None: not written.
 
     Raises
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
     keep_freed_memory()
-    splits = open_splits(stores, expect=spec["inputs"]["features"])
-    run = _Run.of(splits, spec, choose_device(device), memory)
-    seed = derive_seed(spec["dataset"], spec["backbone"], spec["probe"], spec["seed"])
+    splits = open_splits(ObjectSplit, job)
+    test, run = splits["test"], _Run.of(job, splits)
     with exact_numerics():
-        fitted, targets = run.fit(seed)
+        fitted, targets = run.fit()
         threshold, gates = run.threshold(fitted)
-        found = run.images(fitted, splits["test"])
+        found = run.images(fitted, test)
     settings = {
         "head": HEAD,
         "layers": [layer.name for layer in run.layers],
@@ -78,24 +76,19 @@ def run_detection(
         **fitted.settings,
     }
     gates += [*run.gates, *fitted.gates, *_object_gates(targets, found)]
-    ranked = Ranked(len(found), spec["options"]["pictures"], spec["dataset"])
-    table = detection_table(splits["test"], found, ranked, threshold)
-    info = {
-        "fingerprint": fingerprint,
-        **{key: spec[key] for key in ("dataset", "backbone", "probe", "seed")},
-    }
-    classes = splits["test"].classes
-    images = splits["test"].images
-    with coco_folder(second_output, images, found, classes=classes, info=info) as files:
-        write_detections(
-            output,
+    ranked = Ranked(len(found), job.options.pictures, job.dataset)
+    table = detection_table(test, found, ranked, threshold)
+    names = ("fingerprint", "dataset", "backbone", "probe", "seed")
+    info = {name: getattr(job, name) for name in names}
+    folder = coco_folder(job.second_output, test.images, found, classes=test.classes, info=info)
+    with folder as files:
+        write_dense_table(
+            job,
+            splits,
             table,
-            splits=splits,
-            layers=run.layers,
-            settings=settings,
-            gates=gates,
-            spec=spec,
-            fingerprint=fingerprint,
+            Outcome(run.layers, settings, gates),
+            detection=test.detection,
+            head=HEAD,
             files=files,
         )
 
@@ -110,43 +103,41 @@ def _object_gates(targets: Targets, found: list[Detected]) -> list[str]:
 class _Run:
     """What training and testing share."""
 
+    job: ProbeJob[DetectionOptions]
     splits: dict[str, ObjectSplit]
     layers: list[Layer]
     pyramid: Pyramid
-    options: dict
-    where: str
     device: torch.device
-    memory: int | None
-    gates: list[str]
 
     @classmethod
-    def of(cls, splits: dict[str, ObjectSplit], spec: dict, device, memory) -> _Run:
+    def of(cls, job: ProbeJob[DetectionOptions], splits: dict[str, ObjectSplit]) -> _Run:
         """Checked as far as can be without reading maps."""
-        options, train = spec["options"], splits["train"]
-        where = f"{spec['probe']} on {spec['dataset']}, backbone {spec['backbone']}"
-        layers = train.choose_layers(options["layers"], where=where)
-        gates = object_gates(train)
-        check_choosable(splits["val"], options, where)
+        options, train = job.options, splits["train"]
+        layers = train.choose_layers(options.layers, where=job.where)
+        check_objects(train)
+        if options.score_threshold is None:
+            check_choosable(splits["val"], job.where)
         pyramid = plan_pyramid(
-            layers, train.working_size, options["finest_stride"], points=train.points
+            layers, train.working_size, options.finest_stride, points=train.points
         )
-        run = cls(splits, layers, pyramid, options, where, device, memory, gates)
+        return cls(job, splits, layers, pyramid, choose_device(job.device))
+
+    @property
+    def options(self) -> DetectionOptions:
+        return self.job.options
+
+    @property
+    def gates(self) -> list[str]:
+        """Of what train holds, and of how windows lie."""
         touching = any(
-            not run.stitcher(split).overlapping and len(split.images) < len(split)
-            for split in splits.values()
+            not self.stitcher(split).overlapping and len(split.images) < len(split)
+            for split in self.splits.values()
         )
-        return (
-            run
-            if not touching
-            else cls(
-                splits, layers, pyramid, options, where, device, memory, [*gates, "windows_touch"]
-            )
-        )
+        return [*missing_classes(self.splits["train"]), *(["windows_touch"] if touching else [])]
 
     def decoder(self, split: ObjectSplit) -> Decoder:
-        options = self.options
         return Decoder(
-            self.pyramid, split.points, self._suppressed(split), options["max_per_image"]
+            self.pyramid, split.points, self._suppressed(split), self.options.max_per_image
         )
 
     def stitcher(self, split: ObjectSplit) -> Stitcher:
@@ -157,18 +148,17 @@ class _Run:
 
     def _suppressed(self, split: ObjectSplit) -> float:
         """IoU, or of points a share of the distance within which one is found."""
-        share = self.options["nms_threshold"]
+        share = self.options.nms_threshold
         return share * split.detection["match_distance"] if split.points else share
 
-    def fit(self, seed: int) -> tuple[Fitted, Targets]:
+    def fit(self) -> tuple[FittedHead, Targets]:
         """The trained head, and what train taught it.
 
         Raises
         ------
-        PermafrostError : no object of train has a cell; see `Trainer`.
+        PermafrostError : no object of train has a cell; see `HeadTrainer`.
         """
         splits = {name: self.splits[name] for name in ("train", "val")}
-        train, val = splits.values()
         targets = {
             name: assign(shown_objects(split), self.pyramid, points=split.points)
             for name, split in splits.items()
@@ -176,37 +166,36 @@ class _Run:
         if not len(targets["train"].keys):
             raise PermafrostError(
                 "no object of train covers the centre of a cell, so there is nothing to learn",
-                where=self.where,
+                where=self.job.where,
                 remedy="use a smaller finest_stride, or a larger input size",
             )
-
-        def build():
-            return DetectionHead(
-                [layer.channels for layer in self.layers],
-                len(train.classes),
-                pyramid=self.pyramid,
-                hidden=self.options["hidden"],
-                depth=self.options["depth"],
-                points=train.points,
-            )
-
-        streams = [self._stream(split, budget=self.memory) for split in splits.values()]
-        trainer = Trainer(
-            build,
-            *streams,
+        trainer = DetectionTrainer(
+            self._build,
+            *(self._stream(split, budget=self.job.memory) for split in splits.values()),
             targets=targets,
-            decoder=self.decoder(val),
-            stitcher=self.stitcher(val),
+            decoder=self.decoder(splits["val"]),
+            stitcher=self.stitcher(splits["val"]),
             options=self.options,
-            where=self.where,
-            seed=seed,
+            where=self.job.where,
+            seed=self.job.derived_seed,
             device=self.device,
         )
         return trainer.fit(), targets["train"]
 
-    def threshold(self, fitted: Fitted) -> tuple[float, list[str]]:
+    def _build(self) -> DetectionHead:
+        train = self.splits["train"]
+        return DetectionHead(
+            [layer.channels for layer in self.layers],
+            len(train.classes),
+            pyramid=self.pyramid,
+            hidden=self.options.hidden,
+            depth=self.options.depth,
+            points=train.points,
+        )
+
+    def threshold(self, fitted: FittedHead) -> tuple[float, list[str]]:
         """The score from which on detections count, and gates of how it was chosen."""
-        given = self.options["score_threshold"]
+        given = self.options.score_threshold
         if given is not None:
             return float(given), []
         val = self.splits["val"]
@@ -214,7 +203,7 @@ class _Run:
         return chosen, [] if value > 0 else ["nothing_found_on_validation"]
 
     @torch.no_grad()
-    def images(self, fitted: Fitted, split: ObjectSplit) -> list[Detected]:
+    def images(self, fitted: FittedHead, split: ObjectSplit) -> list[Detected]:
         """The detections of every whole image of a split."""
         decoder, windows = self.decoder(split), []
         for batch in self._stream(split, keep=False).in_order():
@@ -229,7 +218,7 @@ class _Run:
         return MapStream(
             split,
             self.layers,
-            batch_size=self.options["batch_size"],
+            batch_size=self.options.batch_size,
             device=self.device,
             masks=False,
             **how,

@@ -1,0 +1,1 @@
+"""Ridge regression of numbers per pixel from the patches of maps; no torch."""

@@ -1,1 +1,0 @@
-"""Probes of tasks with a number per pixel; no torch."""

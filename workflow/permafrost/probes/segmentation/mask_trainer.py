@@ -1,0 +1,60 @@
+"""Training a segmentation head: a loss of logits and masks, judged by mean IoU."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from permafrost.core.errors import PermafrostError
+from permafrost.probes.dense.head_trainer import HeadTrainer, autocast
+from permafrost.probes.dense.map_stream import MapBatch
+from permafrost.probes.dense.mask_scoring import MaskTask, MeanIou
+from permafrost.probes.segmentation.losses import Loss
+
+
+class MaskTrainer(HeadTrainer):
+    """Trains heads for one task.
+
+    Parameters
+    ----------
+    loss : of logits and masks.
+    others : see `HeadTrainer`.
+    """
+
+    measure = "val_mean_iou"
+    unmeasured = "no pixel that is scored"
+
+    def __init__(self, build, train, val, *, task: MaskTask, loss: Loss, **others) -> None:
+        super().__init__(build, train, val, **others)
+        self.task, self.loss = task, loss
+
+    @property
+    def recorded(self) -> dict:
+        return {"loss": self.loss.described}
+
+    def _forward(self, head: nn.Module, batch: MapBatch) -> torch.Tensor:
+        with autocast(self.device, self.options.precision):
+            return head(batch.maps, batch.masks.shape[-2:]).float()
+
+    def _loss(self, output: torch.Tensor, batch: MapBatch, split: str) -> torch.Tensor:
+        return self.loss(output, batch.masks)
+
+    def _meter(self) -> MeanIou:
+        return MeanIou(self.task)
+
+    def _left_out(self, batch: MapBatch) -> bool:
+        ignored = self.task.ignore_index
+        return ignored is not None and bool((batch.masks == ignored).all())
+
+    def _nothing_learned(self) -> PermafrostError:
+        return PermafrostError(
+            "every pixel of every train mask is ignored at the working size",
+            where=self.where,
+            remedy="check ignore_index in the dataset's entry, or use a larger input size",
+        )
+
+    def _blame_loss(self) -> tuple[str, str]:
+        return (
+            f"{self.loss.name} gave it for finite logits",
+            "use a smaller learning_rate, or check the arguments of the loss (weights of 0)",
+        )

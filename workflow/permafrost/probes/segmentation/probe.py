@@ -1,0 +1,119 @@
+"""The segmentation probe: feature stores with maps in, test predictions of a trained head out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from permafrost.core.allocator import keep_freed_memory
+from permafrost.features.devices import choose_device
+from permafrost.features.numerics import exact_numerics
+from permafrost.probes.dense.choice import LossOptions, TrainingOptions
+from permafrost.probes.dense.head_trainer import FittedHead, autocast
+from permafrost.probes.dense.map_splits import Layer, open_splits
+from permafrost.probes.dense.map_stream import MapBatch, MapStream
+from permafrost.probes.dense.mask_rows import MaskRows
+from permafrost.probes.dense.mask_scoring import MaskTask, score_batches
+from permafrost.probes.dense.mask_splits import MaskSplit, mask_gates
+from permafrost.probes.dense.tables import Outcome, rows_to_fill
+from permafrost.probes.job import ProbeJob
+from permafrost.probes.segmentation.heads import build_head
+from permafrost.probes.segmentation.losses import Loss
+from permafrost.probes.segmentation.mask_trainer import MaskTrainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentationOptions(TrainingOptions):
+    """See ``segmentation`` in the schema of the configuration."""
+
+    head: str
+    layers: list[str] | None
+    hidden: int
+    loss: LossOptions
+    resolution: str
+    boundary: float | None
+    masks: str
+    pictures: int
+
+
+def run_segmentation(job: ProbeJob[SegmentationOptions]) -> None:
+    """Train the head on train, choose on validation, and write the test predictions.
+
+    Raises
+    ------
+    PermafrostError : anything the user can put right; nothing half-written is left.
+    """
+    keep_freed_memory()
+    splits, options = open_splits(MaskSplit, job), job.options
+    device = choose_device(job.device)
+    layers = splits["train"].choose_layers(options.layers, where=job.where)
+    gates = mask_gates(splits)
+    with exact_numerics():
+        fitted = _trainer(job, splits, layers, device).fit()
+        with rows_to_fill(MaskRows, job, splits["test"]) as rows:
+            score(fitted, rows, layers, device=device, batch_size=options.batch_size)
+            settings = {
+                "head": options.head,
+                "layers": [layer.name for layer in layers],
+                "working_size": list(splits["train"].working_size),
+                **fitted.settings,
+            }
+            outcome = Outcome(layers, settings, [*gates, *fitted.gates])
+            rows.write(job, splits, outcome, head=options.head)
+
+
+def _trainer(
+    job: ProbeJob[SegmentationOptions],
+    splits: dict[str, MaskSplit],
+    layers: list[Layer],
+    device: torch.device,
+) -> MaskTrainer:
+    options, train = job.options, splits["train"]
+    names = ", ".join(layer.name for layer in layers)
+
+    def build():
+        return build_head(
+            options.head,
+            [layer.channels for layer in layers],
+            len(train.classes),
+            hidden=options.hidden,
+            sizes=[layer.size for layer in layers],
+            where=f"{job.where}, head {options.head}, layers {names}",
+        )
+
+    with torch.random.fork_rng(devices=[]):
+        build()  # so that maps that a head cannot take are refused before anything is read
+    loss = Loss.of(options.loss, train, device, job.where)
+    how = {"batch_size": options.batch_size, "device": device, "budget": job.memory}
+    return MaskTrainer(
+        build,
+        *(MapStream(splits[name], layers, **how) for name in ("train", "val")),
+        task=MaskTask.of(train),
+        loss=loss,
+        options=options,
+        where=job.where,
+        seed=job.derived_seed,
+        device=device,
+    )
+
+
+@torch.no_grad()
+def score(
+    fitted: FittedHead,
+    rows: MaskRows,
+    layers: list[Layer],
+    *,
+    device: torch.device,
+    batch_size: int,
+) -> None:
+    """Predict every test image and add it to `rows`; logits are resized once, to the scored size."""
+    stream = MapStream(
+        rows.test, layers, batch_size=batch_size, device=device, keep=False, masks=False
+    )
+
+    def predict(batch: MapBatch, part: slice, size) -> torch.Tensor:
+        with autocast(device, fitted.settings["precision"]):
+            return fitted.head([x[part] for x in batch.maps], size).float()
+
+    score_batches(rows, stream.in_order(), predict)
