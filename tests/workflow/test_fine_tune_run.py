@@ -63,6 +63,7 @@ def test_the_report_shows_training_and_gain(finished):
         assert {f"tuned__{dataset}__fine-tune.svg", f"training__{dataset}.svg"} <= names
 
 
+@pytest.mark.slow
 def test_deleted_image_stores_are_made_again_when_a_job_needs_them(finished, tmp_path):
     project = finished.copied(tmp_path / "project")
     for path in project.path("results/images").glob("*/*.zarr"):
