@@ -24,9 +24,9 @@ from _timing import measure_command, print_table
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
 from permafrost.plan.recorded import by_names, current_plan, planned, read_plan
-from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.page import build_report
-from permafrost.report.summary import write_summary
+from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.report.tables.summary import write_summary
 
 _RESAMPLES = {"resamples": 2000, "confidence": 0.95, "seed": 0}
 

@@ -87,6 +87,76 @@ def test_every_room_says_what_it_is_for():
         assert text, f"{room}/__init__.py has no docstring"
 
 
+def imports_of(path: Path, modules: set[str]) -> set[str]:
+    """Modules of the library that a file imports when it is imported or when its functions run."""
+    names = set()
+    for node in _statements(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        else:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= inner if inner <= modules else {node.module, *(inner & modules)}
+    return names & modules
+
+
+def _statements(tree: ast.AST):
+    """Import statements, without those that only a type checker sees."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from _statements(node)
+
+
+def graph() -> dict[str, set[str]]:
+    """Module -> the modules that it imports."""
+    files = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = ["permafrost", *path.relative_to(PACKAGE).with_suffix("").parts]
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return {name: imports_of(path, set(files)) - {name} for name, path in files.items()}
+
+
+def circles(arrows: dict[str, set[str]]) -> list[str]:
+    """What stands in or between circles: all that remains when ends of arrows are taken away again and again."""
+    left = dict(arrows)
+    while True:
+        imported = {target for targets in left.values() for target in targets}
+        ends = [name for name, to in left.items() if not to & left.keys() or name not in imported]
+        if not ends:
+            return sorted(left)
+        for name in ends:
+            del left[name]
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles(graph()) == []
+
+
+@pytest.mark.parametrize("room", ["backbones", "features", "statistics", "report", "evaluators"])
+def test_no_folders_of_a_room_import_each_other_in_a_circle(room):
+    arrows: dict[str, set[str]] = {}
+    for module, targets in graph().items():
+        if module.startswith(f"permafrost.{room}."):
+            inner = {_folder(target, room) for target in targets} - {None}
+            arrows.setdefault(_folder(module, room), set()).update(inner)
+    # the modules beside the folders stand above them
+    arrows.pop(None, None)
+    assert circles({folder: targets - {folder} for folder, targets in arrows.items()}) == []
+
+
+def _folder(module: str, room: str) -> str | None:
+    parts = module.split(".")
+    is_below = parts[:2] == ["permafrost", room] and (PACKAGE / room / parts[-1]).is_dir()
+    if parts[:2] != ["permafrost", room]:
+        return None
+    return parts[2] if len(parts) > 3 or is_below else None
+
+
+def test_a_circle_is_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["b", "c"]
+
+
 def test_the_house_is_described_as_it_is():
     house = (ROOT / "docs" / "architecture.md").read_text()
     assert re.findall(r"^\| `(\w+)` \|", house, flags=re.MULTILINE) == ROOMS

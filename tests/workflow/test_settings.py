@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from helpers.project import Project
-from permafrost.report.rows import finite
+from permafrost.report.values.rows import finite
 
 DATASETS = {
     task: {

@@ -14,7 +14,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.console import Messages, Shortened, shorten_console
 from permafrost.plan.failures import Failure, check_executor, error_in, failures_of, read_failures
-from permafrost.report.incomplete import (
+from permafrost.report.explanations.incomplete import (
     GATE,
     describe,
     format_failures,

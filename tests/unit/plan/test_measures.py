@@ -15,7 +15,7 @@ from permafrost.plan.measuring import OF_VIEWS
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import archived, planned, read_plan
 from permafrost.plan.stale import find_stale
-from permafrost.report import measured as shown
+from permafrost.report.explanations import measures as shown
 
 SCHEMA = Path(__file__).parents[3] / "workflow/schemas/config.schema.yaml"
 

@@ -13,7 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.plan.record import record_plan
 from permafrost.plan.recorded import archived, planned, read_plan
 from permafrost.plan.stale import find_stale
-from permafrost.report.costs import DRAWN, WORDS
+from permafrost.report.explanations.costs import DRAWN, WORDS
 
 SCHEMAS = Path(__file__).parents[3] / "workflow/schemas"
 

@@ -27,8 +27,8 @@ from permafrost.probes.knn.probe import run_knn
 from permafrost.probes.knn.sweep import run_knn_sweep
 from permafrost.probes.retrieval import run_retrieval
 from permafrost.probes.ridge.probe import run_ridge
-from permafrost.report.leaderboard import build_leaderboard
-from permafrost.report.summary import build_summary
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.report.tables.summary import build_summary
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
 

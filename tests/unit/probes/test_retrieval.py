@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.metrics.retrieval.rankings import average_precisions, found_within
 from permafrost.probes.retrieval import run_retrieval
-from permafrost.report.leaderboard import build_leaderboard
+from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.scores.compare import compare

@@ -12,10 +12,10 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE
 from permafrost.report.figures.reliability import draw_reliability
-from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.page import build_report
-from permafrost.report.rows import METRIC_NAMES
-from permafrost.report.terminal import format_leaderboard
+from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.report.values.rows import METRIC_NAMES
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
 

@@ -17,15 +17,15 @@ from helpers.results.objects import (
 )
 from permafrost.core.stores import Store
 from permafrost.metrics.detection.analysis import ErrorKinds
-from permafrost.report import pictures
-from permafrost.report.detected import read_detected
 from permafrost.report.figures import detections, errors, object_sizes, objects, per_class, training
 from permafrost.report.figures.detections import Answer, Example
 from permafrost.report.figures.style import save_figure
-from permafrost.report.material import Material
-from permafrost.report.rows import metric_name, of_metrics
-from permafrost.report.truth import read_truth
-from permafrost.statistics.replicates.precision_recall import precision_recall
+from permafrost.report.material import pictures
+from permafrost.report.material.dataset import Material
+from permafrost.report.material.object_counts import read_truth
+from permafrost.report.material.objects import read_detected
+from permafrost.report.values.rows import metric_name, of_metrics
+from permafrost.statistics.predictions.precision_recall import precision_recall
 from PIL import Image
 
 NONE = np.empty((0, 4))

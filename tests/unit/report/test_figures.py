@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from helpers.results.tables import C_GRID, class_names, make_card, make_image_store, make_score_rows
 from permafrost.core.stores import Store
-from permafrost.report import pictures
 from permafrost.report.figures import (
     c_curve,
     confusion,
@@ -25,6 +24,7 @@ from permafrost.report.figures import (
     training,
 )
 from permafrost.report.figures.style import lay_out, save_figure, shorten
+from permafrost.report.material import pictures
 
 
 def rows_of(backbones, probes=("knn", "linear"), **options) -> list[dict]:

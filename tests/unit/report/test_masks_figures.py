@@ -19,7 +19,6 @@ from helpers.results.masks import (
 from helpers.results.tables import make_score_rows
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
-from permafrost.report.dense import decode_mask_png, read_dense
 from permafrost.report.figures import confusion, dataset, masks, per_class, training
 from permafrost.report.figures.class_colours import (
     BLANK,
@@ -33,7 +32,8 @@ from permafrost.report.figures.class_colours import (
 )
 from permafrost.report.figures.sheet import cell_of, thinned
 from permafrost.report.figures.style import save_figure
-from permafrost.report.rows import brief_count
+from permafrost.report.material.masks import decode_mask_png, read_dense
+from permafrost.report.values.rows import brief_count
 from PIL import Image
 
 WATER, BUILT = "#0072B2", "#D55E00"

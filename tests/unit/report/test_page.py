@@ -28,15 +28,15 @@ from permafrost.core import versions
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.probes.kinds import KINDS
-from permafrost.report.leaderboard import write_leaderboard
-from permafrost.report.material import slug
-from permafrost.report.notation import number
+from permafrost.report.material.dataset import slug
 from permafrost.report.page import build_report
-from permafrost.report.sections.dataset import comparison_lines
+from permafrost.report.sections.comparisons import comparison_lines
 from permafrost.report.sections.run import compute_words
 from permafrost.report.sections.scores import leaderboard_lines, over_datasets
-from permafrost.report.summary import write_summary
-from permafrost.report.terminal import format_leaderboard
+from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.report.tables.summary import write_summary
+from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.report.values.notation import number
 
 HOSTILE = "<script>alert('x')</script>"
 

@@ -17,14 +17,14 @@ from helpers.results.tables import (
     write_card,
 )
 from permafrost.core.identity import canonical_json
-from permafrost.report.costs import brief_cost, cost_lines, machines, remarks
+from permafrost.report.explanations.costs import brief_cost, cost_lines, machines, remarks
 from permafrost.report.figures.costs import draw_costs
-from permafrost.report.leaderboard import build_leaderboard, write_leaderboard
 from permafrost.report.page import build_report
-from permafrost.report.rows import overall
-from permafrost.report.seeds import merge_seeds
-from permafrost.report.summary import build_summary
-from permafrost.report.terminal import format_leaderboard
+from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
+from permafrost.report.tables.summary import build_summary
+from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.report.values.rows import overall
+from permafrost.report.values.seeds import merge_seeds
 
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))
 # backbone -> accuracy, parameters, FLOPs, milliseconds, megabytes

@@ -13,9 +13,9 @@ from helpers.results.objects import make_object_card, make_object_store, prepare
 from helpers.results.tables import make_plan, report_text
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
-from permafrost.report.leaderboard import write_leaderboard
 from permafrost.report.page import build_report
-from permafrost.report.terminal import format_leaderboard
+from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.report.tables.terminal import format_leaderboard
 
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report"
 BACKBONES = {"net": 0.9, "weak": 0.3}

@@ -19,12 +19,12 @@ from helpers.results.tables import (
 from helpers.stages.measuring import measure, mixture, pair, write_features
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
+from permafrost.report.explanations.measures import first_of, measured_lines, remarks, sample_words
 from permafrost.report.figures.similarity import draw_similarity
-from permafrost.report.leaderboard import build_leaderboard, write_leaderboard
-from permafrost.report.measured import first_of, measured_lines, remarks, sample_words
 from permafrost.report.page import build_report
-from permafrost.report.summary import build_summary
-from permafrost.report.terminal import format_leaderboard
+from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
+from permafrost.report.tables.summary import build_summary
+from permafrost.report.tables.terminal import format_leaderboard
 
 BACKBONES = {"best": 0.8, "middle": 0.7, "collapsed": 0.3}
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))

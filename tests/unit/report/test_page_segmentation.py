@@ -21,9 +21,15 @@ from helpers.results.tables import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.tasks import OF_PROBES, PRIMARY
-from permafrost.report.leaderboard import write_leaderboard
-from permafrost.report.material import Material, best_evaluation, best_of_each, name_of, names_of
+from permafrost.report.material.dataset import (
+    Material,
+    best_evaluation,
+    best_of_each,
+    name_of,
+    names_of,
+)
 from permafrost.report.page import build_report
+from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tasks.registry import TASKS, task_figures
 
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report"

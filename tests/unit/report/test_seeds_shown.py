@@ -7,12 +7,12 @@ import math
 
 import pytest
 from helpers.results.tables import make_score_rows, score_table
-from permafrost.report.leaderboard import build_leaderboard
-from permafrost.report.rows import overall
 from permafrost.report.sections import scores
-from permafrost.report.seeds import merge_seeds
-from permafrost.report.summary import build_summary, write_summary
-from permafrost.report.terminal import format_leaderboard
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.report.tables.summary import build_summary, write_summary
+from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.report.values.rows import overall
+from permafrost.report.values.seeds import merge_seeds
 
 
 def leaderboard(values: dict, **options):

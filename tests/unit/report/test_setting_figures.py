@@ -6,7 +6,7 @@ import pytest
 from helpers.results.tables import make_card, make_score_rows
 from permafrost.core.identity import canonical_json
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
-from permafrost.report.material import Material
+from permafrost.report.material.dataset import Material
 from permafrost.report.tasks.setting_curves import draw_settings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.results.tables import make_card, make_score_rows
 from permafrost.report.figures.tuned import draw_tuned
-from permafrost.report.material import Material
+from permafrost.report.material.dataset import Material
 from permafrost.report.tasks.tuned import SHOWN, draw_gains
 
 

@@ -14,7 +14,7 @@ from helpers.plans import CONFIG, fill_root, make_plan
 from helpers.results.tables import make_score_rows, score_table
 from permafrost.core.tables import write_table
 from permafrost.plan.record import record_plan
-from permafrost.report.leaderboard import build_leaderboard
+from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.stages.cli import main
 
 

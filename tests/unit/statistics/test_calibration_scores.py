@@ -10,8 +10,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics import calibration
 from permafrost.metrics.tasks import CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
 from permafrost.statistics.across_datasets.ranks import add_ranks
+from permafrost.statistics.predictions.calibration import AT_BOUND, FLAT, UNDEFINED, Calibration
 from permafrost.statistics.predictions.labelled import LabelledSamples
-from permafrost.statistics.replicates.calibration import AT_BOUND, FLAT, UNDEFINED, Calibration
 from permafrost.statistics.resampling.intervals import (
     basic_square_interval,
     expanded,

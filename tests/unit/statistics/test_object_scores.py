@@ -21,7 +21,7 @@ from helpers.schemas import check, schema
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.metrics.tasks import OF_CURVES, OVERALL, PER_CLASS
-from permafrost.report.leaderboard import build_leaderboard
+from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.intervals import basic_interval
 from permafrost.statistics.resampling.resamples import draw_resamples

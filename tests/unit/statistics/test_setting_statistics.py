@@ -14,9 +14,9 @@ from permafrost.metrics.classification import evaluate as evaluation
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import Setting, Several
 from permafrost.probes.knn.sweep import run_knn_sweep
-from permafrost.report.leaderboard import build_leaderboard
-from permafrost.report.rows import overall
-from permafrost.report.summary import build_summary
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.report.tables.summary import build_summary
+from permafrost.report.values.rows import overall
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.predictions.settings import headline_of, settings_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples

@@ -11,9 +11,9 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table, write_table
 from permafrost.plan.failures import Failure
 from permafrost.plan.recorded import by_names, expected, forget_gathered, planned
-from permafrost.report.incomplete import KEY, failures_table, mark_incomplete
-from permafrost.report.leaderboard import build_leaderboard, write_csv
-from permafrost.report.summary import write_summary
+from permafrost.report.explanations.incomplete import KEY, failures_table, mark_incomplete
+from permafrost.report.tables.leaderboard import build_leaderboard, write_csv
+from permafrost.report.tables.summary import write_summary
 
 # stages whose tables a leaderboard gathers, with the name that they have there for a probe
 _GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}

@@ -15,14 +15,14 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table
 from permafrost.data.card import read_card
 from permafrost.metrics.calibration.confidence import BINS
-from permafrost.report.material import Material, slug
-from permafrost.report.notation import interval, number, signed
-from permafrost.report.rows import distinct
+from permafrost.report.material.dataset import Material, slug
 from permafrost.report.sections.dataset import dataset_line, dataset_section
 from permafrost.report.sections.incomplete import incomplete_section
 from permafrost.report.sections.run import run_section
 from permafrost.report.sections.scores import scores_section
-from permafrost.report.summary import read_summary
+from permafrost.report.tables.summary import read_summary
+from permafrost.report.values.notation import interval, number, signed
+from permafrost.report.values.rows import distinct
 
 _TEMPLATE = Path(__file__).parent / "template"
 

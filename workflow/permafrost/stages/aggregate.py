@@ -23,8 +23,8 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.stamps import write_stamp
     from permafrost.plan.recorded import planned, read_plan
-    from permafrost.report.leaderboard import read_scores, write_leaderboard
-    from permafrost.report.summary import write_summary
+    from permafrost.report.tables.leaderboard import read_scores, write_leaderboard
+    from permafrost.report.tables.summary import write_summary
 
     spec, fingerprint = read_job(arguments)
     plan = read_plan(arguments.plan)

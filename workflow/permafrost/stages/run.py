@@ -65,7 +65,7 @@ def print_end(results: Path) -> None:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, planned, read_plan
-    from permafrost.report.terminal import format_leaderboard
+    from permafrost.report.tables.terminal import format_leaderboard
 
     plan = read_plan(current_plan(results))
     (row,) = planned(plan, "aggregate")

@@ -124,7 +124,7 @@ def _picture(pixels: np.ndarray) -> np.ndarray:
     if bands.dtype == np.uint8:
         shown = bands.astype(np.float32) / 255
         return shown[0] if len(shown) == 1 else np.moveaxis(shown, 0, -1)
-    from permafrost.report.pictures import stretch_limits, to_picture
+    from permafrost.report.material.pictures import stretch_limits, to_picture
 
     return to_picture(bands, stretch_limits([bands]))
 

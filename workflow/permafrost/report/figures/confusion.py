@@ -13,7 +13,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.rows import brief_count
+from permafrost.report.values.rows import brief_count
 
 _COUNTS_UP_TO = 25  # more classes than this leave no room for numbers in the cells
 

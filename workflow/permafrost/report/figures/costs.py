@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from permafrost.report.costs import WORDS, brief_cost
+from permafrost.report.explanations.costs import WORDS, brief_cost
 from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
@@ -18,7 +18,7 @@ from permafrost.report.figures.style import (
     put_title,
     shorten,
 )
-from permafrost.report.rows import distinct, finite, metric_name
+from permafrost.report.values.rows import distinct, finite, metric_name
 from permafrost.statistics.across_datasets.pareto import pareto_front
 
 _FRONT, _BEATEN = COLOURS[0], "#a9b7c0"

@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.report.figures.class_colours import CORRECT, IGNORED, paint_errors, paint_mask
 from permafrost.report.figures.sheet import Sheet
 from permafrost.report.figures.style import drawing, plain, shorten
-from permafrost.report.rows import finite
+from permafrost.report.values.rows import finite
 
 ACROSS = 8  # panels in a line
 _MOST_IN_LEGEND = 24

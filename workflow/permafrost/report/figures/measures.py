@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from permafrost.report.explanations.measures import LABELLED, OF_VIEWS, is_flagged, words_of
 from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
@@ -15,8 +16,7 @@ from permafrost.report.figures.style import (
     shorten,
     stripe_rows,
 )
-from permafrost.report.measured import LABELLED, OF_VIEWS, is_flagged, words_of
-from permafrost.report.rows import finite, metric_name
+from permafrost.report.values.rows import finite, metric_name
 
 _ACROSS = 5
 _SCORE, _FREE, _OF_LABELS, _OF_VIEWS = COLOURS[0], COLOURS[2], COLOURS[1], COLOURS[3]

@@ -15,7 +15,7 @@ from permafrost.report.figures.style import (
     shorten,
     stripe_rows,
 )
-from permafrost.report.rows import finite, metric_name
+from permafrost.report.values.rows import finite, metric_name
 
 MOST = len(COLOURS)  # backbones in one figure
 

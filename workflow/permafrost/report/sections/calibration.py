@@ -9,12 +9,20 @@ from pathlib import Path
 from permafrost.core.tables import read_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import BRIER, CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
+from permafrost.report.explanations.gates import explain_at_length
 from permafrost.report.figures.reliability import MOST, draw_reliability
-from permafrost.report.gates import explain_at_length
-from permafrost.report.material import Drawn, Evaluation, Material, best_of_each, name_of, save
-from permafrost.report.notation import interval_of, number
-from permafrost.report.rows import better_first, finite, gates_of, metric_name, overall
-from permafrost.report.seeds import merge_seeds
+from permafrost.report.material.dataset import (
+    Drawn,
+    Evaluation,
+    Material,
+    best_of_each,
+    name_of,
+    save,
+)
+from permafrost.report.sections.comparisons import comparison_lines
+from permafrost.report.values.notation import interval_of, number
+from permafrost.report.values.rows import better_first, finite, gates_of, metric_name, overall
+from permafrost.report.values.seeds import merge_seeds
 from permafrost.statistics.predictions.columns import array_of
 
 _FIRST = CALIBRATION_ERRORS[0]
@@ -88,7 +96,6 @@ def _remarks(own: dict[str, dict]) -> set[str]:
 
 def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
     """Differences in calibration between every two backbones; of many, those of the best by each metric."""
-    from permafrost.report.sections.dataset import comparison_lines
 
     lines = []
     for probe, path in sorted(paths.items()):

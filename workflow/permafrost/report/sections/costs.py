@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.report.costs import (
+from permafrost.report.explanations.costs import (
     DRAWN,
     WORDS,
     brief_cost,
@@ -15,9 +15,9 @@ from permafrost.report.costs import (
     uncounted,
 )
 from permafrost.report.figures.costs import draw_costs
-from permafrost.report.material import Drawn, Material, save
-from permafrost.report.notation import interval_of, number
-from permafrost.report.rows import finite, metric_name
+from permafrost.report.material.dataset import Drawn, Material, save
+from permafrost.report.values.notation import interval_of, number
+from permafrost.report.values.rows import finite, metric_name
 
 
 def costs_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:

@@ -8,17 +8,18 @@ from pathlib import Path
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.data.objects import OBJECT_TASKS
-from permafrost.report.dataset_figures import draw_dataset
+from permafrost.report.explanations.gates import explain, explain_at_length
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
-from permafrost.report.gates import explain, explain_at_length
-from permafrost.report.material import Drawn, Material
-from permafrost.report.notation import p_value_text, true_minus
-from permafrost.report.rows import better_first, brief_count, overall
+from permafrost.report.material.dataset import Drawn, Material
 from permafrost.report.sections.calibration import calibration_section
+from permafrost.report.sections.comparisons import comparison_lines, comparison_remarks
 from permafrost.report.sections.costs import costs_section
 from permafrost.report.sections.measures import measures_section
-from permafrost.report.seeds import merge_seeds
+from permafrost.report.tasks.dataset_figures import draw_dataset
+from permafrost.report.values.notation import true_minus
+from permafrost.report.values.rows import better_first, brief_count, overall
+from permafrost.report.values.seeds import merge_seeds
 
 _PIXELS_PER_INCH = 110  # on the page: text in figures is then about as large as text around them
 
@@ -221,42 +222,6 @@ def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
             rows = [row for row in table.to_pylist() if row["metric"] == metric]
             lines += [{**line, "best": best} for line in comparison_lines(rows, best)]
     return lines
-
-
-def comparison_lines(rows: list[dict], best: str) -> list[dict]:
-    """Paired differences of the best backbone against each other one, signs turned accordingly."""
-    lines = []
-    for row in rows:
-        if best not in (row["backbone_a"], row["backbone_b"]):
-            continue
-        turned = row["backbone_b"] == best
-        sign = -1 if turned else 1
-        limits = [sign * row["lower"], sign * row["upper"]]
-        lines.append(
-            {
-                **row,
-                "other": row["backbone_a"] if turned else row["backbone_b"],
-                "difference": sign * row["difference"],
-                "lower": min(limits),
-                "upper": max(limits),
-                "p_text": p_value_text(row["p_adjusted"], smallest=1 / (row["resamples"] + 1)),
-            }
-        )
-    return sorted(
-        lines, key=lambda line: (line["probe"], line["seed"], line["difference"], line["other"])
-    )
-
-
-def comparison_remarks(lines: list[dict]) -> list[str]:
-    """The gates that comparisons met, in sentences, each with the probes that it is of."""
-    probes: dict[str, set[str]] = {}
-    for line in lines:
-        for gate in filter(None, line["gates"].split(";")):
-            probes.setdefault(gate, set()).add(line["probe"])
-    return [
-        f"{', '.join(sorted(probes[gate]))}: {explain(gate)}. {explain_at_length(gate)}"
-        for gate in sorted(probes)
-    ]
 
 
 def _shown(figure: Drawn) -> dict:

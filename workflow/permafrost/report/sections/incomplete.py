@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from permafrost.report.incomplete import headline
+from permafrost.report.explanations.incomplete import headline
 
 
 def incomplete_section(about: Mapping | None) -> dict | None:
@@ -12,7 +12,7 @@ def incomplete_section(about: Mapping | None) -> dict | None:
 
     Parameters
     ----------
-    about : the leaderboard's ``incomplete`` metadata (`report.incomplete.describe`).
+    about : the leaderboard's ``incomplete`` metadata (`report.explanations.incomplete.describe`).
     """
     if about is None:
         return None

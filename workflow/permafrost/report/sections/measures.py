@@ -8,10 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.tables import read_table
-from permafrost.report.figures.measures import draw_measures
-from permafrost.report.figures.similarity import draw_similarity
-from permafrost.report.material import Drawn, Material, save
-from permafrost.report.measured import (
+from permafrost.report.explanations.measures import (
     LABELLED,
     OF_VIEWS,
     brief,
@@ -25,8 +22,11 @@ from permafrost.report.measured import (
     view_words,
     words_of,
 )
-from permafrost.report.notation import interval_of, number
-from permafrost.report.rows import finite, interval_words, metric_name
+from permafrost.report.figures.measures import draw_measures
+from permafrost.report.figures.similarity import draw_similarity
+from permafrost.report.material.dataset import Drawn, Material, save
+from permafrost.report.values.notation import interval_of, number
+from permafrost.report.values.rows import finite, interval_words, metric_name
 
 
 def measures_section(material: Material, folder: Path) -> tuple[dict | None, list[Drawn]]:

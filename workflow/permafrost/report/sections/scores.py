@@ -6,10 +6,17 @@ import math
 
 import pyarrow as pa
 
-from permafrost.report.gates import explain, explain_at_length
-from permafrost.report.notation import places
-from permafrost.report.rows import better_first, distinct, finite, gates_of, metric_name, overall
-from permafrost.report.seeds import merge_seeds
+from permafrost.report.explanations.gates import explain, explain_at_length
+from permafrost.report.values.notation import places
+from permafrost.report.values.rows import (
+    better_first,
+    distinct,
+    finite,
+    gates_of,
+    metric_name,
+    overall,
+)
+from permafrost.report.values.seeds import merge_seeds
 from permafrost.statistics.across_datasets.ranks import mean_tied_ranks, missing_results
 
 _SPATIAL = "spatially_random"

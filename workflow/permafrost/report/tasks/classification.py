@@ -9,13 +9,20 @@ import numpy as np
 
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_metadata, read_table
-from permafrost.report import pictures
 from permafrost.report.figures import c_curve, confusion, per_class, strip
-from permafrost.report.material import Drawn, Evaluation, Material, name_of, of_evaluation, save
-from permafrost.report.rows import metric_name
+from permafrost.report.material import pictures
+from permafrost.report.material.dataset import (
+    Drawn,
+    Evaluation,
+    Material,
+    name_of,
+    of_evaluation,
+    save,
+)
 from permafrost.report.tasks.setting_curves import draw_settings
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.tasks.tuned import draw_gains
+from permafrost.report.values.rows import metric_name
 from permafrost.statistics.predictions.columns import array_of
 from permafrost.statistics.scores.gates import chance_level
 

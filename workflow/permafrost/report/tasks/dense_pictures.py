@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from permafrost.report.dense import SHOWN
-from permafrost.report.material import Evaluation, Material, best_of_each
+from permafrost.report.material.dataset import Evaluation, Material, best_of_each
+from permafrost.report.material.masks import SHOWN
 
 _HEADINGS = {
     "drawn": "drawn at random",

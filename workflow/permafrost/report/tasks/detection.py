@@ -10,12 +10,11 @@ import numpy as np
 from permafrost.metrics.detection.analysis import ErrorKinds, calibrate, error_kinds
 from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
 from permafrost.metrics.tasks import LOWER_IS_BETTER
-from permafrost.report.detected import ObjectPredictions, read_detected
 from permafrost.report.figures import errors, per_class
 from permafrost.report.figures.calibration import draw_calibration
 from permafrost.report.figures.detections import Answer
 from permafrost.report.figures.precision_recall import draw_precision_recall
-from permafrost.report.material import (
+from permafrost.report.material.dataset import (
     Drawn,
     Evaluation,
     Material,
@@ -25,12 +24,13 @@ from permafrost.report.material import (
     of_evaluation,
     save,
 )
-from permafrost.report.notation import interval_of, number
-from permafrost.report.rows import brief_count, finite, metric_name, of_metrics
+from permafrost.report.material.objects import ObjectPredictions, read_detected
 from permafrost.report.tasks.object_pictures import MOST as MOST_PICTURES
 from permafrost.report.tasks.object_pictures import draw_objects
 from permafrost.report.tasks.training_curves import draw_training_curves
-from permafrost.statistics.replicates.precision_recall import precision_recall
+from permafrost.report.values.notation import interval_of, number
+from permafrost.report.values.rows import brief_count, finite, metric_name, of_metrics
+from permafrost.statistics.predictions.precision_recall import precision_recall
 from permafrost.statistics.scores.gates import chance_level
 
 MOST = errors.MOST  # backbones in one chart

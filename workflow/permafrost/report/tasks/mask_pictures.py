@@ -6,11 +6,11 @@ from pathlib import Path
 
 from permafrost.core.stores import Store
 from permafrost.probes.dense.interpolate import resize_mask
-from permafrost.report import pictures
-from permafrost.report.dense import DensePredictions, read_dense
 from permafrost.report.figures import masks
 from permafrost.report.figures.class_colours import class_colours, shared_colours
-from permafrost.report.material import Drawn, Evaluation, Material, name_of, names_of, save
+from permafrost.report.material import pictures
+from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, names_of, save
+from permafrost.report.material.masks import DensePredictions, read_dense
 from permafrost.report.tasks.dense_pictures import by_backbone, drawn_of, grouped, sheets
 
 _COLUMNS = masks.ACROSS - 2  # backbones in one comparison

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from permafrost.core.stores import Store
-from permafrost.report import pictures
-from permafrost.report.detected import SHOWN, ObjectPredictions
 from permafrost.report.figures import detections
 from permafrost.report.figures.detections import Answer, Example
-from permafrost.report.material import (
+from permafrost.report.material import pictures
+from permafrost.report.material.dataset import (
     Drawn,
     Evaluation,
     Material,
@@ -19,6 +18,7 @@ from permafrost.report.material import (
     names_of,
     save,
 )
+from permafrost.report.material.objects import SHOWN, ObjectPredictions
 
 _HEADINGS = {
     "drawn": "drawn at random",

@@ -8,8 +8,8 @@ import numpy as np
 
 from permafrost.report.figures.numbers import target_words
 from permafrost.report.figures.rasters import draw_histogram
-from permafrost.report.material import Drawn, Evaluation, Material, name_of, save
-from permafrost.report.rasters import RasterPredictions, read_rasters
+from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, save
+from permafrost.report.material.rasters import RasterPredictions, read_rasters
 from permafrost.report.tasks.raster_pictures import draw_rasters
 from permafrost.report.tasks.regression import draw_curves
 from permafrost.statistics.scores.gates import chance_level

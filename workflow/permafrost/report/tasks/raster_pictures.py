@@ -7,11 +7,11 @@ from pathlib import Path
 from permafrost.core.stores import Store
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.pixels.shown import thinned
-from permafrost.report import pictures
 from permafrost.report.figures import rasters
 from permafrost.report.figures.numbers import target_words
-from permafrost.report.material import Drawn, Evaluation, Material, name_of, names_of, save
-from permafrost.report.rasters import RasterPredictions, read_rasters
+from permafrost.report.material import pictures
+from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, names_of, save
+from permafrost.report.material.rasters import RasterPredictions, read_rasters
 from permafrost.report.tasks.dense_pictures import by_backbone, drawn_of, grouped, sheets
 
 _COLUMNS = rasters.ACROSS - 2  # backbones in one comparison

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.tables import read_metadata, read_table
 from permafrost.report.figures import c_curve, numbers
-from permafrost.report.material import Drawn, Evaluation, Material, name_of, save
+from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, save
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.tasks.tuned import draw_gains
 from permafrost.statistics.predictions.columns import array_of

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.report.dense import DensePredictions, read_dense
 from permafrost.report.figures import confusion, per_class
-from permafrost.report.material import (
+from permafrost.report.material.dataset import (
     Drawn,
     Evaluation,
     Material,
@@ -16,10 +15,11 @@ from permafrost.report.material import (
     of_evaluation,
     save,
 )
-from permafrost.report.rows import metric_name
+from permafrost.report.material.masks import DensePredictions, read_dense
 from permafrost.report.tasks.mask_pictures import draw_masks
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.tasks.tuned import draw_gains
+from permafrost.report.values.rows import metric_name
 from permafrost.statistics.scores.gates import chance_level
 
 

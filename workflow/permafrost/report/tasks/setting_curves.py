@@ -9,8 +9,8 @@ from pathlib import Path
 
 from permafrost.metrics.tasks import PRIMARY
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
-from permafrost.report.material import Drawn, Material, save
-from permafrost.report.rows import distinct, finite, metric_name
+from permafrost.report.material.dataset import Drawn, Material, save
+from permafrost.report.values.rows import distinct, finite, metric_name
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.tables import read_metadata
 from permafrost.report.figures import training
-from permafrost.report.material import Drawn, Material, best_of_each, save
+from permafrost.report.material.dataset import Drawn, Material, best_of_each, save
 
 
 def draw_training_curves(material: Material, folder: Path, score: str) -> list[Drawn]:

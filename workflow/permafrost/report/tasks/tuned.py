@@ -6,9 +6,9 @@ from pathlib import Path
 
 from permafrost.metrics.tasks import PRIMARY
 from permafrost.report.figures.tuned import draw_tuned
-from permafrost.report.material import Drawn, Material, save
-from permafrost.report.rows import better_first, distinct, metric_name
-from permafrost.report.seeds import merge_seeds
+from permafrost.report.material.dataset import Drawn, Material, save
+from permafrost.report.values.rows import better_first, distinct, metric_name
+from permafrost.report.values.seeds import merge_seeds
 
 KIND = "fine_tune"
 # as the probe calls its settings

@@ -7,11 +7,14 @@ of its units, so that what both owe to the choice of test images cancels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns
-from permafrost.statistics.predictions.reading import Predictions
+
+if TYPE_CHECKING:
+    from permafrost.statistics.predictions.reading import Predictions
 
 # tasks whose settings are read here, and the column that holds them
 COLUMNS = {"segmentation": "setting_confusions", "regression": "setting_numbers"}

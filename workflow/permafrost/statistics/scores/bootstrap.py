@@ -84,7 +84,7 @@ def bootstrap_scores(
     family = predictions.family(units.index)
     judged = None
     if calibration is not None:
-        from permafrost.statistics.replicates.calibration import Joined, calibration_of
+        from permafrost.statistics.predictions.calibration import Joined, calibration_of
 
         judged = calibration_of(predictions, units.index, calibration)
         values, family = {**values, **judged.values}, Joined(family, judged)

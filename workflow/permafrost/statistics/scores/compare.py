@@ -159,7 +159,7 @@ def _family(
         values |= {metric: float(evaluated[metric]) for metric in own}
         parts.append((one.family(units.index), own))
     if len(own) < len(metrics):
-        from permafrost.statistics.replicates.calibration import calibration_of
+        from permafrost.statistics.predictions.calibration import calibration_of
 
         judged = calibration_of(one, units.index, calibration)
         wanted = [metric for metric in metrics if metric in CALIBRATION]

@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.core.stores import Store
 from permafrost.data.objects import objects_of
 from permafrost.report.figures.object_sizes import Objects
-from permafrost.report.material import Material
+from permafrost.report.material.dataset import Material
 
 
 def read_truth(material: Material) -> dict[str, Objects]:

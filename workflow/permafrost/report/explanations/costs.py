@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from permafrost.report.measured import measured_lines
-from permafrost.report.rows import finite
+from permafrost.report.explanations.measures import measured_lines
+from permafrost.report.values.rows import finite
 
 KIND = "profile"
 # quantity -> (its name, what it is), in the order of showing

@@ -13,7 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.core.tables import metadata_of, read_table, write_table
 from permafrost.core.versions import gather_versions
-from permafrost.report.rows import METRIC_NAMES
+from permafrost.report.values.rows import METRIC_NAMES
 from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks
 from permafrost.statistics.across_datasets.seeds import add_seed_spread
 

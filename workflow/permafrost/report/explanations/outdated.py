@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from permafrost.report.rows import distinct
+from permafrost.report.values.rows import distinct
 
 
 def describe_outdated(table: pa.Table, metadata: Mapping, recorded: Mapping) -> str | None:

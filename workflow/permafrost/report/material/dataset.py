@@ -11,8 +11,8 @@ from pathlib import Path
 
 from permafrost.metrics.tasks import OF_PROBES
 from permafrost.report.figures.style import save_figure
-from permafrost.report.rows import better_first, finite, overall
-from permafrost.report.seeds import merge_seeds
+from permafrost.report.values.rows import better_first, finite, overall
+from permafrost.report.values.seeds import merge_seeds
 
 Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
 

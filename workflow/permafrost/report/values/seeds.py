@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from permafrost.report.rows import finite, gates_of
+from permafrost.report.values.rows import finite, gates_of
 from permafrost.statistics.across_datasets.ranks import mean_tied_ranks
 
 _FIELD = ("dataset", "probe", "metric", "class")  # where lines are ranked

@@ -9,7 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.core.tables import read_table
-from permafrost.report.dense import SHOWN
+from permafrost.report.material.masks import SHOWN
 from permafrost.statistics.predictions.columns import array_of
 
 _COLUMNS = ["sample_id", "pixels", "squared_error", "shown", "raster"]

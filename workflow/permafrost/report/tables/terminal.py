@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from permafrost.report.notation import interval_of, number, places
-from permafrost.report.rows import distinct, finite, gates_of, metric_name, overall
-from permafrost.report.seeds import merge_seeds
+from permafrost.report.values.notation import interval_of, number, places
+from permafrost.report.values.rows import distinct, finite, gates_of, metric_name, overall
+from permafrost.report.values.seeds import merge_seeds
 
 _MARKS = "*†‡§¶#"
 _SPATIAL = "spatially_random"
@@ -35,7 +35,7 @@ def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = N
 
 def _marks(rows: list[dict]) -> dict[str, str]:
     """A mark for each gate that was met, in the order of their names."""
-    from permafrost.report.gates import explain
+    from permafrost.report.explanations.gates import explain
 
     gates = sorted({explain(gate) for row in rows for gate in _flags(row)})
     return {
@@ -49,7 +49,7 @@ def _flags(row: dict) -> list[str]:
 
 
 def _block(rows: list[dict], marks: dict[str, str], digits: int, shown: int | None) -> str:
-    from permafrost.report.gates import explain
+    from permafrost.report.explanations.gates import explain
 
     rows = sorted(merge_seeds(rows), key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
     first = rows[0]

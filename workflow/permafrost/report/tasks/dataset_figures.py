@@ -6,10 +6,10 @@ from pathlib import Path
 
 from permafrost.data.objects import OBJECT_TASKS
 from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
-from permafrost.report.material import Drawn, Material, best_evaluation, save
-from permafrost.report.rows import distinct, metric_name, overall
+from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
+from permafrost.report.material.object_counts import read_truth
 from permafrost.report.tasks.registry import task_figures
-from permafrost.report.truth import read_truth
+from permafrost.report.values.rows import distinct, metric_name, overall
 
 
 def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:

@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line
-from permafrost.report.leaderboard import write_csv
+from permafrost.report.tables.leaderboard import write_csv
 from permafrost.statistics.across_datasets.aggregate import aggregate_scores
 
 _TYPES = {

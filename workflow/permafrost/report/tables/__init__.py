@@ -1,0 +1,1 @@
+"""The leaderboard and its summary, as files and as text."""
