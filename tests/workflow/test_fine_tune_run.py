@@ -7,6 +7,8 @@ import shutil
 import pytest
 from helpers.project import TINY, Project
 
+pytestmark = pytest.mark.slow
+
 WORLD = {"chips": {"train": 24, "val": 12, "test": 16}, "chip_size": 32}
 SETTINGS = {None, "fine-tuned", "frozen", "fine-tuned minus frozen"}
 CONFIG = {
@@ -63,7 +65,6 @@ def test_the_report_shows_training_and_gain(finished):
         assert {f"tuned__{dataset}__fine-tune.svg", f"training__{dataset}.svg"} <= names
 
 
-@pytest.mark.slow
 def test_deleted_image_stores_are_made_again_when_a_job_needs_them(finished, tmp_path):
     project = finished.copied(tmp_path / "project")
     for path in project.path("results/images").glob("*/*.zarr"):

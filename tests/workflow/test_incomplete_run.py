@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.project import Project
 
+pytestmark = pytest.mark.slow
+
 NAN = """
 import torch
 
@@ -140,7 +142,6 @@ def test_an_archive_of_it_is_marked_incomplete(failed):
     path.unlink()
 
 
-@pytest.mark.slow
 def test_the_next_run_makes_only_what_lacks_and_the_whole_leaderboard(failed, tmp_path):
     project = failed[0].copied(tmp_path / "project")
     untouched = project.path("results/scores/tiny-landcover/imagestats/seed0/knn.parquet")
@@ -164,7 +165,6 @@ def test_the_next_run_makes_only_what_lacks_and_the_whole_leaderboard(failed, tm
     assert project.pending() == {}
 
 
-@pytest.mark.slow
 def test_without_the_broken_ones_the_leaderboard_is_gathered_again(failed, tmp_path):
     project = failed[0].copied(tmp_path / "project")
     project.configure(backbones=["imagestats", "tiny-network"])
@@ -179,7 +179,6 @@ def test_without_the_broken_ones_the_leaderboard_is_gathered_again(failed, tmp_p
     assert incomplete(project) is None and project.pending() == {}
 
 
-@pytest.mark.slow
 def test_a_run_without_any_result_says_so_and_leaves_no_leaderboard(fresh_project):
     with_backbones(fresh_project, broken=NAN)
     fresh_project.configure(backbones=["broken"])
@@ -190,7 +189,6 @@ def test_a_run_without_any_result_says_so_and_leaves_no_leaderboard(fresh_projec
     assert not fresh_project.path("results/leaderboard.csv").exists()
 
 
-@pytest.mark.slow
 def test_what_is_interrupted_is_no_failure(project):
     waits = project.path("waits")
     source = "import time\nfrom pathlib import Path\n\n\ndef build(inputs, **options):\n"
