@@ -251,12 +251,12 @@ def prepare_objects(
     probes: dict[str, list[int]],
     **options,
 ) -> tuple[dict, list[pa.Table]]:
-    """Cards and predictions as `build_report` takes them, and tables of scores.
+    """Cards, predictions and scores as `build_report` takes them, and tables of scores.
 
     `backbones` maps a name to its quality, `probes` a name to its seeds.
     """
     cards = {card["dataset"]: write_card(folder / "card.json", card)}
-    predictions, tables = {}, []
+    predictions, scores, tables = {}, {}, []
     for backbone, quality in backbones.items():
         for probe, seeds in probes.items():
             for seed in seeds:
@@ -270,8 +270,10 @@ def prepare_objects(
                     **options,
                 )
                 predictions[card["dataset"], backbone, seed, probe] = made["path"]
-                tables.append(score(made, folder / f"{backbone}-{seed}-{probe}-scores.parquet"))
-    return {"cards": cards, "predictions": predictions}, tables
+                scored = folder / f"{backbone}-{seed}-{probe}-scores.parquet"
+                tables.append(score(made, scored))
+                scores[card["dataset"], backbone, seed, probe] = scored
+    return {"cards": cards, "predictions": predictions, "scores": scores}, tables
 
 
 def score(made: dict, output: Path) -> pa.Table:

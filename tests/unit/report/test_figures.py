@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -184,12 +183,12 @@ def figures_with_legends() -> dict:
         ),
         "dotplot": dotplot.draw_dotplot(rows_of(LONG, probes=LONG[:3]), dataset="eurosat"),
         "errors": errors.draw_errors(
-            {name: SimpleNamespace(gain=dict.fromkeys(kinds, 0.1), counts=kinds) for name in LONG},
+            {name: {"gain": dict.fromkeys(kinds, 0.1), "counts": kinds} for name in LONG},
             title="t",
         ),
         "per_class": per_class.draw_per_class(per_class_rows, title="t"),
         "precision_recall": precision_recall.draw_precision_recall(
-            {name: (np.linspace(0, 1, 101), np.linspace(1, 0, 101)) for name in LONG},
+            {name: {"recall": [0, 0.5, 1], "precision": [1, 0.5, None]} for name in LONG},
             title="t",
             note="n",
         ),

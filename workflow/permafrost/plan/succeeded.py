@@ -100,6 +100,7 @@ def write_made_page(
             summary_path=Path(plan["results"]) / "summary.csv",
             cards=by_names(plan, "card", "dataset"),
             predictions=predictions,
+            scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
             images=by_names(plan, "prepare", "dataset", "split"),
             comparisons=_compare(plan, comparisons, predictions, folder / "comparisons"),
             similarities={

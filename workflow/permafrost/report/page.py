@@ -36,6 +36,7 @@ def build_report(
     predictions: Mapping[tuple[str, str, int, str], Path],
     images: Mapping[tuple[str, str], Path],
     comparisons: Mapping[tuple[str, str], Path],
+    scores: Mapping[tuple[str, str, int, str], Path] | None = None,
     similarities: Mapping[str, Path] | None = None,
     output_dir,
     expect: Mapping[str, str] | None = None,
@@ -57,6 +58,7 @@ def build_report(
     images : (dataset, split) -> image store. A store that is missing costs the pictures, which a
         sentence replaces.
     comparisons : (dataset, probe) -> comparison table.
+    scores : (dataset, backbone, seed, probe) -> table of scores, which holds the charts of detections.
     similarities : dataset -> table of pairs of backbones, where it was asked for.
     expect : path (as text) -> fingerprint that the file must carry.
     examples : test images shown per dataset; picture_seed : chooses them.
@@ -80,6 +82,7 @@ def build_report(
             plan,
             cards,
             predictions,
+            scores or {},
             images,
             expect,
             examples,
@@ -142,7 +145,7 @@ def _summary(path, rows: list[dict]) -> list[dict]:
 
 
 def _materials(
-    rows, plan, cards, predictions, images, expect, examples, picture_seed, similarities
+    rows, plan, cards, predictions, scores, images, expect, examples, picture_seed, similarities
 ) -> Iterator[Material]:
     """What each dataset's figures are drawn from; arguments as `build_report`."""
     for name in distinct(rows, "dataset"):
@@ -152,6 +155,7 @@ def _materials(
             [row for row in rows if row["dataset"] == name],
             _of_dataset(predictions, name),
             _of_dataset(images, name),
+            _of_dataset(scores, name),
             expect,
             examples,
             picture_seed,

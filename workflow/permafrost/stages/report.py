@@ -37,6 +37,7 @@ def run(arguments) -> None:
         summary_path=arguments.summary,
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
+        scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
         similarities=by_names(plan, "similarity", "dataset"),

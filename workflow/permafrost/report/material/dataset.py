@@ -27,6 +27,7 @@ class Material:
     card : its card.
     rows : its leaderboard rows.
     predictions : (backbone, seed, probe) -> path of a predictions table.
+    scores : (backbone, seed, probe) -> path of a table of scores.
     stores : split -> path of its image store, which need not be at hand.
     expect : path -> fingerprint that the file must carry.
     examples : how many test images to show; picture_seed : chooses them.
@@ -39,6 +40,7 @@ class Material:
     rows: list[dict]
     predictions: Mapping[Evaluation, Path]
     stores: Mapping[str, Path]
+    scores: Mapping[Evaluation, Path] = field(default_factory=dict)
     expect: Mapping[str, str] = field(default_factory=dict)
     examples: int = 12
     picture_seed: int = 0

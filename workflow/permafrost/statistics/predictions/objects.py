@@ -178,6 +178,12 @@ class DetectedObjects:
         """Every metric on resamples of the units."""
         return ObjectFamily(self, units)
 
+    def charts(self) -> dict:
+        """What the scores hide, for charts (`charts.detection_charts`)."""
+        from permafrost.statistics.predictions.charts import detection_charts
+
+        return detection_charts(self)
+
     def _ordered(self, values: dict) -> dict:
         names = overall_metrics(self.task, len(self.classes)) + class_metrics(self.task)
         return {name: values[name] for name in names if name in values}

@@ -43,7 +43,10 @@ def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprin
     if (gain := gain_of(settings, metadata)) is not None:
         rows += _rows_of_setting(gain, metadata, options)
     table = _table(rows, metadata, spec["options"]["seed"])
-    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
+    about = {"fingerprint": fingerprint, "stage": spec["stage"]}
+    if charts := getattr(found, "charts", None):
+        about["charts"] = charts()
+    write_table(output, table, about)
     return _summary(rows, metadata)
 
 
