@@ -167,3 +167,19 @@ def test_the_house_is_described_as_it_is():
     named = re.findall(r"`((?:config|docs|workflow|tests)/[\w./-]+)`|`(README\.md)`", house)
     files = {one or other for one, other in named}
     assert len(files) > 15 and [name for name in files if not (ROOT / name).exists()] == []
+
+
+def test_every_folder_of_the_large_rooms_is_described():
+    house = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`((?:metrics|probes|statistics|report|evaluators)/\w+)`", house))
+    rooms = ("metrics", "probes", "statistics", "report", "evaluators")
+    folders = {
+        f"{room}/{path.name}"
+        for room in rooms
+        for path in (PACKAGE / room).iterdir()
+        if path.is_dir()
+    }
+    modules = {f"{name.partition('/')[0]}/{name.partition('/')[2]}.py" for name in named - folders}
+    described = {name for name in folders if "__" not in name and name != "report/template"}
+    assert described <= named
+    assert [name for name in modules if not (PACKAGE / name).exists()] == []
