@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import write_store
-from permafrost.data.card import write_card
+from permafrost.data.card import Card, write_card
 
 
 def make_dataset(folder: Path, count: int, side: int) -> None:
@@ -71,12 +71,14 @@ def make_dataset(folder: Path, count: int, side: int) -> None:
         },
         "spatially_random": False,
     }
-    write_card(folder / "card.json", card)
+    write_card(folder / "card.json", Card(**card, detection=None))
 
 
 def run_extraction(folder: Path, model: str, arguments) -> dict:
     """Extract once; returns the seconds spent on the train split's batches, and the peak memory."""
     from permafrost.features import extract as stage
+    from permafrost.features.specification import Extraction, ExtractSpec, OfImages
+    from permafrost.plan.validation import load_schema
 
     seconds = {}
     inner = stage._extract_split
@@ -94,10 +96,15 @@ def run_extraction(folder: Path, model: str, arguments) -> dict:
         "weights": {"source": "random"},
         "input": {"normalization": "weights"},
     }
-    spec = {
-        **{"backbone": model, "dataset": "noise", "entry": entry, "inputs": {"images": "images"}},
-        "extraction": {"precision": arguments.precision},
-    }
+    options = load_schema("config")["properties"]["extraction"]["properties"]
+    extraction = {name: option["default"] for name, option in options.items()}
+    spec = ExtractSpec(
+        backbone=model,
+        dataset="noise",
+        entry=entry,
+        extraction=Extraction(**{**extraction, "precision": arguments.precision}),
+        inputs=OfImages(images="images"),
+    )
     try:
         with tempfile.TemporaryDirectory() as out:
             stage.extract(
@@ -140,8 +147,8 @@ def compare(arguments) -> None:
     import timm
     import torch
     from permafrost.features.devices import choose_device
-    from permafrost.features.extract import PRECISIONS
     from permafrost.features.numerics import exact_numerics
+    from permafrost.features.running import PRECISIONS
 
     device, precision = choose_device(arguments.device), PRECISIONS[arguments.precision]
     model = timm.create_model(arguments.model, num_classes=0).eval().to(device)

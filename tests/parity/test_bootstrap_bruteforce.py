@@ -7,7 +7,7 @@ import pytest
 from helpers.predictions.labels import multi_label, naive_replicates, single_label
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from permafrost.metrics.classification.evaluate import evaluate
+from permafrost.metrics.classification import evaluate
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.replicates import rankings, totals
 from permafrost.statistics.replicates.families import make_family

@@ -13,13 +13,9 @@ functional = pytest.importorskip("torchmetrics.functional.classification")
 
 def test_single_label_metrics():
     target, prediction, scores = single_label(n=300)
-    found = [
-        ours.accuracy(target, prediction),
-        ours.macro_recall(target, prediction, 6),
-        ours.macro_precision(target, prediction, 6),
-        ours.macro_f1(target, prediction, 6),
-        ours.top_k_accuracy(target, scores, 5),
-    ]
+    values = ours.evaluate(target, prediction, scores, task="classification", classes=6)
+    names = ("accuracy", "macro_recall", "macro_precision", "macro_f1", "top5_accuracy")
+    found = [values[name] for name in names]
     prediction, target, scores = map(torch.as_tensor, (prediction, target, scores))
     macro = {"num_classes": 6, "average": "macro"}
     expected = [

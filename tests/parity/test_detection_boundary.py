@@ -8,11 +8,10 @@ import io
 
 import numpy as np
 import pytest
-from helpers.predictions.detections import coco_case
+from helpers.predictions.detections import coco_case, masks_of_images
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.kernels.boundary import band_widths
 from permafrost.metrics.detection.masks.packed import bands, pack
-from permafrost.metrics.detection.masks.runs import Masks
 
 pytest.importorskip("pycocotools")
 ndimage = pytest.importorskip("scipy.ndimage")
@@ -98,7 +97,7 @@ def test_bands_of_random_masks(seed):
         if rng.random() < 0.7:
             mask = ndimage.binary_dilation(mask, iterations=int(rng.integers(1, 12)))
         images.append(mask.astype(np.uint8))
-    masks = Masks.of_dense(images)
+    masks = masks_of_images(images)
     assert np.array_equal(pack(masks).counts(), [image.sum() for image in images])
     ratio = float(rng.choice([0.008, 0.02, 0.06]))
     found = bands(masks, band_widths(masks.heights, masks.widths, ratio))

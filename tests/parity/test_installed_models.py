@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from permafrost.backbones.contract import input_contract, resolve_input
+from permafrost.backbones.contract import OfferedBands, input_contract, resolve_input
 from permafrost.backbones.registry import plan_input
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entries import selected_bands
@@ -37,7 +37,7 @@ def test_planning_and_extraction_say_the_same_of_every_backbone(kept, dataset):
     entry = Catalogue("dataset", [CONFIG], {}).entry(dataset)
     bands, selected = selected_bands(entry, where=dataset)
     statistics = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}
-    card = {"dataset": dataset, "bands": [b | statistics for b in bands], "selected": selected}
+    card = OfferedBands(dataset, [b | statistics for b in bands], selected)
     differing = {}
     for name, backbone in backbones.choose(["all"]).items():
         known = known_of(backbone, lambda: Installed(kept), name)

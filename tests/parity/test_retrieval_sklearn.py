@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.metrics.retrieval.rankings import average_precisions
+from permafrost.metrics.retrieval import average_precisions
 
 
 @pytest.mark.parametrize("levels", [None, 1, 2, 7])

@@ -122,8 +122,9 @@ def test_intervals_of_resampled_groups_cover_the_value_of_endless_images():
         return ours.view_alignment(views)
 
     truth = draw(60_000).value
+    # the infinitesimal jackknife's variance is the sum of the squared terms
     inside = [
-        abs(found.value - truth) < 1.96 * found.standard_error()
+        abs(found.value - truth) < 1.96 * np.sqrt(np.sum(found.terms**2) * 100 / 99)
         for found in (draw(100) for _ in range(300))
     ]
     assert 0.91 < np.mean(inside) < 0.985

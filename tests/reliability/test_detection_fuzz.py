@@ -6,14 +6,14 @@ import copy
 
 import numpy as np
 import pytest
-from helpers.predictions.detections import coco_case, compress
+from helpers.predictions.detections import coco_case, compress, masks_of_images
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection.masks.codec import decode, encode
 from permafrost.metrics.detection.masks.polygons import rasterise
-from permafrost.metrics.detection.masks.runs import Masks, masks_of_runs
+from permafrost.metrics.detection.masks.runs import masks_of_runs
 
 FUZZ = settings(max_examples=80, deadline=None)
 
@@ -177,7 +177,7 @@ def test_anything_for_a_file(truth, results):
 def test_masks_of_random_pixels_survive_both_ways():
     rng = np.random.default_rng(0)
     images = [rng.random(rng.integers(1, 30, 2)) < p for p in rng.random(60)]
-    masks = Masks.of_dense(images)
+    masks = masks_of_images(images)
     again, _, problems = decode(encode(masks), masks.heights, masks.widths)
     assert problems == {}
     assert all(np.array_equal(again.dense(i), image) for i, image in enumerate(images))

@@ -9,7 +9,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
 from permafrost.data.card import read_card
-from permafrost.data.prepare import prepare
+from permafrost.data.prepare import PrepareSpec, prepare
 from permafrost.data.targets import target_strata
 from permafrost.plan.validation import validate
 from PIL import Image
@@ -55,9 +55,9 @@ def entry(folder, **changes) -> dict:
 def prepared(folder, **changes):
     out = folder / "out"
     outputs = {split: out / f"{split}.zarr" for split in ("train", "val", "test")}
-    spec = {"dataset": "heights", "entry": entry(folder, **changes)}
+    spec = PrepareSpec(dataset="heights", entry=entry(folder, **changes))
     prepare(spec, outputs=outputs, card_path=out / "card.json", fingerprint="f", workers=1)
-    return outputs, read_card(out / "card.json")
+    return outputs, read_card(out / "card.json").as_json()
 
 
 def test_targets_are_stored_as_they_are_and_described_in_the_card(tmp_path):
@@ -128,7 +128,7 @@ def test_a_table_without_the_column_is_refused(tmp_path):
     with pytest.raises(PermafrostError, match="needs target in source"):
         made = entry(tmp_path)
         del made["source"]["target"]
-        prepare({"dataset": "d", "entry": made}, outputs={}, card_path=None, fingerprint="f")
+        prepare(PrepareSpec(dataset="d", entry=made), outputs={}, card_path=None, fingerprint="f")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_target_is_refused_where_images_have_classes(tmp_path):
     write_table(tmp_path, range(20))
     made = entry(tmp_path, task="classification", target={"unit": "m"})
     with pytest.raises(PermafrostError, match="target has no meaning here"):
-        prepare({"dataset": "d", "entry": made}, outputs={}, card_path=None, fingerprint="f")
+        prepare(PrepareSpec(dataset="d", entry=made), outputs={}, card_path=None, fingerprint="f")
 
 
 def test_the_demo_world_knows_the_share_of_a_class(tmp_path):
@@ -166,11 +166,11 @@ def test_the_demo_world_knows_the_share_of_a_class(tmp_path):
     validate(made, "dataset", where="test")
     outputs = {split: tmp_path / f"{split}.zarr" for split in ("train", "val", "test")}
     card = prepare(
-        {"dataset": "demo", "entry": made},
+        PrepareSpec(dataset="demo", entry=made),
         outputs=outputs,
         card_path=tmp_path / "card.json",
         fingerprint="f",
         workers=1,
     )
     labels = Store(outputs["train"]).read("labels")
-    assert card["classes"] == [] and 0 <= labels.min() < labels.max() <= 1
+    assert card.classes == [] and 0 <= labels.min() < labels.max() <= 1

@@ -7,6 +7,7 @@ rule report:
         summary=f"{RESULTS}/summary.csv",
         stamp=AGGREGATED,
         predictions=every_evaluation("predictions"),
+        scores=every_evaluation("scores"),
         comparisons=every_comparison(),
         similarities=every_similarity(),
         cards=[f"{RESULTS}/images/{d}/card.json" for d in PLAN.datasets],

@@ -12,7 +12,7 @@ import numpy as np
 from permafrost.core.paths import substitute
 from permafrost.core.stores import Store
 from permafrost.data.card import read_card
-from permafrost.data.prepare import prepare
+from permafrost.data.prepare import PrepareSpec, prepare
 from permafrost.plan.catalogue import Catalogue
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -168,16 +168,16 @@ class Prepared:
 
     def run(self, entry: dict, *, name: str = "set", workers: int = 2) -> dict:
         return prepare(
-            {"dataset": name, "entry": entry},
+            PrepareSpec(dataset=name, entry=entry),
             outputs=self.outputs,
             card_path=self.card_path,
             fingerprint="f" * 32,
             workers=workers,
-        )
+        ).as_json()
 
     @property
     def card(self) -> dict:
-        return read_card(self.card_path, expect="f" * 32)
+        return read_card(self.card_path, expect="f" * 32).as_json()
 
     def store(self, split: str) -> Store:
         return Store(self.outputs[split], expect="f" * 32)

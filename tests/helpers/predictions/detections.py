@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from permafrost.metrics.detection.masks.runs import Masks, masks_of_runs
 
 SIZES = ((60, 80), (100, 70), (64, 64), (128, 130))
 
@@ -191,3 +192,15 @@ def federate(truth: dict, seed: int) -> dict:
         rest = [k for k in ids if k not in image["neg_category_ids"]]
         image["not_exhaustive_category_ids"] = [k for k in rest if rng.random() < 0.3]
     return truth
+
+
+def masks_of_images(images) -> Masks:
+    """From 2-d arrays in which everything that is not 0 is foreground."""
+    runs = []
+    for image in images:
+        flat = (np.asarray(image) != 0).T.ravel()
+        edges = np.flatnonzero(np.diff(flat, prepend=False, append=not flat[-1]))
+        runs.append(np.diff(edges, prepend=0))
+    heights, widths = np.array([image.shape for image in images], np.int64).T
+    lengths = [len(each) for each in runs]
+    return masks_of_runs(lengths, np.concatenate(runs), heights, widths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from permafrost.metrics.classification.evaluate import evaluate
+from permafrost.metrics.classification import evaluate
 
 
 def single_label(n=200, classes=6, present=None, seed=0, skill=0.5, ties=False):

@@ -15,6 +15,7 @@ from permafrost.statistics.scores.score_table import score_predictions
 from PIL import Image
 
 from helpers.results.tables import _lists, make_card, write_card
+from helpers.stages.specifications import specification
 
 CLASSES = ["building", "road", "water"]
 IGNORE = 255
@@ -179,7 +180,7 @@ def score(path: Path, made: dict) -> pa.Table:
         "options": OPTIONS,
         "inputs": {"predictions": made["fingerprint"]},
     }
-    score_predictions(made["path"], path, spec=spec, fingerprint="s")
+    score_predictions(made["path"], path, spec=specification(spec), fingerprint="s")
     return read_table(path)[0]
 
 

@@ -14,6 +14,7 @@ from permafrost.data.windows import cut_windows
 from permafrost.statistics.scores.score_table import score_predictions
 
 from helpers.results.tables import make_card, write_card
+from helpers.stages.specifications import specification
 
 CLASSES = ["broadleaf", "conifer"]
 OPTIONS = {"resamples": 20, "confidence": 0.95, "method": "percentile", "seed": 0}
@@ -251,12 +252,12 @@ def prepare_objects(
     probes: dict[str, list[int]],
     **options,
 ) -> tuple[dict, list[pa.Table]]:
-    """Cards and predictions as `build_report` takes them, and tables of scores.
+    """Cards, predictions and scores as `build_report` takes them, and tables of scores.
 
     `backbones` maps a name to its quality, `probes` a name to its seeds.
     """
     cards = {card["dataset"]: write_card(folder / "card.json", card)}
-    predictions, tables = {}, []
+    predictions, scores, tables = {}, {}, []
     for backbone, quality in backbones.items():
         for probe, seeds in probes.items():
             for seed in seeds:
@@ -270,8 +271,10 @@ def prepare_objects(
                     **options,
                 )
                 predictions[card["dataset"], backbone, seed, probe] = made["path"]
-                tables.append(score(made, folder / f"{backbone}-{seed}-{probe}-scores.parquet"))
-    return {"cards": cards, "predictions": predictions}, tables
+                scored = folder / f"{backbone}-{seed}-{probe}-scores.parquet"
+                tables.append(score(made, scored))
+                scores[card["dataset"], backbone, seed, probe] = scored
+    return {"cards": cards, "predictions": predictions, "scores": scores}, tables
 
 
 def score(made: dict, output: Path) -> pa.Table:
@@ -283,6 +286,9 @@ def score(made: dict, output: Path) -> pa.Table:
         "options": OPTIONS,
     }
     score_predictions(
-        made["path"], output, spec=spec, fingerprint=fingerprint("scores", str(output))
+        made["path"],
+        output,
+        spec=specification(spec),
+        fingerprint=fingerprint("scores", str(output)),
     )
     return read_table(output)[0]

@@ -175,8 +175,13 @@ def make_card(
     }
 
 
+def card_of(card: dict) -> data_card.Card:
+    """The `Card` of what `make_card` made."""
+    return data_card.Card(**{"detection": None, **card})
+
+
 def write_card(path: Path, card: dict) -> Path:
-    data_card.write_card(path, {"detection": None, **card})
+    data_card.write_card(path, card_of(card))
     return path
 
 

@@ -11,6 +11,7 @@ from permafrost.core.tables import read_table
 from permafrost.data.card import write_card
 
 from helpers.stages.probe_jobs import configured, job_of, run_probe
+from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import IMAGES, SPLITS, card_of, rgb_bands
 
 BACKBONE = """
@@ -171,9 +172,16 @@ class Scenes:
         from permafrost.features.extract import extract
 
         outputs = {split: self.folder / "features" / f"{split}.zarr" for split in SPLITS}
-        spec = {**self.spec(), "extraction": {"size": 16, **extraction}}
+        spec = {
+            "stage": "extract",
+            "dataset": "tiny",
+            "backbone": "toy",
+            "entry": self.entry(),
+            "extraction": extraction_of(size=16) | extraction,
+            "inputs": {"images": IMAGES},
+        }
         extract(
-            spec,
+            specification(spec),
             images=self.stores,
             card=self.folder / "card.json",
             outputs=outputs,

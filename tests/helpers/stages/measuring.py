@@ -11,6 +11,8 @@ from permafrost.core.stores import write_store
 from permafrost.statistics.measures.feature_measures import measure_features
 from permafrost.statistics.measures.similarities import compare_features
 
+from helpers.stages.specifications import specification
+
 OPTIONS = {
     "split": "train",
     "max_rows": 10_000,
@@ -63,7 +65,9 @@ def measure(path: Path, output: Path, *, backbone: str = "net", dataset: str = "
         "options": OPTIONS | options,
         "inputs": {"features": FINGERPRINT},
     }
-    return measure_features(path, output, spec=spec, fingerprint=fingerprint("measured"))
+    return measure_features(
+        path, output, spec=specification(spec), fingerprint=fingerprint("measured")
+    )
 
 
 def pair(folder: Path, output: Path, backbones, *, dataset: str = "demo", **options):
@@ -74,4 +78,6 @@ def pair(folder: Path, output: Path, backbones, *, dataset: str = "demo", **opti
         "options": OPTIONS | options,
         "inputs": {"features": dict.fromkeys(backbones, FINGERPRINT)},
     }
-    return compare_features(folder, output, spec=spec, fingerprint=fingerprint("paired"))
+    return compare_features(
+        folder, output, spec=specification(spec), fingerprint=fingerprint("paired")
+    )

@@ -13,6 +13,7 @@ from permafrost.probes.embeddings.features import Features
 from permafrost.statistics.scores.score_table import score_predictions
 
 from helpers.stages.probe_jobs import configured, job_of
+from helpers.stages.specifications import specification
 
 SCORING = {"resamples": 50, "confidence": 0.95, "method": "percentile", "seed": 0}
 
@@ -83,5 +84,7 @@ def write_and_score(
         "options": SCORING,
         "inputs": {"predictions": made},
     }
-    score_predictions(path, scores, spec=spec, fingerprint=fingerprint("scores", backbone))
+    score_predictions(
+        path, scores, spec=specification(spec), fingerprint=fingerprint("scores", backbone)
+    )
     return read_table(path), read_table(scores)[0]

@@ -8,6 +8,7 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.tables import read_table
 from permafrost.data.card import write_card
 
+from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import IMAGES, card_of, rgb_bands
 
 #: few repeats, since no test asks how long anything took
@@ -65,7 +66,7 @@ def spec_of(entry: dict, *, extraction=None, files=None, **options) -> dict:
         "dataset": "tiny",
         "backbone": "tried",
         "entry": entry,
-        "extraction": {"size": None, **(extraction or {})},
+        "extraction": extraction_of(size=None) | (extraction or {}),
         "files": files or {},
         "options": OPTIONS | options,
         "inputs": {"images": IMAGES},
@@ -81,7 +82,10 @@ def profile(folder: Path, entry: dict, *, card=None, images=no_images, device="c
     from permafrost.features.profiling.profile import profile_backbone
 
     return profile_backbone(
-        spec_of(entry, **spec), card=card or card_in(folder), images=images, device=device
+        specification(spec_of(entry, **spec)),
+        card=card or card_in(folder),
+        images=images,
+        device=device,
     )
 
 
@@ -90,7 +94,7 @@ def profile_rows(folder: Path, found, entry: dict | None = None, **spec) -> list
     from permafrost.statistics.scores.profile_table import write_profile
 
     path = folder / "profile.parquet"
-    write_profile(found, path, spec=spec_of(entry or {}, **spec), made=MADE)
+    write_profile(found, path, spec=specification(spec_of(entry or {}, **spec)), made=MADE)
     return read_table(path, expect=MADE)[0].to_pylist()
 
 

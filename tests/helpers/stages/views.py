@@ -12,6 +12,8 @@ from permafrost.core.tables import read_table
 from permafrost.features.views import extract_views
 from permafrost.statistics.measures.feature_measures import measure_features
 
+from helpers.stages.specifications import extraction_of, specification
+
 OPTIONS = {
     "views": 4,
     "images": 1000,
@@ -49,17 +51,18 @@ def make_views(
 ) -> Store:
     """Run the stage on an `image_cases.Dataset`; `options` are those of augmentations."""
     spec = {
+        "stage": "views",
         "backbone": "tried",
         "dataset": "tiny",
         "entry": entry,
-        "extraction": extraction or {},
+        "extraction": extraction_of(**(extraction or {})),
         "files": {},
         "split": split,
         "augmentations": {**OPTIONS, **options},
         "inputs": {"images": "fingerprint-of-images"},
     }
     extract_views(
-        spec,
+        specification(spec),
         images={name: dataset.folder / f"{name}.zarr" for name in ("train", "val", "test")},
         card=dataset.folder / "card.json",
         output=dataset.folder / out,
@@ -113,5 +116,7 @@ def measure_views(
         "options": MEASURING | options,
         "inputs": {"features": made, "views": VIEWS},
     }
-    measure_features(features, output, views=views, spec=spec, fingerprint=fingerprint("measured"))
+    measure_features(
+        features, output, views=views, spec=specification(spec), fingerprint=fingerprint("measured")
+    )
     return {row["metric"]: row for row in read_table(output)[0].to_pylist()}

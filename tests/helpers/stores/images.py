@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import Store, write_store
 from permafrost.data.bands import SENSORS
-from permafrost.data.card import KEYS, write_card
+from permafrost.data.card import Card, write_card
+
+from helpers.stages.specifications import extraction_of, specification
 
 SPLITS = ("train", "val", "test")
 IMAGES = "fingerprint-of-images"
@@ -42,8 +45,8 @@ def band(name, *, mean=100.0, std=50.0, min=0.0, max=255.0, offset=0.0, **fields
     return {"name": name, **empty, "offset": offset, **statistics, **fields}
 
 
-def card_of(bands: list[dict], **fields) -> dict:
-    card = dict.fromkeys(KEYS)
+def card_of(bands: list[dict], **fields) -> Card:
+    card = dict.fromkeys(field.name for field in dataclasses.fields(Card))
     card.update(
         dataset="tiny",
         task="classification",
@@ -55,7 +58,7 @@ def card_of(bands: list[dict], **fields) -> dict:
         split_method="given",
         spatially_random=False,
     )
-    return {**card, **fields}
+    return Card(**{**card, **fields})
 
 
 class Dataset:
@@ -126,15 +129,16 @@ class Dataset:
 
         outputs = {split: self.folder / out / f"{split}.zarr" for split in SPLITS}
         spec = {
+            "stage": "extract",
             "backbone": "tried",
             "dataset": "tiny",
             "entry": entry,
-            "extraction": {**({"maps": True} if self.masks else {}), **(extraction or {})},
+            "extraction": extraction_of(maps=bool(self.masks)) | (extraction or {}),
             "files": files or {},
             "inputs": {"images": IMAGES},
         }
         extract(
-            spec,
+            specification(spec),
             images={split: self.folder / f"{split}.zarr" for split in SPLITS},
             card=self.folder / "card.json",
             outputs=outputs,

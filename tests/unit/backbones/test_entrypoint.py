@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.project import REPOSITORY
+from helpers.stages.specifications import extraction_of
 from helpers.stores.images import Dataset, card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.digest import identify
@@ -17,6 +18,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.paths import merged
 from permafrost.features.promised import PromisedBackbone
+from permafrost.features.specification import Extraction, ExtractSpec, OfImages
 
 TEMPLATE = REPOSITORY / "config" / "backbones" / "template.py"
 
@@ -277,12 +279,23 @@ def test_backbones_without_files_have_none(weights, tmp_path):
 # --- what was planned and what is there ----------------------------------------------------------------
 
 
+def spec_of(entry: dict, **promises) -> ExtractSpec:
+    return ExtractSpec(
+        dataset="d",
+        backbone="x",
+        entry=entry,
+        extraction=Extraction(**extraction_of()),
+        inputs=OfImages(images=""),
+        **promises,
+    )
+
+
 def promised(root, monkeypatch, entry: dict) -> tuple[dict, PromisedBackbone]:
     """The entry as a job knows it, and what it checks."""
     monkeypatch.chdir(root)
     known = identified(entry, root)
     files = {path: file_digest(root / path) for path in known.files.values()}
-    return entry, PromisedBackbone({"entry": entry, "files": files}, "backbone x")
+    return entry, PromisedBackbone(spec_of(entry, files=files), "backbone x")
 
 
 def build_of(folder, name: str, text: str = "") -> dict:
@@ -335,6 +348,6 @@ def test_a_file_that_was_edited_since_is_named(tmp_path, monkeypatch, name, mome
 
 
 def test_a_package_of_another_version_than_planned_is_named():
-    spec = {"entry": {"entrypoint": "torch.nn:Identity"}, "package": {"torch": "0.1"}}
+    spec = spec_of({"entrypoint": "torch.nn:Identity"}, package={"torch": "0.1"})
     with pytest.raises(PermafrostError, match="package torch was planned as 0.1"):
         PromisedBackbone(spec, "backbone x").check()

@@ -61,8 +61,7 @@ def test_an_array_may_be_stored_uncompressed(tmp_path):
 def test_chunks_in_shards_are_read_back_by_any_rows(tmp_path, compress):
     path = write(tmp_path / "shards.zarr", rows_per_shard=8, compress=compress)
     opened = Store(path)
-    assert (opened.chunk_rows("numbers"), opened.shard_rows("numbers")) == (4, 8)
-    assert len(chunks(path)) == 2
+    assert opened.chunk_rows("numbers") == 4 and len(chunks(path)) == 2
     for start, stop in [(0, 10), (0, 4), (3, 9), (8, 10), (9, 10)]:
         np.testing.assert_array_equal(opened.read("numbers", start, stop), NUMBERS[start:stop])
 
@@ -74,12 +73,11 @@ def test_chunks_of_zeros_in_shards_are_stored_like_others(tmp_path):
 
 def test_a_shard_is_no_larger_than_the_samples_need(tmp_path):
     opened = Store(write(tmp_path / "few.zarr", rows_per_shard=400))
-    assert (opened.chunk_rows("numbers"), opened.shard_rows("numbers")) == (4, 12)
-    assert len(chunks(opened.path)) == 1
+    assert opened.chunk_rows("numbers") == 4 and len(chunks(opened.path)) == 1
 
 
 def test_without_shards_every_chunk_is_a_file(store):
-    assert Store(store).shard_rows("numbers") == Store(store).chunk_rows("numbers") == 4
+    assert Store(store).chunk_rows("numbers") == 4 and len(chunks(store)) == 3
 
 
 def test_shards_hold_whole_chunks(tmp_path):
@@ -342,7 +340,6 @@ def test_attributes_that_were_edited_are_refused(store, key):
 READS = {
     "rows": lambda opened: opened.read("numbers"),
     "chunk rows": lambda opened: opened.chunk_rows("numbers"),
-    "shard rows": lambda opened: opened.shard_rows("numbers"),
     "samples": lambda opened: opened.samples(),
 }
 
@@ -358,7 +355,7 @@ def test_a_store_that_is_removed_while_it_is_open_is_an_error_that_names_it(stor
     assert caught.value.where == str(store)
 
 
-@pytest.mark.parametrize("name", ["rows", "chunk rows", "shard rows"])
+@pytest.mark.parametrize("name", ["rows", "chunk rows"])
 def test_an_array_that_is_removed_while_the_store_is_open_is_named(store, name):
     opened = Store(store)
     opened._arrays.clear()

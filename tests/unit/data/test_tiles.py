@@ -13,9 +13,9 @@ from helpers.datasets.objects import coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.core.splits import SPLITS
 from permafrost.data import decode as decode_module
+from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import Objects
-from permafrost.data.recent import Recent
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources import open_source
 from permafrost.data.tiles import TiledSource, objects_in
@@ -87,16 +87,16 @@ def test_what_was_made_last_is_remembered_and_what_failed_is_not():
             raise ValueError
         return argument * 2
 
-    recent = Recent(make, keep=2)
-    assert [recent(a) for a in "abaaca"] == ["aa", "bb", "aa", "aa", "cc", "aa"]
+    cache = LeastRecentlyUsed(make, keep=2)
+    assert [cache(a) for a in "abaaca"] == ["aa", "bb", "aa", "aa", "cc", "aa"]
     assert made == ["a", "b", "c"]
-    recent("b")
+    cache("b")
     assert made == ["a", "b", "c", "b"]  # c and then a came later
     for _ in range(2):
         with pytest.raises(ValueError):
-            recent("bad")
+            cache("bad")
     fail[0] = False
-    assert recent("bad") == "badbad" and not recent._makers
+    assert cache("bad") == "badbad" and not cache._makers
 
 
 def test_threads_that_wait_for_one_thing_get_it_without_making_it_again():
@@ -108,11 +108,11 @@ def test_threads_that_wait_for_one_thing_get_it_without_making_it_again():
         go.wait(10)
         return object()
 
-    recent = Recent(make, keep=1)
+    cache = LeastRecentlyUsed(make, keep=1)
     with ThreadPoolExecutor(4) as pool:
-        first = pool.submit(recent, 1)
+        first = pool.submit(cache, 1)
         started.wait(10)
-        others = [pool.submit(recent, 1) for _ in range(3)]
+        others = [pool.submit(cache, 1) for _ in range(3)]
         go.set()
         assert len({id(one.result()) for one in (first, *others)}) == 1
     assert made == [1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import Dataset, sentinel2_bands
 from permafrost.core.errors import PermafrostError
 from torch.nn import functional as F
@@ -324,15 +325,17 @@ def test_images_of_another_plan_are_refused(dataset):
     from permafrost.features.extract import extract
 
     spec = {
+        "stage": "extract",
         "backbone": "x",
         "dataset": "tiny",
         "entry": {"kind": "imagestats"},
+        "extraction": extraction_of(),
         "inputs": {"images": "other"},
     }
     splits = ("train", "val", "test")
     with pytest.raises(PermafrostError, match="made from another plan"):
         extract(
-            spec,
+            specification(spec),
             images={split: dataset.folder / f"{split}.zarr" for split in splits},
             card=dataset.folder / "card.json",
             outputs={split: dataset.folder / "none" / f"{split}.zarr" for split in splits},

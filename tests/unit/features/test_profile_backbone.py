@@ -9,7 +9,7 @@ import pytest
 import torch
 from helpers.schemas import check
 from helpers.stages.profiling import MADE, SIDE, card_in, plan_of_bands, profile, profile_rows, toy
-from helpers.stores.images import Dataset, rgb_bands
+from helpers.stores.images import Dataset, card_of, rgb_bands
 from permafrost.core.tables import read_metadata
 from permafrost.features.profiling.feeding import several_sizes, stored_images
 
@@ -79,7 +79,7 @@ def test_images_are_opened_only_for_backbones_that_are_made_of_them(tmp_path):
 
 def test_what_is_fed_has_the_bands_and_the_range_of_the_dataset(tmp_path):
     bands = [{**band, "min": 10.0 * i, "max": 10.0 * i + 5} for i, band in enumerate(rgb_bands())]
-    card = {"bands": bands, "image_size": {"min": [4, 5], "max": [60, 50]}}
+    card = card_of(bands, image_size={"min": [4, 5], "max": [60, 50]})
     plan = plan_of_bands([2, 0])
     pixels = stored_images(plan, card, 3)
     assert pixels.shape == (3, 2, 60, 50) and several_sizes(card)

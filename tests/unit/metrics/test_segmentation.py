@@ -37,16 +37,6 @@ def test_metrics_by_hand():
     assert found["macro_f1"] == pytest.approx((12 / 17 + 8 / 11) / 4)
 
 
-def test_the_functions_are_those_of_evaluate():
-    found = metrics.evaluate(CONFUSION, dead_classes=[2])
-    assert metrics.mean_iou(CONFUSION, [2]) == found["mean_iou"]
-    assert metrics.frequency_weighted_iou(CONFUSION, [2]) == found["frequency_weighted_iou"]
-    assert metrics.pixel_accuracy(CONFUSION) == found["pixel_accuracy"]
-    assert np.array_equal(
-        metrics.per_class_iou(CONFUSION), metrics.evaluate(CONFUSION)["iou"], equal_nan=True
-    )
-
-
 def test_a_dead_class_is_in_no_mean_but_pixels_given_it_stay_errors():
     found = metrics.evaluate(CONFUSION, dead_classes=[2, 4])
     assert np.isnan(found["iou"][2])

@@ -19,6 +19,7 @@ from helpers.stages.fine_tune import Scenes
 from helpers.stages.measuring import measure, mixture, pair, write_features
 from helpers.stages.probe_jobs import configured, job_of, options_of
 from helpers.stages.probing import make_splits, write_and_score
+from helpers.stages.specifications import specification
 from helpers.stages.views import measure_views, write_both
 from helpers.stores.targets import linear, run, toy_stores, write_targets
 from jsonschema import Draft202012Validator
@@ -103,7 +104,7 @@ def test_predicted_numbers_and_their_scores_keep_to_their_schemas(tmp_path):
             "options": scoring,
             "inputs": {"predictions": "0" * 32},
         }
-        score_predictions(path, output, spec=scored, fingerprint="1" * 32)
+        score_predictions(path, output, spec=specification(scored), fingerprint="1" * 32)
         scores.append(read_table(output)[0])
         check("scores", scores[-1])
         named = schema("scores")["properties"]["metric"]["description"]
@@ -126,7 +127,7 @@ def test_predicted_rasters_and_their_scores_keep_to_their_schemas(tmp_path, kind
         "options": options,
         "inputs": {"predictions": "0" * 32},
     }
-    score_predictions(path, tmp_path / "s.parquet", spec=spec, fingerprint="1" * 32)
+    score_predictions(path, tmp_path / "s.parquet", spec=specification(spec), fingerprint="1" * 32)
     scores = read_table(tmp_path / "s.parquet")[0]
     check("scores", scores)
     check("leaderboard", build_leaderboard([scores]))
@@ -183,7 +184,9 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
         "options": options,
         "inputs": {"predictions": made["fingerprint"]},
     }
-    score_predictions(made["path"], tmp_path / "s.parquet", spec=scored, fingerprint="1" * 32)
+    score_predictions(
+        made["path"], tmp_path / "s.parquet", spec=specification(scored), fingerprint="1" * 32
+    )
     scores = read_table(tmp_path / "s.parquet")[0]
     check("scores", scores)
     check("leaderboard", build_leaderboard([scores]))
@@ -200,7 +203,9 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
         "options": options,
         "inputs": {"predictions": dict.fromkeys(("b/seed0", "c/seed0"), made["fingerprint"])},
     }
-    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=compared, fingerprint="2" * 32)
+    compare_predictions(
+        tmp_path, tmp_path / "c.parquet", spec=specification(compared), fingerprint="2" * 32
+    )
     table = read_table(tmp_path / "c.parquet")[0]
     check("comparisons", table)
     assert table["difference"].to_pylist() == [0, 0, 0]
@@ -324,7 +329,9 @@ def test_tables_as_the_statistics_write_them_keep_to_their_schemas(tmp_path, tas
             "options": options,
             "inputs": {"predictions": made["fingerprint"]},
         }
-        score_predictions(path, tmp_path / f"{backbone}.parquet", spec=spec, fingerprint="f")
+        score_predictions(
+            path, tmp_path / f"{backbone}.parquet", spec=specification(spec), fingerprint="f"
+        )
         scores.append(read_table(tmp_path / f"{backbone}.parquet")[0])
         check("scores", scores[-1])
     check("leaderboard", build_leaderboard(scores))
@@ -335,7 +342,7 @@ def test_tables_as_the_statistics_write_them_keep_to_their_schemas(tmp_path, tas
         "options": options,
         "inputs": {"predictions": fingerprints},
     }
-    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=spec, fingerprint="f")
+    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=specification(spec), fingerprint="f")
     check("comparisons", read_table(tmp_path / "c.parquet")[0])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.stages.fine_tune import Scenes, accuracy
+from helpers.stages.specifications import specification
 from permafrost.core.identity import fingerprint
 from permafrost.core.tables import read_table
 from permafrost.statistics.scores.score_table import score_predictions
@@ -77,7 +78,10 @@ def test_frozen_and_gain_are_scored_beside_the_fine_tuned_backbone(scenes, maske
             "inputs": {"predictions": "f" * 32},
         }
         score_predictions(
-            one.folder / "scored.parquet", output, spec=spec, fingerprint=fingerprint("s")
+            one.folder / "scored.parquet",
+            output,
+            spec=specification(spec),
+            fingerprint=fingerprint("s"),
         )
         rows = [row for row in read_table(output)[0].to_pylist() if row["metric"] == metric]
         by = {row["setting"]: row for row in rows}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from helpers.stages.probe_jobs import configured
 from permafrost.core.identity import canonical_json
-from permafrost.metrics.tasks import OVERALL
+from permafrost.core.tasks import TASKS
 from permafrost.plan.sources import code_hash, module_path
 from permafrost.probes.kinds import KINDS
 from permafrost.stages.cli import COMMANDS, main
@@ -43,7 +43,7 @@ def test_an_entry_names_what_exists(kind):
     known = KINDS[kind]
     module = known.run.partition(":")[0]
     assert module_path(module), module
-    assert known.tasks <= set(OVERALL)
+    assert known.tasks <= set(TASKS)
     assert kind not in COMMANDS
     assert known.memory_mb > 0 and known.minutes > 0
 
@@ -91,12 +91,12 @@ def _refusal(kind: str, options: dict, capsys) -> str:
 def test_a_misspelt_option_is_refused_before_anything_is_read(capsys):
     options = configured("few_shot")
     options["drawz"] = options.pop("draws")
-    assert "options of p: there is no option 'drawz', did you mean 'draws'?" in _refusal(
+    assert "options of p: unknown key 'drawz', did you mean 'draws'?" in _refusal(
         "few_shot", options, capsys
     )
     options = configured("few_shot")
     options["ranked"]["shares"] = options["ranked"].pop("share")
-    assert "options of p.ranked: there is no option 'shares', did you mean 'share'?" in _refusal(
+    assert "options of p.ranked: unknown key 'shares', did you mean 'share'?" in _refusal(
         "few_shot", options, capsys
     )
 
@@ -104,4 +104,4 @@ def test_a_misspelt_option_is_refused_before_anything_is_read(capsys):
 def test_a_missing_option_is_refused(capsys):
     options = configured("knn")
     del options["metric"]
-    assert "options of p: the option 'metric' is missing" in _refusal("knn", options, capsys)
+    assert "options of p: missing key 'metric'" in _refusal("knn", options, capsys)

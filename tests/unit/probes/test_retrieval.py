@@ -11,7 +11,7 @@ from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import SCORING, make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.metrics.retrieval.rankings import average_precisions, found_within
+from permafrost.metrics.retrieval import average_precisions, found_within
 from permafrost.probes.retrieval import run_retrieval
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from helpers.results.tables import make_card, make_plan, make_predictions, report_text, write_card
+from helpers.stages.specifications import specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
-from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE
+from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE, place_of
 from permafrost.report.figures.reliability import draw_reliability
 from permafrost.report.page import build_report
 from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
-from permafrost.report.values.rows import METRIC_NAMES
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
 
@@ -72,7 +72,7 @@ def run(folder, card, *, judged, probes=("knn", "linear")):
                 "inputs": {"predictions": metadata["fingerprint"]},
             }
             scores = folder / f"{backbone}-{probe}.parquet"
-            score_predictions(path, scores, spec=spec, fingerprint="s")
+            score_predictions(path, scores, spec=specification(spec), fingerprint="s")
             tables.append(read_table(scores)[0])
         only = {"calibration": {"bins": 10}} if judged else {}
         spec = {
@@ -83,7 +83,7 @@ def run(folder, card, *, judged, probes=("knn", "linear")):
             "inputs": {"predictions": made},
         }
         path = comparisons[card["dataset"], probe] = folder / f"compared-{probe}.parquet"
-        compare_predictions(folder, path, spec=spec, fingerprint="c")
+        compare_predictions(folder, path, spec=specification(spec), fingerprint="c")
     leaderboard = write_leaderboard(
         tables, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"}
     )
@@ -130,7 +130,7 @@ def test_every_evaluation_has_rows_of_calibration(made):
         for probe in ("knn", "linear"):
             own = [row for row in rows if (row["backbone"], row["probe"]) == (backbone, probe)]
             assert [row["metric"] for row in own if row["metric"] in CALIBRATION] == sorted(
-                CALIBRATION, key=list(METRIC_NAMES).index
+                CALIBRATION, key=place_of
             )
             assert sum(row["primary"] for row in own) == 1
     assert {row["rank"] for row in rows if row["metric"] == TEMPERATURE} == {None}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +17,9 @@ from helpers.results.objects import (
     pixels_of,
     truth_of,
 )
+from helpers.results.tables import card_of
 from permafrost.core.stores import Store
-from permafrost.metrics.detection.analysis import ErrorKinds
+from permafrost.metrics.detection.analysis import calibrate, error_kinds
 from permafrost.report.figures import detections, errors, object_sizes, objects, per_class, training
 from permafrost.report.figures.detections import Answer, Example
 from permafrost.report.figures.style import save_figure
@@ -25,7 +28,7 @@ from permafrost.report.material.dataset import Material
 from permafrost.report.material.object_counts import read_truth
 from permafrost.report.material.objects import read_detected
 from permafrost.report.values.rows import metric_name, of_metrics
-from permafrost.statistics.predictions.precision_recall import precision_recall
+from permafrost.statistics.predictions.charts import detection_charts, precision_recall
 from PIL import Image
 
 NONE = np.empty((0, 4))
@@ -187,17 +190,41 @@ def test_the_mean_of_the_curve_is_the_score(tmp_path, geometry):
     assert precision.mean() == pytest.approx(score, abs=1e-12) and 0.2 < score < 0.95
 
 
+def test_charts_of_boxes_are_the_analyses_as_plain_values(tmp_path):
+    card = make_object_card()
+    made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.6)
+    found = read_detected(made["path"]).found
+    charts = json.loads(json.dumps(detection_charts(found)))
+    kinds, bins = error_kinds(found.scores.evaluation), calibrate(found.scores.evaluation)
+    assert charts["errors"] == {"gain": kinds.gain, "counts": kinds.counts}
+    assert charts["calibration"]["expected"] == bins.expected
+    for name in ("counts", "mean_score", "accuracy", "low", "high"):
+        assert np.array_equal(
+            np.array(charts["calibration"][name], float), getattr(bins, name), equal_nan=True
+        )
+
+
+def test_what_is_undefined_is_none_in_charts(tmp_path):
+    card = make_object_card()
+    made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.6)
+    found = read_detected(made["path"]).found
+    below = [replace(each, scores=each.scores * 0.01) for each in found.detections]
+    assert detection_charts(replace(found, detections=below))["calibration"] is None
+    points = make_object_predictions(
+        tmp_path / "q.parquet", make_object_card(geometry="point"), backbone="net", quality=0.6
+    )
+    assert set(detection_charts(read_detected(points["path"]).found)) == {"precision_recall"}
+
+
 # --- charts -------------------------------------------------------------------------------------
 
 
-def kinds(**gains: float) -> ErrorKinds:
+def kinds(**gains: float) -> dict:
     names = ("category", "localisation", "both", "duplicate", "background", "missed")
-    return ErrorKinds(
-        0.3,
-        {name: gains.get(name, 0.0) for name in names},
-        0.2,
-        {name: int(1000 * gains.get(name, 0.0)) for name in names},
-    )
+    return {
+        "gain": {name: gains.get(name, 0.0) for name in names},
+        "counts": {name: int(1000 * gains.get(name, 0.0)) for name in names},
+    }
 
 
 def test_kinds_of_errors_that_nobody_made_are_left_out():
@@ -215,7 +242,9 @@ def test_kinds_of_errors_that_nobody_made_are_left_out():
 def test_objects_of_a_split_are_counted_once_however_many_windows_show_them(tmp_path):
     card = make_object_card(images=3, window=40)
     store = make_object_store(tmp_path / "test.zarr", card)
-    shown = read_truth(Material("trees", card, [], {}, {"test": store, "val": tmp_path / "no"}))
+    shown = read_truth(
+        Material("trees", card_of(card), [], {}, {"test": store, "val": tmp_path / "no"})
+    )
     assert list(shown) == ["test"]
     assert shown["test"].per_image.tolist() == [0, 9, 9]  # crowds are left out
     sides = [truth_of(card, i).boxes[:9, 2] - truth_of(card, i).boxes[:9, 0] for i in (1, 2)]

@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.results.tables import C_GRID, class_names, make_card, make_image_store, make_score_rows
+from helpers.results.tables import (
+    C_GRID,
+    card_of,
+    class_names,
+    make_card,
+    make_image_store,
+    make_score_rows,
+)
 from permafrost.core.stores import Store
 from permafrost.report.figures import (
     c_curve,
@@ -55,8 +61,8 @@ def draw_all(card) -> dict:
             [r for r in make_score_rows(backbone="a", classes=classes) if r["class"]], title="t"
         ),
         "strip": strip.draw_strip(lambda i: gray, [0, 1], [2], str, title="t", bands="b"),
-        "balance": dataset.draw_balance(card),
-        "bands": dataset.draw_bands(card),
+        "balance": dataset.draw_balance(card_of(card)),
+        "bands": dataset.draw_bands(card_of(card)),
     }
 
 
@@ -73,7 +79,7 @@ def test_the_same_numbers_give_the_same_bytes_in_png_and_svg(tmp_path):
 def test_files_name_neither_a_date_nor_a_program(tmp_path):
     for kind in ("png", "svg"):
         content = save_figure(
-            dataset.draw_bands(make_card()), tmp_path / "bands", kind
+            dataset.draw_bands(card_of(make_card())), tmp_path / "bands", kind
         ).read_bytes()
         assert (
             b"atplotlib v" not in content
@@ -184,12 +190,12 @@ def figures_with_legends() -> dict:
         ),
         "dotplot": dotplot.draw_dotplot(rows_of(LONG, probes=LONG[:3]), dataset="eurosat"),
         "errors": errors.draw_errors(
-            {name: SimpleNamespace(gain=dict.fromkeys(kinds, 0.1), counts=kinds) for name in LONG},
+            {name: {"gain": dict.fromkeys(kinds, 0.1), "counts": kinds} for name in LONG},
             title="t",
         ),
         "per_class": per_class.draw_per_class(per_class_rows, title="t"),
         "precision_recall": precision_recall.draw_precision_recall(
-            {name: (np.linspace(0, 1, 101), np.linspace(1, 0, 101)) for name in LONG},
+            {name: {"recall": [0, 0.5, 1], "precision": [1, 0.5, None]} for name in LONG},
             title="t",
             note="n",
         ),
@@ -201,7 +207,7 @@ def figures_with_legends() -> dict:
             note="n",
         ),
         "training": training.draw_training({"head": logs}, dataset="d"),
-        "balance": dataset.draw_balance(card),
+        "balance": dataset.draw_balance(card_of(card)),
     }
 
 
@@ -258,7 +264,7 @@ def test_long_names_keep_their_ends():
 def test_pictures_are_red_green_blue_stretched_together_and_without_padding(tmp_path):
     card = make_card(counts=(10, 10, 20))
     store = Store(make_image_store(tmp_path / "test.zarr", card, size=16))
-    bands, words = pictures.picture_bands(card)
+    bands, words = pictures.picture_bands(card_of(card))
     assert [card["bands"][band]["common_name"] for band in bands] == ["red", "green", "blue"]
     assert words.startswith("true colour (B04, B03, B02)")
     shown = pictures.read_pictures(store, [0, 1], bands)
@@ -267,7 +273,7 @@ def test_pictures_are_red_green_blue_stretched_together_and_without_padding(tmp_
 
 
 def test_pictures_of_few_bands_and_of_missing_pixels():
-    assert pictures.picture_bands(make_card(bands=1))[0] == [0]
+    assert pictures.picture_bands(card_of(make_card(bands=1)))[0] == [0]
     image = np.array([[[0.0, np.nan], [1.0, np.inf]]])
     limits = pictures.stretch_limits([image])
     shown = pictures.to_picture(image, limits)
@@ -284,9 +290,9 @@ def test_importing_a_figure_does_not_import_matplotlib():
 def test_a_users_matplotlib_settings_do_not_change_a_figure(tmp_path):
     import matplotlib
 
-    plain = save_figure(dataset.draw_bands(make_card()), tmp_path / "a")
+    plain = save_figure(dataset.draw_bands(card_of(make_card())), tmp_path / "a")
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red"}):
-        changed = save_figure(dataset.draw_bands(make_card()), tmp_path / "b")
+        changed = save_figure(dataset.draw_bands(card_of(make_card())), tmp_path / "b")
         assert matplotlib.rcParams["font.size"] == 30
     assert plain.read_bytes() == changed.read_bytes()
 
@@ -294,6 +300,6 @@ def test_a_users_matplotlib_settings_do_not_change_a_figure(tmp_path):
 def test_classes_missing_from_a_split_are_named():
     card = make_card(classes=3)
     card["splits"]["train"]["class_counts"][1] = 0
-    axes = dataset.draw_balance(card).axes[0]
+    axes = dataset.draw_balance(card_of(card)).axes[0]
     assert [text.get_text() for text in axes.texts] == ["none in train"]
     assert [label.get_text() for label in axes.get_yticklabels()] == class_names(3)

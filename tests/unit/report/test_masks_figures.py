@@ -16,7 +16,7 @@ from helpers.results.masks import (
     png,
     training_settings,
 )
-from helpers.results.tables import make_score_rows
+from helpers.results.tables import card_of, make_score_rows
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.report.figures import confusion, dataset, masks, per_class, training
@@ -331,7 +331,7 @@ def test_classes_of_several_backbones_share_the_first_ones_order():
 
 def test_the_balance_of_masks_is_of_their_pixels():
     card = make_dense_card()
-    axes = dataset.draw_balance(card).axes[0]
+    axes = dataset.draw_balance(card_of(card)).axes[0]
     train = axes.lines[0].get_xdata()
     assert sum(train) == pytest.approx(1) and train[0] == 1_234_567 / 1_434_567
     assert axes.get_xlabel() == "share of the split's pixels"

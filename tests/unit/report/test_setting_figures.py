@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers.results.tables import make_card, make_score_rows
+from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.core.identity import canonical_json
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.material.dataset import Material
@@ -47,7 +47,7 @@ def few_shot(backbone, shift=0.0):
 
 
 def material(rows):
-    return Material("eurosat", make_card(), rows, {}, {})
+    return Material("eurosat", card_of(make_card()), rows, {}, {})
 
 
 def test_shares_and_numbers_per_class_are_figures_of_their_own(tmp_path):

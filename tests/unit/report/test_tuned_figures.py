@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers.results.tables import make_card, make_score_rows
+from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.report.figures.tuned import draw_tuned
 from permafrost.report.material.dataset import Material
 from permafrost.report.tasks.tuned import SHOWN, draw_gains
@@ -30,7 +30,7 @@ def rows_of(backbone: str, tuned: float, frozen: float, seed: int = 0) -> list[d
 
 
 def material(rows):
-    return Material("eurosat", make_card(), rows, {}, {})
+    return Material("eurosat", card_of(make_card()), rows, {}, {})
 
 
 def test_there_is_a_figure_for_each_probe_that_trains_backbones(tmp_path):

@@ -107,6 +107,10 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
         spec = {
             "stage": "bootstrap",
             "dataset": "demo",
+            "backbone": "one",
+            "probe": probe,
+            "seed": 0,
+            "task": "classification",
             "options": SCORING | judged,
             "inputs": {"predictions": made},
         }
@@ -119,6 +123,7 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
         "stage": "compare",
         "dataset": "demo",
         "probe": "fpn",
+        "task": "segmentation",
         "options": SCORING,
         "inputs": {"predictions": segmented},
     }
@@ -134,7 +139,11 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
         for argument in (f"--{name}", folder / f"leaderboard.{name}")
     ]
     found["aggregate"] = imported(
-        "aggregate", {"stage": "aggregate", "options": options}, "--plan", plan, *outputs
+        "aggregate",
+        {"stage": "aggregate", "options": options, "inputs": {}},
+        "--plan",
+        plan,
+        *outputs,
     )
     return found
 

@@ -13,7 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.resampling.intervals import bca_interval, percentile_interval
 from permafrost.statistics.scores import gates
-from permafrost.statistics.scores.bootstrap import binomial_accuracy_interval, bootstrap_scores
+from permafrost.statistics.scores.bootstrap import bootstrap_scores
 
 NAMES = list("abcdef")
 
@@ -125,14 +125,6 @@ def test_accuracy_intervals_cover_the_truth_about_as_often_as_they_say():
         row = scored((np.zeros(150, int), prediction, np.eye(2)[prediction]), seed=seed)[0]
         covered += row["lower"] <= 0.8 <= row["upper"]
     assert 0.90 <= covered / 300 <= 0.98
-
-
-def test_binomial_law_gives_the_interval_of_the_drawn_resamples():
-    target, prediction, scores = single_label(n=800)
-    drawn = scored((target, prediction, scores), resamples=20_000)[0]
-    right = int((target == prediction).sum())
-    low, high = binomial_accuracy_interval(right, 800, resamples=20_000, seed=1)
-    assert [low, high] == pytest.approx([drawn["lower"], drawn["upper"]], abs=0.003)
 
 
 @pytest.mark.parametrize("right_or_wrong", [False, True])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.stages.specifications import specification
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
-from permafrost.metrics.regression.evaluate import evaluate as numbers
+from permafrost.metrics.regression import evaluate as numbers
 from permafrost.metrics.segmentation import mean_iou
 from permafrost.statistics.predictions.settings import settings_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
@@ -72,7 +73,9 @@ def scored(folder, task: str, **changes) -> tuple[list[dict], np.ndarray, np.nda
         "options": SCORING,
         "inputs": {"predictions": "f" * 32},
     }
-    score_predictions(folder / "p.parquet", folder / "s.parquet", spec=spec, fingerprint="s" * 32)
+    score_predictions(
+        folder / "p.parquet", folder / "s.parquet", spec=specification(spec), fingerprint="s" * 32
+    )
     return read_table(folder / "s.parquet")[0].to_pylist(), target, said
 
 

@@ -18,9 +18,10 @@ from helpers.predictions.objects import (
     write_predictions,
 )
 from helpers.schemas import check, schema
+from helpers.stages.specifications import specification
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
-from permafrost.metrics.tasks import OF_CURVES, OVERALL, PER_CLASS
+from permafrost.metrics.tasks import class_metrics, metric_of, overall_metrics
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.resampling.intervals import basic_interval
@@ -40,15 +41,15 @@ PRIMARY = {BOXES: "AP", POINTS: "point_ap"}
 @pytest.mark.parametrize("method", ["percentile", "bca"])
 def test_curves_have_basic_intervals_and_the_others_the_method_that_is_asked_for(task, method):
     rows = bootstrap_scores(predictions(task, images=40), seed=0, method=method)
-    overall = [(name, None) for name in OVERALL[task]]
-    of_class = [(name, f"class {k}") for name in PER_CLASS[task] for k in range(3)]
+    overall = [(name, None) for name in overall_metrics(task, 3)]
+    of_class = [(name, f"class {k}") for name in class_metrics(task) for k in range(3)]
     assert [(row["metric"], row["class"]) for row in rows] == [*overall, *of_class]
     assert [row["metric"] for row in rows if row["primary"]] == [PRIMARY[task]]
     assert [row["metric"] for row in rows if not row["higher_is_better"]] == (
         ["count_mae"] if task == POINTS else []
     )
     for row in rows:
-        assert row["method"] == ("basic" if row["metric"] in OF_CURVES else method)
+        assert row["method"] == ("basic" if metric_of(row["metric"]).of_curves else method)
         assert 0 <= row["lower"] < row["upper"] <= (math.inf if row["metric"] == "count_mae" else 1)
         assert row["lower"] <= row["value"] <= row["upper"] or row["method"] == "basic"
     assert {row["n_units"] for row in rows} == {40}
@@ -254,7 +255,9 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
             "options": options,
             "inputs": {"predictions": "made"},
         }
-        line = score_predictions(path, tmp_path / "s.parquet", spec=spec, fingerprint="f" * 32)
+        line = score_predictions(
+            path, tmp_path / "s.parquet", spec=specification(spec), fingerprint="f" * 32
+        )
         assert f": {PRIMARY[task]} " in line
         scores.append(read_table(tmp_path / "s.parquet")[0])
     named = schema("scores")["properties"]["metric"]["description"]
@@ -272,7 +275,7 @@ def test_tables_keep_to_their_schemas(tmp_path, task, make):
         "options": options,
         "inputs": {"predictions": fingerprints},
     }
-    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=spec, fingerprint="f")
+    compare_predictions(tmp_path, tmp_path / "c.parquet", spec=specification(spec), fingerprint="f")
     assert read_table(tmp_path / "c.parquet")[0]["metric"].to_pylist() == [PRIMARY[task]]
     for name, table in (
         ("scores", scores[0]),
@@ -330,5 +333,5 @@ def test_tables_that_lack_something_are_refused():
             prediction_table(points),
             said | {"detection": said["detection"] | {"match_distance": None}},
         )
-    with pytest.raises(PermafrostError, match="no metrics for the task 'detections'"):
+    with pytest.raises(PermafrostError, match="unknown task 'detections'"):
         predictions_from_table(table, metadata(found) | {"task": "detections"})

@@ -16,6 +16,7 @@ from helpers.predictions.masks import (
     predictions,
     write_predictions,
 )
+from helpers.stages.specifications import specification
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table
@@ -44,7 +45,7 @@ def scored(tmp_path, found, **change):
     line = score_predictions(
         tmp_path / "predictions.parquet",
         tmp_path / "scores.parquet",
-        spec=spec_of(),
+        spec=specification(spec_of()),
         fingerprint="scores",
     )
     table, _ = read_table(tmp_path / "scores.parquet", expect="scores")
@@ -202,7 +203,7 @@ def test_comparisons_through_the_table(tmp_path):
             )
             fingerprints[f"{backbone}/seed{seed}"] = fingerprint
     spec = spec_of(fingerprints, probe="fpn", stage="compare")
-    compare_predictions(folder, tmp_path / "c.parquet", spec=spec, fingerprint="f")
+    compare_predictions(folder, tmp_path / "c.parquet", spec=specification(spec), fingerprint="f")
     rows = read_table(tmp_path / "c.parquet")[0].to_pylist()
     assert [(row["seed"], row["backbone_a"], row["metric"]) for row in rows] == [
         (0, "good", "mean_iou"),

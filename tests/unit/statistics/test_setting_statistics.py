@@ -11,7 +11,7 @@ from helpers.stages.probe_jobs import options_of
 from helpers.stages.probing import SCORING, make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.metrics.classification import evaluate as evaluation
+from permafrost.metrics import classification as evaluation
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.knn.sweep import run_knn_sweep

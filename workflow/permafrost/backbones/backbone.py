@@ -13,6 +13,8 @@ from permafrost.backbones.outputs import pool_output
 if TYPE_CHECKING:
     from torch import Tensor, dtype, nn
 
+    from permafrost.data.card import Card
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -28,7 +30,7 @@ class Resources:
     """
 
     where: str
-    card: dict
+    card: Card
     train_count: int
     train_image: Callable[[int], Tensor]
 

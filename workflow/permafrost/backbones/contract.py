@@ -10,10 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from permafrost.backbones.matching import Wish, find_band, wish, wishes
 from permafrost.backbones.scaling import NORMALIZATIONS, channel_scaling, per_channel
 from permafrost.core.errors import PermafrostError, near_names
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
 #: kind of backbone -> fields of `InputContract` that it brings along, for kinds without published weights
 OWN_WANTS = {
@@ -114,6 +118,15 @@ class InputPlan:
         }
 
 
+@dataclass(frozen=True)
+class OfferedBands:
+    """The part of a dataset's card that decides on what a backbone is fed: the plan knows no more of it."""
+
+    dataset: str
+    bands: list[dict]
+    selected: list[str]
+
+
 def input_contract(
     own: dict, entry_input: dict, extraction: dict, *, where: object = None
 ) -> InputContract:
@@ -144,7 +157,9 @@ def input_contract(
     return InputContract(**{key: _frozen(value) for key, value in fields.items()})
 
 
-def resolve_input(contract: InputContract, card: dict, *, where: object = None) -> InputPlan:
+def resolve_input(
+    contract: InputContract, card: Card | OfferedBands, *, where: object = None
+) -> InputPlan:
     """Meet the wishes of `contract` with the bands of `card`.
 
     Raises
@@ -240,13 +255,15 @@ def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) ->
     return [float(nm) for nm in found]
 
 
-def _offered(card: dict) -> list[tuple[int, dict]]:
+def _offered(card: Card | OfferedBands) -> list[tuple[int, dict]]:
     """(position in the image store, band) of the selected bands, in the order of the selection."""
-    positions = {band["name"]: index for index, band in enumerate(card["bands"])}
-    return [(positions[name], card["bands"][positions[name]]) for name in card["selected"]]
+    positions = {band["name"]: index for index, band in enumerate(card.bands)}
+    return [(positions[name], card.bands[positions[name]]) for name in card.selected]
 
 
-def _match(contract: InputContract, offered, card: dict, where) -> list[tuple[Wish, int | None]]:
+def _match(
+    contract: InputContract, offered, card: Card | OfferedBands, where
+) -> list[tuple[Wish, int | None]]:
     bands = [band for _, band in offered]
     if contract.bands == "all":
         return [(wish(band["name"]), position) for position, band in enumerate(bands)]
@@ -258,7 +275,7 @@ def _match(contract: InputContract, offered, card: dict, where) -> list[tuple[Wi
     fill = contract.missing == "zero" and all(wanted.known for wanted in missing)
     if len(missing) == len(pairs) or (missing and not fill):
         raise PermafrostError(
-            f"the dataset {card['dataset']!r} has no band {', '.join(repr(w.name) for w in missing)}"
+            f"the dataset {card.dataset!r} has no band {', '.join(repr(w.name) for w in missing)}"
             f" ({_listing(bands, card)})",
             where=where,
             remedy="choose other bands under input.bands, or input.missing: zero to feed zeros"
@@ -276,11 +293,11 @@ def _match(contract: InputContract, offered, card: dict, where) -> list[tuple[Wi
     return pairs
 
 
-def _listing(bands: list[dict], card: dict) -> str:
+def _listing(bands: list[dict], card: Card | OfferedBands) -> str:
     shown = ", ".join(
         f"{b['name']} ({b['common_name']})" if b.get("common_name") else b["name"] for b in bands
     )
-    hidden = [band["name"] for band in card["bands"] if band["name"] not in card["selected"]]
+    hidden = [band["name"] for band in card.bands if band["name"] not in card.selected]
     aside = f"; stored but not selected: {', '.join(hidden)}" if hidden else ""
     return f"it offers {shown}{aside}"
 

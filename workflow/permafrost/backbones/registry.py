@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
 from permafrost.backbones.contract import InputPlan, input_contract, resolve_input
 from permafrost.core.errors import PermafrostError, near_names
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
 #: kind -> module with ``OPTIONS`` (keys of an entry beside the common ones), ``wants(entry, where)``
 #: (fields of `InputContract` that the kind or its weights bring along) and ``build(entry, plan, resources)``
@@ -35,12 +39,12 @@ COMMON = frozenset(
 )
 
 
-def plan_input(entry: dict, extraction: dict, card: dict, *, where: str) -> InputPlan:
+def plan_input(entry: dict, extraction: dict, card: Card, *, where: str) -> InputPlan:
     """How the tensor for this backbone is made from this dataset."""
     kind = _kind(entry, where)
     own = kind.wants(entry, where)
     contract = input_contract(own, entry.get("input") or {}, extraction, where=where)
-    return resolve_input(contract, card, where=f"{where} on {card['dataset']}")
+    return resolve_input(contract, card, where=f"{where} on {card.dataset}")
 
 
 def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:

@@ -203,11 +203,6 @@ class Store:
         """Number of samples in a chunk of the array: the unit that is cheap to read."""
         return self._array(name).chunks[0]
 
-    def shard_rows(self, name: str) -> int:
-        """Number of samples in a file of the array, read in one go: `chunk_rows` where it has no shards."""
-        array = self._array(name)
-        return (array.shards or array.chunks)[0]
-
     def read(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Rows [start, stop) of an array; a damaged chunk is an error that names store and rows."""
         if name not in self:

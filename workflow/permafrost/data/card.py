@@ -4,64 +4,78 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import Group, whole_file
 from permafrost.core.tables import check_fingerprint
+from permafrost.core.tasks import task_of
 
 # key of the SHA-256 of all the others
 DIGEST = "sha256"
-KEYS = frozenset(
-    [
-        "dataset",
-        "title",
-        "task",
-        "fingerprint",
-        "bands",
-        "selected",
-        "classes",
-        "ignore_index",
-        "dead_classes",
-        "splits",
-        "split_method",
-        "split_seed",
-        "spatially_random",
-        "audit",
-        "detection",
-        "image_size",
-        "gsd_m",
-        "licence",
-        "citation",
-    ]
-)
 
 
-#: further keys of tasks that need them
-TASK_KEYS = {task: frozenset(["target"]) for task in ("regression", "pixel_regression")}
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What is known of a prepared dataset.
+
+    ``target`` is there exactly where images or pixels have a number, ``detection`` is None where the labels
+    are no objects.
+    """
+
+    dataset: str
+    title: str
+    task: str
+    fingerprint: str
+    bands: list[dict]
+    selected: list[str]
+    classes: list[str]
+    ignore_index: int | None
+    dead_classes: list[int]
+    splits: dict[str, dict]
+    split_method: str
+    split_seed: int
+    spatially_random: bool
+    detection: dict | None
+    audit: dict
+    image_size: dict[str, list[int]]
+    gsd_m: float | None
+    licence: str | None
+    citation: str | None
+    target: dict | None = None
+
+    def __post_init__(self) -> None:
+        if (self.target is not None) != task_of(self.task).numbers:
+            raise TypeError(f"a card of the task {self.task} with target {self.target}")
+
+    def as_json(self) -> dict:
+        """The mapping that the file holds, in its order, without the digest."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.target is None:
+            del content["target"]
+        return content
 
 
-def write_card(path, card: dict, *, group: Group | None = None) -> None:
-    """Write the card whole, with its digest; refuses one with missing or unknown keys (a programming error).
+def write_card(path, card: Card, *, group: Group | None = None) -> None:
+    """Write the card whole, with its digest.
 
     With a `group` of `outputs.together`, it appears with the others of the group.
     """
-    wrong = set(card) ^ _keys(card)
-    if wrong:
-        raise TypeError(f"card keys: {sorted(wrong)}")
+    content = card.as_json()
     with whole_file(path, group=group) as partial:
         text = json.dumps(
-            {**card, DIGEST: _digest(card)}, indent=2, ensure_ascii=False, allow_nan=False
+            {**content, DIGEST: _digest(content)}, indent=2, ensure_ascii=False, allow_nan=False
         )
         partial.write_text(text + "\n", encoding="utf-8")
 
 
-def read_card(path, *, expect: str | None = None) -> dict:
+def read_card(path, *, expect: str | None = None) -> Card:
     """The card; one that is missing, damaged, edited or of another plan is refused by name."""
     path = Path(path)
     remedy = "delete the folder and run snakemake again"
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise PermafrostError(
             "the card does not exist", where=path, remedy="run snakemake"
@@ -70,19 +84,18 @@ def read_card(path, *, expect: str | None = None) -> dict:
         raise PermafrostError(
             f"not a readable card ({error})", where=path, remedy=remedy
         ) from error
-    if not isinstance(card, dict) or set(card) != _keys(card) | {DIGEST}:
-        raise PermafrostError("not a complete card", where=path, remedy=remedy)
-    if card.pop(DIGEST) != _digest(card):
+    try:
+        digest = content.pop(DIGEST)
+        card = Card(**content)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise PermafrostError("not a complete card", where=path, remedy=remedy) from error
+    if digest != _digest(content):
         raise PermafrostError("it is not what was written", where=path, remedy=remedy)
     if expect is not None:
-        check_fingerprint(path, card["fingerprint"], expect)
+        check_fingerprint(path, card.fingerprint, expect)
     return card
 
 
-def _digest(card: dict) -> str:
+def _digest(content: dict) -> str:
     """SHA-256 of what the card holds beside its digest."""
-    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-
-
-def _keys(card: dict) -> frozenset[str]:
-    return KEYS | TASK_KEYS.get(card.get("task"), frozenset())
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

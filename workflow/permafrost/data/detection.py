@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.data.geometries import BOX, POINT, POLYGON
-from permafrost.data.objects import OBJECT_TASKS
 from permafrost.data.records import Record
 from permafrost.data.windows import OVERLAP
 
@@ -33,7 +33,7 @@ def _used(key: str, entry: dict, task: str) -> bool:
     if key == "match_distance":
         return task == POINTS
     if key == "tiles":
-        return task in OBJECT_TASKS
+        return task_of(task).objects
     # COCO's statistics, which have the cap, are of boxes
     return task == "detection" and (key == "max_detections" or "tiles" in entry)
 
@@ -63,7 +63,7 @@ def detection_card(entry: dict, images: dict[str, Sequence[Record]]) -> dict | N
     regions, and how many were ``clipped`` at the edge of their image.
     """
     task = entry["task"]
-    if task not in OBJECT_TASKS:
+    if not task_of(task).objects:
         return None
     options = {key: entry.get(key, default) for key, default in DEFAULTS.items()}
     return {

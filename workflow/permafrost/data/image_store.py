@@ -117,9 +117,3 @@ class ImageStore:
             widths=self.widths[start:stop],
             **optional,
         )
-
-    def iterate(self, chunk: int | None = None) -> Iterator[ImageChunk]:
-        """All images in order, `chunk` at a time (default: as stored, the cheapest)."""
-        step = self.store.chunk_rows("images") if chunk is None else chunk
-        for start in range(0, len(self), step):
-            yield self.read(start, start + step)

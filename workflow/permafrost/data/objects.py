@@ -13,9 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-#: tasks whose truth is objects
-OBJECT_TASKS = frozenset({"detection", "point_detection"})
-
 #: one object; ``object`` is its number in the whole image, ``area`` what the annotation says (of COCO,
 #: that of the mask), else that of the polygon or box, and 0 for a point, whose corners are the same
 OBJECT = pa.struct(

@@ -11,17 +11,18 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import Group, together
 from permafrost.core.progress import progress
+from permafrost.core.specification import Specification
 from permafrost.core.splits import SPLITS
 from permafrost.core.stores import StoreWriter, write_store
+from permafrost.core.tasks import task_of
 from permafrost.data.audit import audit_splits
 from permafrost.data.bands import select_bands
-from permafrost.data.card import write_card
+from permafrost.data.card import Card, write_card
 from permafrost.data.classes import check_classes, class_counts, dead_classes
 from permafrost.data.decode import UnreadableImage, no_truncated_images
 from permafrost.data.detection import check_objects, detection_card
 from permafrost.data.entries import entry_mistakes
 from permafrost.data.masks import declared_dead
-from permafrost.data.objects import OBJECT_TASKS
 from permafrost.data.raster_statistics import check_rasters, raster_card
 from permafrost.data.records import Record, Source, check_records
 from permafrost.data.sources import open_source
@@ -38,6 +39,23 @@ from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION, check_targets,
 from permafrost.data.tiles import placed_like, samples_of
 from permafrost.data.units import check_dtype, check_range
 from permafrost.data.writing import Layout, SplitWriter, samples_table, write_labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareSpec(Specification):
+    """What `prepare` is told.
+
+    Attributes
+    ----------
+    dataset : its name.
+    entry : as in YAML after validation.
+    source : digest of the data that the plan was made from; None in a job that was written by hand.
+    """
+
+    stage: str = "prepare"
+    dataset: str
+    entry: dict
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,19 +96,18 @@ class _Larger(Exception):
 
 
 def prepare(
-    spec: dict,
+    spec: PrepareSpec,
     *,
     outputs: dict,
     card_path,
     fingerprint: str,
     workers: int = 2,
     check: Callable[[], None] = lambda: None,
-) -> dict:
+) -> Card:
     """Write the image stores of a dataset and its card: all four replace what was there, or none does.
 
     Parameters
     ----------
-    spec : ``{"dataset": name, "entry": {...}}``, the entry as in YAML after validation.
     outputs : ``{"train": path, "val": path, "test": path}`` of the stores.
     fingerprint : of the plan; recorded in the stores and the card.
     workers : threads that decode. Memory: a few chunks of 6 MB, independent of the dataset; with
@@ -107,7 +124,7 @@ def prepare(
     PermafrostError : anything wrong with the entry or the data; then nothing was written.
     """
     check()
-    job = plan_dataset(spec["dataset"], spec["entry"], workers=workers)
+    job = plan_dataset(spec.dataset, spec.entry, workers=workers)
     with no_truncated_images():
         layout = _first_layout(job)
         while True:
@@ -139,14 +156,14 @@ def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
         records = locate_all(source, records, workers, where=where)
     plan = make_splits(records, options, name=name, where=where)
     images = {split: [records[i] for i in plan.indices[split]] for split in SPLITS}
-    if source.task in OBJECT_TASKS:
+    if task_of(source.task).objects:
         # split first, then cut: all windows of an image belong to one split
         source, records, plan = samples_of(source, records, plan, entry, workers, where)
     names = [source.bands[i].name for i in selected]
     job = Job(name, entry, source, records, plan, names, dead, workers, images)
     if source.task != "segmentation":
         _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
-    if source.task in OBJECT_TASKS:
+    if task_of(source.task).objects:
         check_objects(job.images, where=where)
     if source.task == REGRESSION:
         check_targets(images, where=where)
@@ -188,7 +205,7 @@ def _write_stores(
     fingerprint: str,
     group: Group,
     check: Callable[[], None],
-) -> dict:
+) -> Card:
     """All three stores, or none; returns the card."""
     with contextlib.ExitStack() as stack:
         # the stores close only after everything below has succeeded, and appear as one group
@@ -229,7 +246,7 @@ def _read_pixels(job: Job, writers: dict, stores: dict[str, StoreWriter]) -> Non
                 writers[split].write(stores[split], chunks, len(positions), bar.update)
 
 
-def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
+def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
     source, entry, plan = job.source, job.entry, job.plan
     ignored = dict.fromkeys(SPLITS)
     if source.task == "segmentation":
@@ -240,43 +257,43 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> dict:
     else:
         counts = {split: _label_counts(job, split) for split in SPLITS}
     sizes = np.array([size for writer in writers.values() for size in writer.sizes])
-    target = {}
+    target = None
     if source.task == REGRESSION:
-        target = {"target": target_card(entry, job.images)}
+        target = target_card(entry, job.images)
     if source.task == PIXEL_REGRESSION:
         found = {split: writers[split].targets for split in SPLITS}
         check_rasters(found, where=job.where)
         rasters = {split: writers[split].rasters for split in SPLITS}
-        target = {"target": raster_card(entry, found, rasters)}
-    return {
-        "dataset": job.name,
-        "title": entry.get("title", job.name),
-        "task": source.task,
-        "fingerprint": fingerprint,
-        "bands": _band_cards(job, writers["train"].statistics),
-        "selected": job.selected,
-        "classes": list(source.classes),
-        "ignore_index": source.ignore_index,
-        "dead_classes": dead_classes(counts, job.dead),
-        "splits": {
+        target = raster_card(entry, found, rasters)
+    return Card(
+        dataset=job.name,
+        title=entry.get("title", job.name),
+        task=source.task,
+        fingerprint=fingerprint,
+        bands=_band_cards(job, writers["train"].statistics),
+        selected=job.selected,
+        classes=list(source.classes),
+        ignore_index=source.ignore_index,
+        dead_classes=dead_classes(counts, job.dead),
+        splits={
             split: _split_card(records[split], counts[split], ignored[split]) for split in SPLITS
         },
-        "split_method": plan.method,
-        "split_seed": plan.seed,
+        split_method=plan.method,
+        split_seed=plan.seed,
         # coordinates may have turned up only in the files
-        "spatially_random": plan.spatially_random
+        spatially_random=plan.spatially_random
         or (plan.method == "random" and any(r.lon is not None for r in records["train"])),
-        "detection": detection_card(entry, job.images),
-        "audit": audit_splits(
+        detection=detection_card(entry, job.images),
+        audit=audit_splits(
             {split: placed_like(records[split], job.images[split]) for split in SPLITS},
             {split: writers[split].hashes for split in SPLITS},
         ),
-        "image_size": {"min": sizes.min(axis=0).tolist(), "max": sizes.max(axis=0).tolist()},
-        "gsd_m": entry.get("gsd_m"),
-        "licence": entry.get("licence"),
-        "citation": entry.get("citation"),
-        **target,
-    }
+        image_size={"min": sizes.min(axis=0).tolist(), "max": sizes.max(axis=0).tolist()},
+        gsd_m=entry.get("gsd_m"),
+        licence=entry.get("licence"),
+        citation=entry.get("citation"),
+        target=target,
+    )
 
 
 def _band_cards(job: Job, statistics) -> list[dict]:

@@ -117,7 +117,7 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 @dataclass
-class Batch:
+class DecodedBatch:
     """Up to `BATCH` decoded images and what was learned of them."""
 
     positions: list[int]
@@ -144,8 +144,8 @@ class Reader:
         self.source, self.records, self.cleaning = source, records, cleaning
         self.measure = measure
 
-    def __call__(self, positions: list[int]) -> Batch:
-        batch = Batch(positions)
+    def __call__(self, positions: list[int]) -> DecodedBatch:
+        batch = DecodedBatch(positions)
         for position in positions:
             try:
                 decoded = self.source.decode(position)
@@ -185,8 +185,8 @@ class Reader:
 
 
 def read_chunks(
-    read: Callable[[list[int]], Batch], positions: Sequence[int], rows: int, workers: int
-) -> Iterator[list[Batch]]:
+    read: Callable[[list[int]], DecodedBatch], positions: Sequence[int], rows: int, workers: int
+) -> Iterator[list[DecodedBatch]]:
     """The batches of each chunk of `rows` records, in order.
 
     Decoding runs ahead of the consumer by at most one chunk and two batches per worker.

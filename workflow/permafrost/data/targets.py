@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.data.records import Record
 
 REGRESSION, PIXEL_REGRESSION = "regression", "pixel_regression"
-NUMBER_TASKS = frozenset({REGRESSION, PIXEL_REGRESSION})
 #: options of an entry that only a dataset of numbers has
 OPTIONS = ("target",)
 #: keys of ``target`` that say how rasters store their numbers
@@ -22,7 +22,7 @@ STRATA = 10
 
 def check_options(entry: dict, *, where: object) -> None:
     """Refuse options that would do nothing in silence: of targets without, of classes with them."""
-    regression = entry["task"] in NUMBER_TASKS
+    regression = task_of(entry["task"]).numbers
     idle = ("classes", "allow_missing_classes") if regression else OPTIONS
     idle = [key for key in idle if entry.get(key)]
     if idle:

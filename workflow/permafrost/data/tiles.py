@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.decode import UnreadableImage, check_size
 from permafrost.data.objects import Objects
-from permafrost.data.recent import Recent
 from permafrost.data.records import Decoded, Record, Source, check_records
 from permafrost.data.splits import SplitPlan
 from permafrost.data.windows import OVERLAP, Window, cut_windows, tile_name
@@ -43,7 +43,7 @@ class TiledSource:
         self.bands, self.classes = source.bands, source.classes
         self.task, self.ignore_index = source.task, source.ignore_index
         self._source = source
-        self._whole = Recent(source.decode, keep)
+        self._whole = LeastRecentlyUsed(source.decode, keep)
         self._part = getattr(source, "decode_window", None)
         self._indivisible: set[int] = set()
         self._windows: list[tuple[int, Window]] = []

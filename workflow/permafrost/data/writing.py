@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.stores import StoreWriter
+from permafrost.core.tasks import task_of
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.classes import label_array
 from permafrost.data.georeference import Georeference
 from permafrost.data.hashes import ImageHashes
 from permafrost.data.image_store import GEOREFERENCE, SAMPLES_SCHEMA
-from permafrost.data.objects import OBJECT_TASKS, OBJECTS, WINDOW, objects_column
+from permafrost.data.objects import OBJECTS, WINDOW, objects_column
 from permafrost.data.raster_statistics import TargetStatistics
 from permafrost.data.records import Record
-from permafrost.data.stream import Batch, Failure
-from permafrost.data.targets import PIXEL_REGRESSION
+from permafrost.data.stream import DecodedBatch, Failure
 
 CHUNK_BYTES = 6_000_000
 
@@ -82,7 +82,9 @@ class SplitWriter:
         """Whether at least one image says where its pixels lie."""
         return any(place.transform is not None for place in self.places)
 
-    def write(self, store: StoreWriter, chunks: Iterable[list[Batch]], count: int, tick) -> None:
+    def write(
+        self, store: StoreWriter, chunks: Iterable[list[DecodedBatch]], count: int, tick
+    ) -> None:
         """Write `count` images; `tick(n)` reports progress."""
         layout = self.layout
         shape = (layout.height, layout.width)
@@ -120,7 +122,7 @@ class SplitWriter:
             start += number
             tick(number)
 
-    def _remember(self, batch: Batch) -> None:
+    def _remember(self, batch: DecodedBatch) -> None:
         self.failures += batch.failures
         self.sizes += [one.image.shape[1:] for one in batch.decoded]
         self.places += [one.place for one in batch.decoded]
@@ -141,7 +143,7 @@ class SplitWriter:
 
 def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
     """``labels`` of tasks that label whole images."""
-    if task in ("segmentation", PIXEL_REGRESSION) or task in OBJECT_TASKS:
+    if task_of(task).dense:
         return
     labels = label_array(records, task)
     store.array("labels", labels.shape, labels.dtype, rows_per_chunk=65_536)[:] = labels

@@ -10,9 +10,9 @@ import torch
 
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.registry import build, plan_input
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-from permafrost.data.card import read_card
+from permafrost.data.card import Card, read_card
 from permafrost.data.image_store import ImageStore
 from permafrost.features.devices import choose_device, device_name
 from permafrost.features.fetching import fetch
@@ -22,21 +22,9 @@ from permafrost.features.numerics import exact_numerics
 from permafrost.features.prepare import Preparer
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.reading import read_batches
-from permafrost.features.running import PRECISIONS, Run, batch_outputs, set_up
+from permafrost.features.running import Run, batch_outputs, set_up
+from permafrost.features.specification import BackboneSpec, Extraction, ExtractSpec
 from permafrost.features.writing import FeatureWriter, feature_store
-
-#: result-affecting options of extraction and their defaults
-EXTRACTION = {
-    "size": 224,
-    "interpolation": "bilinear",
-    "antialias": False,
-    "dtype": "float32",
-    "precision": "fp32",
-    "compile": False,
-    # the maps of layers, which the plan asks for where the task needs them
-    "maps": False,
-    "maps_dtype": "float16",
-}
 
 
 @dataclass(frozen=True)
@@ -47,21 +35,21 @@ class Opened:
     ----------
     stores : image stores by split.
     card : the dataset's.
-    extraction : its options, with defaults.
+    extraction : its options.
     attributes : what a feature store records of both.
     promised : to be checked before a result is sealed.
     """
 
     run: Run
     stores: dict[str, ImageStore]
-    card: dict
-    extraction: dict
+    card: Card
+    extraction: Extraction
     attributes: dict
     promised: PromisedBackbone
 
 
 def extract(
-    spec: dict,
+    spec: ExtractSpec,
     *,
     images: dict[str, Path],
     card: Path,
@@ -76,8 +64,6 @@ def extract(
 
     Parameters
     ----------
-    spec : ``backbone`` (name), ``dataset``, ``entry``, ``extraction``, ``inputs.images`` (fingerprint of
-        the image stores), and optionally ``files`` (digests of the files that the plan was made from).
     images, outputs : image store to read and feature store to write, by split.
     card : the dataset's card.
     fingerprint : of this job; sealed into the stores.
@@ -108,7 +94,7 @@ def extract(
 
 
 def open_backbone(
-    spec: dict,
+    spec: BackboneSpec,
     *,
     images: dict[str, Path],
     card: Path,
@@ -121,23 +107,22 @@ def open_backbone(
     To be called, as what runs afterwards, inside of `exact_numerics`. Without `maps` none are made, and
     images are fed as they are where the spec asks for maps.
     """
-    where = f"backbone {spec['backbone']}"
-    extraction = extraction_options(spec.get("extraction") or {}, where)
-    expect = spec["inputs"]["images"]
-    entry = {key: value for key, value in spec["entry"].items() if value is not None}
+    where = f"backbone {spec.backbone}"
+    extraction, expect = spec.extraction, spec.inputs.images
+    entry = {key: value for key, value in spec.entry.items() if value is not None}
     card_content = read_card(card, expect=expect)
     stores = {split: ImageStore(path, expect=expect, split=split) for split, path in images.items()}
     promised = PromisedBackbone(spec, where)
     promised.check()
-    plan = plan_input(entry, extraction, card_content, where=where)
+    plan = plan_input(entry, extraction.feeding(), card_content, where=where)
     target = choose_device(device)
     if not len(stores["train"]):
         raise PermafrostError("the train split is empty", where=images["train"])
     dense, note = {}, None
-    if extraction["maps"]:
+    if extraction.maps:
         plan, note = whole_image(plan)
-    if extraction["maps"] and maps:
-        dense = dense_attributes(plan, stores, card_content, where=f"{where} on {spec['dataset']}")
+    if extraction.maps and maps:
+        dense = dense_attributes(plan, stores, card_content, where=f"{where} on {spec.dataset}")
     resources = Resources(
         where=where,
         card=card_content,
@@ -146,8 +131,8 @@ def open_backbone(
     )
     backbone = build(entry, plan, resources)
     promised.check(backbone)
-    if extraction["maps"] and maps:
-        backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
+    if extraction.maps and maps:
+        backbone.make_maps(entry.get("layers"), getattr(torch, extraction.maps_dtype))
     backbone.notes.update({"crop": note} if note else {})
     run = set_up(backbone, extraction, target, batch_size)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
@@ -172,11 +157,11 @@ def _extract_split(
     where = f"{run.backbone.where} on {attributes['dataset']} ({attributes['split']})"
     count, names, maps = len(store), store.samples["sample_id"], None
     with feature_store(path, fingerprint=fingerprint) as writer:
-        if extraction["maps"]:
-            layers, dtype = run.backbone.layers, extraction["maps_dtype"]
+        if extraction.maps:
+            layers, dtype = run.backbone.layers, extraction.maps_dtype
             maps = MapWriter(writer, count, layers, shapes, dtype, names, where)
         sink = FeatureWriter(
-            writer, count, extraction["dtype"], names, where, maps, dimension=dimension
+            writer, count, extraction.dtype, names, where, maps, dimension=dimension
         )
         label = f"{attributes['backbone']} on {attributes['dataset']}/{attributes['split']}"
         with progress(total=len(store), label=label, unit="image") as bar:
@@ -207,17 +192,19 @@ def _extract_split(
     return sink.dimension, maps.shapes if maps is not None else ()
 
 
-def _attributes(spec: dict, extraction: dict, card: dict, run: Run, train: ImageStore) -> dict:
+def _attributes(
+    spec: BackboneSpec, extraction: Extraction, card: Card, run: Run, train: ImageStore
+) -> dict:
     backbone = run.backbone
     packages = ("permafrost", *backbone.packages)
     return {
-        "dataset": spec["dataset"],
-        "backbone": spec["backbone"],
-        "task": card["task"],
-        "classes": card["classes"],
-        **({"target": card["target"]["name"]} if "target" in card else {}),
-        "split_method": card["split_method"],
-        "spatially_random": card["spatially_random"],
+        "dataset": spec.dataset,
+        "backbone": spec.backbone,
+        "task": card.task,
+        "classes": card.classes,
+        **({"target": card.target["name"]} if card.target is not None else {}),
+        "split_method": card.split_method,
+        "spatially_random": card.spatially_random,
         "weights_sha256": backbone.weights_sha256,
         "parameters": backbone.parameters,
         "pooling": backbone.pooling,
@@ -226,30 +213,9 @@ def _attributes(spec: dict, extraction: dict, card: dict, run: Run, train: Image
             **backbone.plan.describe(),
             "tensor_fingerprint": tensor_fingerprint(train, run.prepare),
         },
-        "precision": extraction["precision"],
-        "compile": extraction["compile"],
+        "precision": extraction.precision,
+        "compile": extraction.compile,
         "memory_format": "channels_last" if run.channels_last else "contiguous",
         "device": device_name(run.device),
         "versions": {name: version(name) for name in packages},
     }
-
-
-def extraction_options(given: dict, where: str) -> dict:
-    """`EXTRACTION` with what is given; an unknown key or value is refused."""
-    for key in given:
-        if key not in EXTRACTION:
-            raise PermafrostError(
-                f"unknown key {key!r}, {near_names(key, EXTRACTION)}", where=f"{where}: extraction"
-            )
-    extraction = {**EXTRACTION, **given}
-    if extraction["maps_dtype"] not in ("float16", "float32"):
-        raise PermafrostError(
-            f"unknown maps_dtype {extraction['maps_dtype']!r}, known: float16, float32",
-            where=f"{where}: extraction",
-        )
-    if extraction["precision"] not in PRECISIONS:
-        raise PermafrostError(
-            f"unknown precision {extraction['precision']!r}, known: {', '.join(PRECISIONS)}",
-            where=f"{where}: extraction",
-        )
-    return extraction

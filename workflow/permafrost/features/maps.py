@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from permafrost.backbones.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import StoreWriter
+from permafrost.core.tasks import task_of
 from permafrost.data.image_store import ImageStore
-from permafrost.data.objects import OBJECT_TASKS
-from permafrost.data.targets import PIXEL_REGRESSION
 from permafrost.features.health import check_finite
 from permafrost.features.rows import Rows
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
 #: arrays of the image store that have a value for every pixel
 NATIVE = ("masks", "targets")
@@ -42,28 +45,28 @@ def whole_image(plan: InputPlan) -> tuple[InputPlan, str | None]:
 
 
 def dense_attributes(
-    plan: InputPlan, stores: dict[str, ImageStore], card: dict, *, where: str
+    plan: InputPlan, stores: dict[str, ImageStore], card: Card, *, where: str
 ) -> dict:
     """What a store with maps records beside its layers, once it is known that maps can be made."""
     about = {"working_size": working_size(plan, stores, where=where)}
-    if card["task"] in OBJECT_TASKS:
-        detection = {name: value for name, value in card["detection"].items() if name != "splits"}
+    if task_of(card.task).objects:
+        detection = {name: value for name, value in card.detection.items() if name != "splits"}
         return {**about, "detection": detection}
     for store in stores.values():
         if not any(name in store.store for name in NATIVE):
             raise PermafrostError(
-                f"maps are wanted, and the images of task {card['task']} have neither masks nor objects",
+                f"maps are wanted, and the images of task {card.task} have neither masks nor objects",
                 where=store.path,
                 remedy="use maps for segmentation, pixel_regression and detection only",
             )
-    if card["task"] == PIXEL_REGRESSION:
-        edges, test = card["target"]["edges"], card["target"]["splits"]["test"]
+    if task_of(card.task).targets == "raster":
+        edges, test = card.target["edges"], card.target["splits"]["test"]
         # a number near all targets, from which sums are taken, and the range of all targets
         return {**about, "target_centre": test["mean"], "target_range": [edges[0], edges[-1]]}
     return {
         **about,
-        "ignore_index": card["ignore_index"],
-        "dead_classes": card["dead_classes"],
+        "ignore_index": card.ignore_index,
+        "dead_classes": card.dead_classes,
     }
 
 

@@ -12,6 +12,7 @@ from permafrost.backbones.imported import loaded_modules
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.promised import Promised, file_state
+from permafrost.features.specification import BackboneSpec
 
 
 class PromisedBackbone:
@@ -21,16 +22,16 @@ class PromisedBackbone:
 
     Parameters
     ----------
-    spec : ``entry``, and optionally ``files`` (path to SHA-256) and ``package`` (name to version); without both,
-        as in a job that was written by hand, nothing was promised and nothing is checked.
+    spec : without ``files`` and ``package``, as in a job that was written by hand, nothing was promised and
+        nothing is checked.
     where : how errors name the backbone.
     """
 
-    def __init__(self, spec: dict, where: str) -> None:
+    def __init__(self, spec: BackboneSpec, where: str) -> None:
         self._where = where
-        self._files: dict[str, str] = spec.get("files") or {}
-        self._package: dict[str, str] = spec.get("package") or {}
-        self._entrypoint = str(spec["entry"].get("entrypoint") or "").rpartition(":")[0]
+        self._files: dict[str, str] = spec.files
+        self._package: dict[str, str] = spec.package
+        self._entrypoint = str(spec.entry.get("entrypoint") or "").rpartition(":")[0]
         self._before = set(sys.modules)
         self._promised = [
             Promised(

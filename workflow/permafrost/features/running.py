@@ -13,6 +13,7 @@ from permafrost.backbones.backbone import Backbone
 from permafrost.core.errors import PermafrostError
 from permafrost.features.prepare import Preparer
 from permafrost.features.reading import Batch
+from permafrost.features.specification import Extraction
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -81,9 +82,16 @@ class Run:
             )
 
 
-def set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_size: int) -> Run:
+def set_up(
+    backbone: Backbone, extraction: Extraction, device: torch.device, batch_size: int
+) -> Run:
     """The backbone on the device, compiled if that is wanted. Nothing else may wrap its module any more."""
-    precision = PRECISIONS[extraction["precision"]]
+    if extraction.precision not in PRECISIONS:
+        raise PermafrostError(
+            f"unknown precision {extraction.precision!r}, known: {', '.join(PRECISIONS)}",
+            where=f"{backbone.where}: extraction",
+        )
+    precision = PRECISIONS[extraction.precision]
     if precision is torch.float16 and device.type == "cpu":
         raise PermafrostError(
             "precision: fp16 needs a GPU", where=backbone.where, remedy="use bf16 or fp32 on a CPU"
@@ -92,7 +100,7 @@ def set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_siz
     channels_last = device.type == "cpu" or precision is not None
     layout = torch.channels_last if channels_last else torch.contiguous_format
     backbone.module.to(device, memory_format=layout)
-    if extraction["compile"]:
+    if extraction.compile:
         backbone.module = torch.compile(backbone.module)
     return Run(
         backbone,
@@ -100,7 +108,7 @@ def set_up(backbone: Backbone, extraction: dict, device: torch.device, batch_siz
         device,
         precision,
         channels_last,
-        pad_to=batch_size if extraction["compile"] else None,
+        pad_to=batch_size if extraction.compile else None,
     )
 
 

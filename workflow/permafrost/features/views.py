@@ -18,11 +18,12 @@ from permafrost.features.fetching import Outputs, fetch
 from permafrost.features.numerics import exact_numerics
 from permafrost.features.reading import Batch, ahead, read_batches
 from permafrost.features.running import batch_outputs
+from permafrost.features.specification import ViewsSpec
 from permafrost.features.writing import FeatureWriter, feature_store
 
 
 def extract_views(
-    spec: dict,
+    spec: ViewsSpec,
     *,
     images: dict[str, Path],
     card: Path,
@@ -41,8 +42,6 @@ def extract_views(
 
     Parameters
     ----------
-    spec : as for `extract`, and ``split``, and ``augmentations``: ``views`` (q of each image), ``images``
-        (N, of more those are drawn), ``seed``, and what `draw_view` takes.
     images : image stores by split.
     card, fingerprint, device, batch_size, workers, threads : as for `extract`.
 
@@ -50,21 +49,21 @@ def extract_views(
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
-    options, where = spec["augmentations"], f"backbone {spec['backbone']}"
+    options, where = spec.augmentations, f"backbone {spec.backbone}"
     check_augmentations(options, where=f"{where}: augmentations")
     with exact_numerics(threads):
         ready = open_backbone(
             spec, images=images, card=card, device=device, batch_size=batch_size, maps=False
         )
-        store = ready.stores[spec["split"]]
+        store = ready.stores[spec.split]
         if not len(store):
             raise PermafrostError(
-                f"the split {spec['split']} has no images to augment",
+                f"the split {spec.split} has no images to augment",
                 where=store.path,
                 remedy="choose another `measures: {split: …}`",
             )
-        rows = _drawn(len(store), options["images"], dataset=spec["dataset"], seed=options["seed"])
-        maker = _Maker(store, rows, ready, options, spec["dataset"])
+        rows = _drawn(len(store), options["images"], dataset=spec.dataset, seed=options["seed"])
+        maker = _Maker(store, rows, ready, options, spec.dataset)
         _write(maker, ready, rows, output, spec, fingerprint, batch_size, workers)
 
 
@@ -82,7 +81,7 @@ class _Maker:
     def __init__(
         self, store: ImageStore, rows: np.ndarray, ready: Opened, options: dict, dataset: str
     ) -> None:
-        self.bands = [ready.card["bands"][index] for index in ready.run.prepare.stored]
+        self.bands = [ready.card.bands[index] for index in ready.run.prepare.stored]
         self._means, self._spreads = (
             torch.tensor([band[name] for band in self.bands], dtype=torch.float32).view(-1, 1, 1)
             for name in ("mean", "std")
@@ -133,18 +132,16 @@ def _write(
     ready: Opened,
     rows: np.ndarray,
     output: Path,
-    spec: dict,
+    spec: ViewsSpec,
     fingerprint: str,
     batch_size: int,
     workers: int,
 ) -> None:
-    run, store, options = ready.run, ready.stores[spec["split"]], spec["augmentations"]
-    names, where = maker.samples["sample_id"], f"{run.backbone.where} on views of {spec['dataset']}"
+    run, store, options = ready.run, ready.stores[spec.split], spec.augmentations
+    names, where = maker.samples["sample_id"], f"{run.backbone.where} on views of {spec.dataset}"
     with feature_store(output, fingerprint=fingerprint) as writer:
-        sink = FeatureWriter(
-            writer, len(rows), ready.extraction["dtype"], names, where, name="views"
-        )
-        label = f"views: {spec['backbone']} on {spec['dataset']}/{spec['split']}"
+        sink = FeatureWriter(writer, len(rows), ready.extraction.dtype, names, where, name="views")
+        label = f"views: {spec.backbone} on {spec.dataset}/{spec.split}"
         with progress(total=len(rows), label=label, unit="image") as bar:
             try:
                 for batch in read_batches(
@@ -166,7 +163,7 @@ def _write(
         writer.attributes.update(
             {
                 **ready.attributes,
-                "split": spec["split"],
+                "split": spec.split,
                 "feature_dim": sink.dimension,
                 "gates": gates,
                 "augmentations": {**options, "aspect": list(ASPECT)},

@@ -50,3 +50,15 @@ def macro_means(hits, targets, predictions) -> dict[str, np.ndarray]:
         "macro_f1": divide(2 * hits, targets + predictions, undefined=0.0),
     }
     return {name: divide(ratio.sum(axis=0), present) for name, ratio in ratios.items()}
+
+
+def ratios_of_hits(prefix: str, hits, truths, detections) -> dict[str, np.ndarray]:
+    """``{prefix}_recall``, ``_precision`` and ``_f1`` from counts of one shape; NaN where undefined.
+
+    F1 is 2 hits / (truths + detections): 0, not undefined, for who detects nothing.
+    """
+    return {
+        f"{prefix}_recall": divide(hits, truths),
+        f"{prefix}_precision": divide(hits, detections),
+        f"{prefix}_f1": divide(2 * hits, truths + detections),
+    }

@@ -1,123 +1,181 @@
-"""The metrics of each task, by the names they have in the score tables."""
+"""The metrics of each task, by the names they have in the score tables, and how each behaves.
+
+A new metric is an entry here and its formula, in the module of its task's metrics.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.tasks import TASKS
 
 # with k classes or fewer, top-k accuracy is 1 whatever is predicted: no row is made of it
 TOP_K = 5
-OVERALL = {
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric.
+
+    Attributes
+    ----------
+    name : in the score tables.
+    words : in figures and on the page.
+    primary : what backbones are ranked by first; one per task.
+    per_class : it gives one number per class, the others one for the test set.
+    better : which direction is better; None: neither, so that no backbone is ranked by it.
+    bounds : ``unit``, [0, 1]; ``positive``, never below 0 and without an upper bound, so that its interval is formed
+        on the logarithm; ``below_one``, without a lower bound.
+    of_gaps : it is made of sizes of gaps, which chance makes larger: resamples move it up.
+    of_curves : it is read from curves over a ranking: resamples move it to one side. For both see
+        `statistics.resampling.intervals`.
+    biased : few positives make it too high on average: its interval is moved by the bias.
+    needs : ``boundary``, that the probe counted boundaries; ``classes``, that there are more than `TOP_K`.
+    """
+
+    name: str
+    words: str
+    primary: bool = False
+    per_class: bool = False
+    better: Literal["higher", "lower"] | None = "higher"
+    bounds: Literal["unit", "positive", "below_one"] = "unit"
+    of_gaps: bool = False
+    of_curves: bool = False
+    biased: bool = False
+    needs: Literal["boundary", "classes"] | None = None
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        return None if self.better is None else self.better == "higher"
+
+
+def _error(name: str, words: str) -> Metric:
+    return Metric(name, words, better="lower", bounds="positive")
+
+
+def _curve(name: str, words: str, **more) -> Metric:
+    return Metric(name, words, of_curves=True, **more)
+
+
+_MACRO = (
+    Metric("macro_precision", "macro precision"),
+    Metric("macro_recall", "macro recall"),
+    Metric("macro_f1", "macro F1"),
+)
+_NUMBERS = (
+    Metric("r2", "R²", primary=True, bounds="below_one"),
+    _error("rmse", "RMSE"),
+    _error("mae", "MAE"),
+)
+METRICS: dict[str, tuple[Metric, ...]] = {
     "classification": (
-        "accuracy",
-        "balanced_accuracy",
-        "macro_precision",
-        "macro_recall",
-        "macro_f1",
-        "top5_accuracy",
+        Metric("accuracy", "accuracy", primary=True),
+        Metric("balanced_accuracy", "balanced accuracy"),
+        *_MACRO,
+        Metric("top5_accuracy", "top-5 accuracy", needs="classes"),
+        Metric("recall", "recall", per_class=True),
+        Metric("precision", "precision", per_class=True),
     ),
-    "multilabel": ("micro_ap", "macro_ap"),
-    "segmentation": (
-        "mean_iou",
-        "frequency_weighted_iou",
-        "pixel_accuracy",
-        "macro_precision",
-        "macro_recall",
-        "macro_f1",
-        "mean_boundary_iou",
-    ),
-    "regression": ("r2", "rmse", "mae"),
-    "pixel_regression": ("r2", "rmse", "mae"),
-    "detection": (
-        "AP",
-        "AP50",
-        "AP75",
-        "APs",
-        "APm",
-        "APl",
-        "AR1",
-        "AR10",
-        "AR",
-        "ARs",
-        "ARm",
-        "ARl",
-        "box_recall",
-        "box_precision",
-        "box_f1",
-    ),
-    "point_detection": (
-        "point_ap",
-        "point_recall",
-        "point_precision",
-        "point_f1",
-        "count_mae",
+    "multilabel": (
+        Metric("micro_ap", "micro-AP", primary=True),
+        Metric("macro_ap", "macro-AP", biased=True),
+        Metric("average_precision", "average precision", per_class=True, biased=True),
     ),
     # and recall_at_k, hit_at_k for every k that was asked for
-    "retrieval": ("mean_ap",),
+    "retrieval": (Metric("mean_ap", "mean average precision", primary=True),),
+    "segmentation": (
+        Metric("mean_iou", "mean IoU", primary=True),
+        Metric("frequency_weighted_iou", "frequency-weighted IoU"),
+        Metric("pixel_accuracy", "pixel accuracy"),
+        *_MACRO,
+        Metric("mean_boundary_iou", "mean boundary IoU", needs="boundary"),
+        Metric("iou", "IoU", per_class=True),
+        Metric("boundary_iou", "boundary IoU", per_class=True, needs="boundary"),
+    ),
+    "regression": _NUMBERS,
+    "pixel_regression": _NUMBERS,
+    "detection": (
+        _curve("AP", "AP", primary=True),
+        _curve("AP50", "AP50"),
+        _curve("AP75", "AP75"),
+        _curve("APs", "AP of small objects"),
+        _curve("APm", "AP of medium objects"),
+        _curve("APl", "AP of large objects"),
+        _curve("AR1", "AR with 1 detection"),
+        _curve("AR10", "AR with 10 detections"),
+        _curve("AR", "AR"),
+        _curve("ARs", "AR of small objects"),
+        _curve("ARm", "AR of medium objects"),
+        _curve("ARl", "AR of large objects"),
+        Metric("box_recall", "box recall"),
+        Metric("box_precision", "box precision"),
+        Metric("box_f1", "box F1"),
+        _curve("class_AP", "AP", per_class=True),
+        _curve("class_AP50", "AP50", per_class=True),
+    ),
+    "point_detection": (
+        _curve("point_ap", "point AP", primary=True),
+        Metric("point_recall", "point recall"),
+        Metric("point_precision", "point precision"),
+        Metric("point_f1", "point F1"),
+        _error("count_mae", "mean absolute error of counts"),
+        _curve("class_point_ap", "point AP", per_class=True),
+    ),
 }
-PER_CLASS = {
-    "classification": ("recall", "precision"),
-    "multilabel": ("average_precision",),
-    "segmentation": ("iou", "boundary_iou"),
-    "regression": (),
-    "pixel_regression": (),
-    "detection": ("class_AP", "class_AP50"),
-    "point_detection": ("class_point_ap",),
-    "retrieval": (),
-}
-PRIMARY = {
-    "classification": "accuracy",
-    "multilabel": "micro_ap",
-    "segmentation": "mean_iou",
-    "regression": "r2",
-    "pixel_regression": "r2",
-    "detection": "AP",
-    "point_detection": "point_ap",
-    "retrieval": "mean_ap",
-}
-# tasks of probes, for which no dataset is made
-OF_PROBES = frozenset({"retrieval"})
-# measured only where a probe gives probabilities, and asked for by the configuration
-CALIBRATION_ERRORS = (
-    "expected_calibration_error",
-    "rms_calibration_error",
-    "maximum_calibration_error",
-)
-BRIER = "brier_score"
-TEMPERATURE = "temperature"
+# of probabilities, where a probe gives them (`core.tasks.Task.calibrated`) and the configuration asks
+TEMPERATURE, BRIER = "temperature", "brier_score"
 # suffix of what is measured after temperature scaling
 SCALED = "_scaled"
-CALIBRATION = (
-    *CALIBRATION_ERRORS,
-    BRIER,
-    TEMPERATURE,
-    *(f"{name}{SCALED}" for name in (*CALIBRATION_ERRORS, BRIER)),
+_CALIBRATION_ERRORS = {
+    "expected_calibration_error": "expected calibration error",
+    "rms_calibration_error": "root mean square calibration error",
+    "maximum_calibration_error": "maximum calibration error",
+}
+
+
+def _judged(suffix: str = "", words: str = "") -> tuple[Metric, ...]:
+    """Metrics of probabilities as they are, or after scaling."""
+    errors = (
+        Metric(f"{name}{suffix}", f"{said}{words}", better="lower", of_gaps=True)
+        for name, said in _CALIBRATION_ERRORS.items()
+    )
+    return *errors, _error(f"{BRIER}{suffix}", f"Brier score{words}")
+
+
+OF_PROBABILITIES = (
+    *_judged(),
+    Metric(TEMPERATURE, "temperature", better=None, bounds="positive"),
+    *_judged(SCALED, " after scaling"),
 )
-# tasks whose probes can give probabilities
-CALIBRATED_TASKS = frozenset({"classification", "multilabel"})
-LOWER_IS_BETTER: frozenset[str] = frozenset(
-    {"rmse", "mae", "count_mae", *(name for name in CALIBRATION if name != TEMPERATURE)}
-)
-# neither more nor less is better: no backbone is ranked by it
-UNRANKED: frozenset[str] = frozenset({TEMPERATURE})
-# sizes of gaps, which chance makes larger: resamples move them up (see `statistics.resampling.intervals`)
-OF_GAPS = frozenset(name for name in CALIBRATION if name.startswith(CALIBRATION_ERRORS))
-# read from curves over a ranking: resamples move them to one side (see `statistics.resampling.intervals`)
-OF_CURVES = frozenset(
-    {
-        *(name for name in OVERALL["detection"] if name.startswith("A")),
-        *PER_CLASS["detection"],
-        "point_ap",
-        *PER_CLASS["point_detection"],
-    }
-)
-# without an upper bound, but never below 0: their intervals are formed on the logarithm
-POSITIVE = frozenset({"rmse", "mae", "count_mae", TEMPERATURE, BRIER, f"{BRIER}{SCALED}"})
-# without a lower bound
-BELOW_ONE = frozenset({"r2"})
-# few positives make them too high on average: their intervals are moved by the bias
-BIASED = frozenset({"macro_ap", "average_precision"})
-# measured only where a probe was asked to count boundaries
-BOUNDARY = frozenset({"mean_boundary_iou", "boundary_iou"})
+CALIBRATION_ERRORS = tuple(_CALIBRATION_ERRORS)
+CALIBRATION = tuple(metric.name for metric in OF_PROBABILITIES)
+_EVERY = [
+    *METRICS["classification"],
+    *METRICS["multilabel"],
+    *OF_PROBABILITIES,
+    *(metric for metrics in METRICS.values() for metric in metrics),
+]
+_BY_NAME = {metric.name: metric for metric in reversed(_EVERY)}
+# in the order in which tables show them
+ORDER = {name: place for place, name in enumerate(dict.fromkeys(each.name for each in _EVERY))}
+
+
+def metric_of(name: str) -> Metric:
+    """The metric of that name; one that is in no list (``recall_at_5``) is a share, and the higher the better."""
+    return _BY_NAME.get(name) or Metric(name, name.replace("_", " "))
+
+
+def place_of(name: str) -> int:
+    """Where tables show a metric, from 0 on; those that are in no list come last."""
+    return ORDER.get(name, len(ORDER))
+
+
+def primary_metric(task: str) -> str:
+    """Name of the metric that backbones are ranked by."""
+    check_task(task)
+    return next(metric.name for metric in METRICS[task] if metric.primary)
 
 
 def overall_metrics(
@@ -128,23 +186,26 @@ def overall_metrics(
     Parameters
     ----------
     boundary : whether boundaries were counted; only ``segmentation`` has metrics of them.
-    calibration : whether probabilities were judged; only `CALIBRATED_TASKS` have metrics of them.
+    calibration : whether probabilities were judged; only tasks that are `calibrated` have metrics of them.
     """
-    check_task(task)
-    left_out = set() if boundary else set(BOUNDARY)
-    if classes <= TOP_K:
-        left_out.add("top5_accuracy")
-    judged = CALIBRATION if calibration and task in CALIBRATED_TASKS else ()
-    return (*(name for name in OVERALL[task] if name not in left_out), *judged)
+    found = _counted(task, classes=classes, boundary=boundary)
+    judged = CALIBRATION if calibration and TASKS[task].calibrated else ()
+    return (*(metric.name for metric in found if not metric.per_class), *judged)
 
 
 def class_metrics(task: str, *, boundary: bool = False) -> tuple[str, ...]:
     """Names of the metrics that give one number per class; arguments as `overall_metrics`."""
+    found = _counted(task, classes=TOP_K + 1, boundary=boundary)
+    return tuple(metric.name for metric in found if metric.per_class)
+
+
+def _counted(task: str, *, classes: int, boundary: bool) -> list[Metric]:
     check_task(task)
-    return tuple(name for name in PER_CLASS[task] if boundary or name not in BOUNDARY)
+    met = {None: True, "boundary": boundary, "classes": classes > TOP_K}
+    return [metric for metric in METRICS[task] if met[metric.needs]]
 
 
 def check_task(task: str) -> None:
     """Refuse a task without metrics."""
-    if task not in OVERALL:
-        raise PermafrostError(f"no metrics for the task {task!r}", remedy=near_names(task, OVERALL))
+    if task not in METRICS:
+        raise PermafrostError(f"no metrics for the task {task!r}", remedy=near_names(task, METRICS))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-#: tasks whose probes read maps of layers
-DENSE_TASKS = frozenset({"segmentation", "pixel_regression", "detection", "point_detection"})
-
+from permafrost.core.tasks import task_of
 
 #: options that decide on what a backbone is fed, and that maps are made
 FED = ("size", "interpolation", "antialias", "maps")
@@ -15,7 +13,7 @@ def extraction_of(task: str, entry: dict, extraction: dict) -> tuple[dict, dict]
 
     So a change of the layers, or of the type of maps, reruns no dataset that needs none.
     """
-    if task in DENSE_TASKS:
+    if task_of(task).dense:
         return entry, {**extraction, "maps": True}
     return (
         {key: value for key, value in entry.items() if key != "layers"},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from permafrost.backbones.contract import (
     OWN_WANTS,
     InputContract,
+    OfferedBands,
     check_channels,
     check_kernel,
     input_contract,
@@ -30,8 +31,8 @@ class _Fed:
     known: Known
     contract: InputContract
 
-    def check(self, card: dict) -> None:
-        where = f"{self.where} on {card['dataset']}"
+    def check(self, card: OfferedBands) -> None:
+        where = f"{self.where} on {card.dataset}"
         plan = resolve_input(self.contract, card, where=where)
         check_channels(self.known.channels, plan, f"the weights of {self.name}", where)
         if self.known.radar is not None:
@@ -73,17 +74,13 @@ def check_feeding(
             check_kernel(entry, contract.crop or contract.size, where)
             fed.append(_Fed(name, where, known, contract))
     cards = [
-        {
-            "dataset": name,
-            "bands": [{**band, **_NO_STATISTICS} for band in bands],
-            "selected": selected,
-        }
+        OfferedBands(name, [{**band, **_NO_STATISTICS} for band in bands], selected)
         for name, (bands, selected) in datasets.items()
     ]
     # many backbones want the same of datasets that have the same bands
     fitting: set[tuple] = set()
     for card in cards:
-        alike = repr((card["bands"], card["selected"]))
+        alike = repr((card.bands, card.selected))
         for one in fed:
             pair = (alike, one.contract, one.known.channels, repr(one.known.radar))
             if pair in fitting:

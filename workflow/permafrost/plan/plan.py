@@ -11,16 +11,16 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.paths import substitute
+from permafrost.core.tasks import task_of
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
-from permafrost.metrics.tasks import CALIBRATED_TASKS
 from permafrost.plan.catalogue import Catalogue, result_fields
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.extraction import extraction_of, feeding_of, views_of
 from permafrost.plan.measuring import measuring
 from permafrost.plan.mistakes import Mistakes
-from permafrost.plan.probes import KINDS, is_seeded
+from permafrost.plan.probes import KINDS, check_probes, is_seeded
 from permafrost.plan.profiling import of_forward_pass, profiling
 from permafrost.plan.sources import code_hash, stage_libraries
 from permafrost.plan.validation import misfit, problems, without_faults
@@ -108,7 +108,7 @@ class Plan:
             self._profile = profiling(config, where=where)
         self._views = self._measures and self._measures.views
         if not faults:
-            self._check_probes(mistakes)
+            check_probes(self.probes, self.datasets, self._named("dataset"), where, mistakes)
         if not checked:
             from permafrost.plan.checks import check_entries, check_options
 
@@ -125,6 +125,11 @@ class Plan:
             with mistakes.gathered():
                 chosen[name] = catalogue.entry(name)
         return chosen
+
+    def _named(self, kind: str) -> list[str] | None:
+        """The names that the configuration asks for; None where the catalogue cannot be read."""
+        catalogue = self._catalogues.get(kind)
+        return None if catalogue is None else catalogue.names(self.config[f"{kind}s"])
 
     # --- what is run ---------------------------------------------------------------------------
 
@@ -364,7 +369,8 @@ class Plan:
         """The option ``calibration`` of a job (only some `keys` of it), or nothing where none is judged."""
         options = self.config["calibration"]
         judged = KINDS[self.probes[probe]["kind"]].probabilities
-        if options is None or not judged or self.datasets[dataset]["task"] not in CALIBRATED_TASKS:
+        judged = judged and task_of(self.datasets[dataset]["task"]).calibrated
+        if options is None or not judged:
             return {}
         return {"calibration": {key: options[key] for key in keys or options}}
 
@@ -441,42 +447,6 @@ class Plan:
         except PermafrostError as error:
             where = self._catalogues[kind].where(name)
             raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
-
-    def _check_probes(self, mistakes: Mistakes) -> None:
-        """Every dataset needs a probe that serves its task, and every probe a dataset."""
-        unserved: dict[str, list[str]] = {}
-        for name, entry in self.datasets.items():
-            if not self.probes_of(name):
-                unserved.setdefault(entry["task"], []).append(repr(name))
-        for task, names in unserved.items():
-            able = sorted(kind for kind, known in KINDS.items() if task in known.tasks)
-            mistakes.add(
-                PermafrostError(
-                    f"no probe of this configuration serves the task {task!r} of dataset"
-                    f"{'s' if len(names) > 1 else ''} {' and '.join(names)}",
-                    where=f"{self.where}: probes",
-                    remedy=f"add a probe of kind {' or '.join(able)}"
-                    if able
-                    else "drop the dataset",
-                )
-            )
-        known = self._catalogues.get("dataset")
-        if known is None or len(self.datasets) < len(known.names(self.config["datasets"])):
-            # a dataset that cannot be used may be the one that a probe is for
-            return
-        tasks = {entry["task"] for entry in self.datasets.values()}
-        for name, options in self.probes.items():
-            served = KINDS[options["kind"]].tasks
-            if not tasks & served:
-                mistakes.add(
-                    PermafrostError(
-                        f"the probe {name!r} of kind {options['kind']} serves none of the datasets, whose"
-                        f" tasks are {', '.join(sorted(tasks))}",
-                        where=f"{self.where}: probes.{name}",
-                        remedy=f"add a dataset of the task {' or '.join(sorted(served))}, or remove"
-                        " the probe",
-                    )
-                )
 
 
 @functools.cache

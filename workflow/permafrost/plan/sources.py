@@ -35,8 +35,11 @@ NOT_READ = (".py", ".pyc", ".md", ".nbi", ".nbc")
 CHOICES = {
     f"{PACKAGE}.backbones.registry": ("entry", "kind"),
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
-    f"{PACKAGE}.statistics.predictions.reading": ("task",),
+    f"{PACKAGE}.core.tasks": ("task",),
 }
+# its entries name modules of several rooms: who uses one of these loads those of its room
+_TASKS = f"{PACKAGE}.core.tasks"
+_LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.registry")
 # its entries are the commands of probes; what else stands there changes no result
 _PROBES = f"{PACKAGE}.probes.kinds"
 # raised when what is kept of a file changes its meaning
@@ -70,12 +73,23 @@ def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
             continue
         found.add(module)
         uses = _read(module)
-        used = {*uses.modules, *uses.entries.get(entries.get(module), ())}
-        # whoever reads what is known of the kinds of probes runs none of them
-        if module not in entries and module != _PROBES:
-            used.update(*uses.entries.values())
+        used = {*uses.modules, *_loaded(module, entries)}
         pending.extend(used - found)
     return tuple(sorted(found))
+
+
+def _loaded(module: str, chosen: dict[str, str]) -> set[str]:
+    """The modules that `module` loads by the names in a registry, all of them where none is `chosen`."""
+    # whoever reads what is known of the kinds of probes, or of tasks, runs none of them
+    if module in (_PROBES, _TASKS):
+        return set()
+    registry, room = module, PACKAGE
+    if module in _LOADERS:
+        registry, room = _TASKS, ".".join(module.split(".")[:2])
+    entries = _read(registry).entries
+    if registry in chosen:
+        entries = {chosen[registry]: entries.get(chosen[registry], ())}
+    return {name for named in entries.values() for name in named if name.startswith(room)}
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_directory
+from permafrost.core.specification import from_json
 from permafrost.core.tables import read_metadata, read_table, write_table
 from permafrost.plan.failures import Failure
 from permafrost.plan.recorded import by_names, expected, forget_gathered, planned
@@ -100,6 +101,7 @@ def write_made_page(
             summary_path=Path(plan["results"]) / "summary.csv",
             cards=by_names(plan, "card", "dataset"),
             predictions=predictions,
+            scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
             images=by_names(plan, "prepare", "dataset", "split"),
             comparisons=_compare(plan, comparisons, predictions, folder / "comparisons"),
             similarities={
@@ -131,7 +133,7 @@ def _is_made(row: dict) -> bool:
 
 def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> dict:
     """(dataset, probe) -> comparisons: the plan's where made, else of the backbones that are there."""
-    from permafrost.statistics.scores.comparison_table import compare_predictions
+    from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
 
     paths = {
         (row["dataset"], row["probe"]): Path(row["path"])
@@ -152,7 +154,7 @@ def _compare(plan: dict, specs: list[dict], predictions: dict, folder: Path) -> 
         compare_predictions(
             Path(plan["results"]) / "predictions",
             paths[names],
-            spec=own,
+            spec=from_json(CompareSpec, own, where="the recorded comparison"),
             fingerprint=fingerprint(KEY, own),
         )
     return paths

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.retrieval.rankings import average_precisions, found_within
+from permafrost.metrics.retrieval import average_precisions, found_within
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
 from permafrost.probes.embeddings.predictions import write_rows
 from permafrost.probes.job import ProbeJob

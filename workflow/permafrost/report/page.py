@@ -8,12 +8,13 @@ import functools
 import gc
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_directory
 from permafrost.core.tables import read_metadata, read_table
-from permafrost.data.card import read_card
+from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
 from permafrost.report.sections.dataset import dataset_line, dataset_section
@@ -36,6 +37,7 @@ def build_report(
     predictions: Mapping[tuple[str, str, int, str], Path],
     images: Mapping[tuple[str, str], Path],
     comparisons: Mapping[tuple[str, str], Path],
+    scores: Mapping[tuple[str, str, int, str], Path] | None = None,
     similarities: Mapping[str, Path] | None = None,
     output_dir,
     expect: Mapping[str, str] | None = None,
@@ -57,6 +59,7 @@ def build_report(
     images : (dataset, split) -> image store. A store that is missing costs the pictures, which a
         sentence replaces.
     comparisons : (dataset, probe) -> comparison table.
+    scores : (dataset, backbone, seed, probe) -> table of scores, which holds the charts of detections.
     similarities : dataset -> table of pairs of backbones, where it was asked for.
     expect : path (as text) -> fingerprint that the file must carry.
     examples : test images shown per dataset; picture_seed : chooses them.
@@ -80,6 +83,7 @@ def build_report(
             plan,
             cards,
             predictions,
+            scores or {},
             images,
             expect,
             examples,
@@ -142,16 +146,17 @@ def _summary(path, rows: list[dict]) -> list[dict]:
 
 
 def _materials(
-    rows, plan, cards, predictions, images, expect, examples, picture_seed, similarities
+    rows, plan, cards, predictions, scores, images, expect, examples, picture_seed, similarities
 ) -> Iterator[Material]:
     """What each dataset's figures are drawn from; arguments as `build_report`."""
     for name in distinct(rows, "dataset"):
         yield Material(
             name,
-            {**_read_card(cards, name, expect), **_described(plan["datasets"].get(name, {}))},
+            replace(_read_card(cards, name, expect), **_described(plan["datasets"].get(name, {}))),
             [row for row in rows if row["dataset"] == name],
             _of_dataset(predictions, name),
             _of_dataset(images, name),
+            _of_dataset(scores, name),
             expect,
             examples,
             picture_seed,
@@ -171,7 +176,7 @@ def _described(entry: dict) -> dict:
     return {key: entry[key] for key in ("title", "licence", "citation") if entry.get(key)}
 
 
-def _read_card(cards: Mapping[str, Path], dataset: str, expect: Mapping[str, str]) -> dict:
+def _read_card(cards: Mapping[str, Path], dataset: str, expect: Mapping[str, str]) -> Card:
     if dataset not in cards:
         raise PermafrostError(
             f"no card is given for the dataset {dataset!r}", remedy="run snakemake again"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.stages.arguments import add_job, read_job
+from permafrost.core.specification import Specification
+from permafrost.stages.arguments import add_job, read_specification
 
 _OUTPUTS = {
     "--parquet": "leaderboard to write",
@@ -12,6 +14,14 @@ _OUTPUTS = {
     "--summary": "aggregates over datasets to write, as text",
     "--stamp": "written last: fingerprint, and digests of the three",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregateSpec(Specification):
+    """`inputs` are fingerprints of all tables of a kind; the recorded plan has them one by one."""
+
+    options: dict
+    inputs: dict
 
 
 def add_arguments(parser) -> None:
@@ -26,7 +36,7 @@ def run(arguments) -> None:
     from permafrost.report.tables.leaderboard import read_scores, write_leaderboard
     from permafrost.report.tables.summary import write_summary
 
-    spec, fingerprint = read_job(arguments)
+    spec, fingerprint = read_specification(arguments, AggregateSpec)
     plan = read_plan(arguments.plan)
     expected = {
         row["path"]: row["fingerprint"]
@@ -37,6 +47,6 @@ def run(arguments) -> None:
     table = write_leaderboard(
         tables, arguments.parquet, arguments.csv, {"fingerprint": fingerprint, "stage": "aggregate"}
     )
-    write_summary(table, arguments.summary, **spec["options"])
+    write_summary(table, arguments.summary, **spec.options)
     write_stamp(arguments.stamp, fingerprint, (arguments.parquet, arguments.csv, arguments.summary))
     print(f"leaderboard: {table.num_rows} rows in {arguments.csv}; permafrost show prints it")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
+from permafrost.core.specification import from_json
 from permafrost.core.splits import SPLITS
 
 if TYPE_CHECKING:
@@ -49,13 +50,29 @@ def planned_job(arguments) -> PlannedJob:
             raise PermafrostError(
                 f"cannot be read ({error.strerror})", where=arguments.spec
             ) from error
-    return PlannedJob(json.loads(text), arguments.code, fingerprint(text.strip(), arguments.code))
+    try:
+        spec = json.loads(text)
+    except ValueError as error:
+        raise PermafrostError(f"is no JSON ({error})", where="--spec") from error
+    return PlannedJob(spec, arguments.code, fingerprint(text.strip(), arguments.code))
+
+
+def specified[T](job: PlannedJob, kind: type[T]) -> T:
+    """The job's spec as the dataclass `kind`."""
+    stage = job.spec.get("stage") if isinstance(job.spec, dict) else None
+    return from_json(kind, job.spec, where=f"spec of the {stage} job")
 
 
 def read_job(arguments) -> tuple[dict, str]:
     """The job's spec and its fingerprint."""
     job = planned_job(arguments)
     return job.spec, job.fingerprint
+
+
+def read_specification[T](arguments, kind: type[T]) -> tuple[T, str]:
+    """The job's spec as the dataclass `kind`, and its fingerprint."""
+    job = planned_job(arguments)
+    return specified(job, kind), job.fingerprint
 
 
 def add_splits(parser: argparse.ArgumentParser, option: str, what: str) -> None:

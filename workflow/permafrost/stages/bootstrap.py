@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.stages.arguments import add_job, read_job
+from permafrost.stages.arguments import add_job, read_specification
 
 
 def add_arguments(parser) -> None:
@@ -14,9 +14,9 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.scores.score_table import score_predictions
+    from permafrost.statistics.scores.score_table import BootstrapSpec, score_predictions
 
-    spec, fingerprint = read_job(arguments)
+    spec, fingerprint = read_specification(arguments, BootstrapSpec)
     print(
         score_predictions(
             arguments.predictions, arguments.output, spec=spec, fingerprint=fingerprint

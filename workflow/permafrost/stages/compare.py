@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.stages.arguments import add_job, read_job
+from permafrost.stages.arguments import add_job, read_specification
 
 
 def add_arguments(parser) -> None:
@@ -16,9 +16,9 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.scores.comparison_table import compare_predictions
+    from permafrost.statistics.scores.comparison_table import CompareSpec, compare_predictions
 
-    spec, fingerprint = read_job(arguments)
+    spec, fingerprint = read_specification(arguments, CompareSpec)
     compare_predictions(
         arguments.results / "predictions", arguments.output, spec=spec, fingerprint=fingerprint
     )

@@ -14,5 +14,6 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.features.extract import extract
+    from permafrost.features.specification import ExtractSpec
 
-    extracting.run(arguments, extract, outputs=by_split(arguments.output))
+    extracting.run(arguments, extract, ExtractSpec, outputs=by_split(arguments.output))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from permafrost.core.specification import from_json
 from permafrost.stages.arguments import add_compute, add_job, planned_job
 
 
@@ -64,15 +65,15 @@ def located_job(arguments) -> tuple[dict, str]:
     return spec, job.fingerprint
 
 
-def run(arguments, extract, **outputs) -> None:
-    """Run `extract`(spec, images=, card=, fingerprint=, …, **outputs) on images that are surely there."""
+def run(arguments, extract, kind: type, **outputs) -> None:
+    """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
     from permafrost.core.allocator import keep_freed_memory
 
     images = images_of(arguments)
     keep_freed_memory()
     spec, fingerprint = located_job(arguments)
     extract(
-        spec,
+        from_json(kind, spec, where=f"spec of the {spec['stage']} job"),
         images=images,
         card=arguments.card,
         fingerprint=fingerprint,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.stages.arguments import add_job, read_job
+from permafrost.stages.arguments import add_job, read_specification
 
 
 def add_arguments(parser) -> None:
@@ -16,9 +16,9 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.measures.feature_measures import measure_features
+    from permafrost.statistics.measures.feature_measures import MeasureSpec, measure_features
 
-    spec, fingerprint = read_job(arguments)
+    spec, fingerprint = read_specification(arguments, MeasureSpec)
     print(
         measure_features(
             arguments.features,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job
+from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job, specified
 
 if TYPE_CHECKING:
     from permafrost.core.promised import Promised
+    from permafrost.data.prepare import PrepareSpec
 
 
 def add_arguments(parser) -> None:
@@ -21,34 +23,35 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.paths import merged, substitute
-    from permafrost.data.prepare import prepare
+    from permafrost.data.prepare import PrepareSpec, prepare
 
     job = planned_job(arguments)
-    entry = merged(job.spec["entry"], job.places.get("entry", {}))
-    spec = {**job.spec, "entry": substitute(entry, arguments.data)}
+    spec = specified(job, PrepareSpec)
+    entry = merged(spec.entry, job.places.get("entry", {}))
+    spec = replace(spec, entry=substitute(entry, arguments.data))
     prepare(
         spec,
         outputs=by_split(arguments.output),
         card_path=arguments.card,
         fingerprint=job.fingerprint,
         workers=arguments.workers,
-        **({"check": _promised_data(spec).check} if "source" in spec else {}),
+        **({"check": _promised_data(spec).check} if spec.source is not None else {}),
     )
 
 
-def _promised_data(spec: dict) -> Promised:
+def _promised_data(spec: PrepareSpec) -> Promised:
     """The data of the dataset, with the digest that the plan was made from."""
     from permafrost.core.promised import Promised
     from permafrost.data.digest import source_digest, source_state
     from permafrost.plan.digests import DIGESTS, DigestCache, content_state
 
-    entry = spec["entry"]
+    entry = spec.entry
     # data in the state that the plan saw are not read once more
     known = DigestCache(Path(DIGESTS))
     return Promised(
         "the source's data",
-        spec["source"],
+        spec.source,
         lambda: source_digest(entry, known.content),
         lambda: source_state(entry, content_state),
-        where=f"dataset {spec['dataset']}",
+        where=f"dataset {spec.dataset}",
     )

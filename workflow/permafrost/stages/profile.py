@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from permafrost.core.specification import from_json
 from permafrost.stages import extracting
-from permafrost.stages.arguments import read_job
+from permafrost.stages.arguments import read_specification
 
 
 def add_arguments(parser) -> None:
@@ -17,14 +18,15 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.allocator import keep_freed_memory
     from permafrost.features.profiling.profile import profile_backbone
+    from permafrost.features.specification import ProfileSpec
     from permafrost.statistics.scores.profile_table import write_profile
 
     # as extraction runs
     keep_freed_memory()
-    spec, fingerprint = read_job(arguments)
+    spec, fingerprint = read_specification(arguments, ProfileSpec)
     located, _ = extracting.located_job(arguments)
     profile = profile_backbone(
-        located,
+        from_json(ProfileSpec, located, where="spec of the profile job"),
         card=arguments.card,
         # few backbones look at any
         images=partial(extracting.images_of, arguments),

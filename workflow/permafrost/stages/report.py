@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.stages.arguments import add_job, read_job
+from permafrost.core.specification import Specification
+from permafrost.stages.arguments import add_job, read_specification
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSpec(Specification):
+    """`inputs` are fingerprints of all tables of a kind; the recorded plan has them one by one."""
+
+    options: dict
+    inputs: dict
 
 
 def add_arguments(parser) -> None:
@@ -27,7 +37,7 @@ def run(arguments) -> None:
     from permafrost.report.archive.provenance import describe_machine
     from permafrost.report.page import build_report
 
-    spec, fingerprint = read_job(arguments)
+    spec, fingerprint = read_specification(arguments, ReportSpec)
     plan = read_plan(arguments.plan)
     gathered, _ = stamped(plan)
     refuse_altered(arguments.plan.with_name(f"{gathered}.done"), expect=gathered)
@@ -37,14 +47,15 @@ def run(arguments) -> None:
         summary_path=arguments.summary,
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
+        scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
         similarities=by_names(plan, "similarity", "dataset"),
         output_dir=arguments.output,
         expect=expected(plan),
-        title=spec["options"]["title"],
-        examples=spec["options"]["examples"],
-        picture_seed=spec["options"]["seed"],
+        title=spec.options["title"],
+        examples=spec.options["examples"],
+        picture_seed=spec.options["seed"],
         hardware=describe_machine(),
     )
     files = [path for path in arguments.output.rglob("*") if path.is_file()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.stages.arguments import add_job, read_job
+from permafrost.stages.arguments import add_job, read_specification
 
 
 def add_arguments(parser) -> None:
@@ -15,9 +15,9 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.statistics.measures.similarities import compare_features
+    from permafrost.statistics.measures.similarities import SimilaritySpec, compare_features
 
-    spec, fingerprint = read_job(arguments)
+    spec, fingerprint = read_specification(arguments, SimilaritySpec)
     print(
         compare_features(
             arguments.results / "features",

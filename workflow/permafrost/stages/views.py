@@ -14,6 +14,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from permafrost.features.specification import ViewsSpec
     from permafrost.features.views import extract_views
 
-    extracting.run(arguments, extract_views, output=arguments.output)
+    extracting.run(arguments, extract_views, ViewsSpec, output=arguments.output)

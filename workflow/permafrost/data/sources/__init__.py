@@ -13,14 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.tasks import tasks_with
 
 if TYPE_CHECKING:
     from permafrost.data.bands import Band
     from permafrost.data.records import Source
 
-# names and not the constants of `objects` and `targets`, which stand beside arrays
-_OBJECTS = ("detection", "point_detection")
-_LABELS = ("classification", "multilabel", "segmentation", "regression", "pixel_regression")
+_BOXES = tasks_with("boxes")
+_OBJECTS = tasks_with("boxes", "points")
+_LABELS = tasks_with("label", "labels", "number", "mask", "raster")
 
 
 class Kind(NamedTuple):
@@ -35,7 +36,7 @@ class Kind(NamedTuple):
     """
 
     build: str
-    tasks: tuple[str, ...]
+    tasks: frozenset[str]
     places: tuple[str, ...]
 
 
@@ -46,21 +47,19 @@ KINDS: dict[str, Kind] = {
     "deepforest": Kind(
         "permafrost.data.sources.deepforest:open_deepforest", _OBJECTS, places=("path", "table")
     ),
-    "demo": Kind("permafrost.data.sources.demo:open_demo", (*_LABELS, *_OBJECTS), places=()),
+    "demo": Kind("permafrost.data.sources.demo:open_demo", _LABELS | _OBJECTS, places=()),
     "folder": Kind(
         "permafrost.data.sources.folder:open_folder",
-        ("classification", "segmentation", "pixel_regression"),
+        tasks_with("label", "mask", "raster"),
         places=("path",),
     ),
     "points": Kind(
-        "permafrost.data.sources.points:open_points", ("point_detection",), places=("path",)
+        "permafrost.data.sources.points:open_points", tasks_with("points"), places=("path",)
     ),
     "table": Kind("permafrost.data.sources.table:TableSource", _LABELS, places=("table", "images")),
-    "torchgeo": Kind(
-        "permafrost.data.sources.torchgeo:open_torchgeo", (*_LABELS, "detection"), places=()
-    ),
-    "voc": Kind("permafrost.data.sources.voc:open_voc", ("detection",), places=("path",)),
-    "yolo": Kind("permafrost.data.sources.yolo:open_yolo", ("detection",), places=("path",)),
+    "torchgeo": Kind("permafrost.data.sources.torchgeo:open_torchgeo", _LABELS | _BOXES, places=()),
+    "voc": Kind("permafrost.data.sources.voc:open_voc", _BOXES, places=("path",)),
+    "yolo": Kind("permafrost.data.sources.yolo:open_yolo", _BOXES, places=("path",)),
 }
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from permafrost.core.tasks import task_of
 from permafrost.data.bands import SENSORS, Band, known_band
-from permafrost.data.objects import OBJECT_TASKS
-from permafrost.data.recent import Recent
+from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.sources.demo_aerial import aerial_bands
 from permafrost.data.sources.demo_chips import DemoChips, chosen
@@ -32,7 +32,7 @@ def open_demo(entry: dict, *, where: object) -> Source:
     """Land cover seen by a satellite, or crowns or heights from an aircraft, as the task asks."""
     if entry["task"] == PIXEL_REGRESSION:
         return HeightSource(entry, where=where)
-    kind = CrownSource if entry["task"] in OBJECT_TASKS else DemoSource
+    kind = CrownSource if task_of(entry["task"]).objects else DemoSource
     return kind(entry, where=where)
 
 
@@ -53,8 +53,8 @@ class DemoSource(DemoChips):
         self.presence = options.get("presence", 0.05)
         self.bands = entry_bands(entry, where=where)
         names = [band.name for band in self.bands]
-        self._render = Recent(lambda spec: scenes.render(spec, names), keep=4)
-        self._mask = Recent(scenes.mask, keep=4)
+        self._render = LeastRecentlyUsed(lambda spec: scenes.render(spec, names), keep=4)
+        self._mask = LeastRecentlyUsed(scenes.mask, keep=4)
 
     def decode(self, index: int) -> Decoded:
         chip = self._chips[index][1]
@@ -85,7 +85,7 @@ class DemoSource(DemoChips):
 
 def entry_bands(entry: dict, *, where: object) -> list[Band]:
     """The bands that the chips of an entry have."""
-    if entry["task"] == PIXEL_REGRESSION or entry["task"] in OBJECT_TASKS:
+    if entry["task"] == PIXEL_REGRESSION or task_of(entry["task"]).objects:
         return aerial_bands(entry, where=where)
     names = entry["source"].get("bands", DEFAULT_BANDS)
     sensor = "sentinel2-l2a" if "B10" not in names and names != "all" else "sentinel2-l1c"

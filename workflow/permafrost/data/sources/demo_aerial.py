@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.bands import Band, known_band
-from permafrost.data.recent import Recent
+from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.sources.demo_chips import DemoChips, chosen
 from permafrost.data.units import resolve_unit
 from permafrost.data.world import aerial, cuts
@@ -47,7 +47,7 @@ class AerialSource(DemoChips):
         self._of_scene: dict[aerial.ViewSpec, list[cuts.Chip]] = {}
         for _, chip in self._chips:
             self._of_scene.setdefault(chip.scene, []).append(chip)
-        self._taken = Recent(self._render, keep=len(self._of_scene))
+        self._taken = LeastRecentlyUsed(self._render, keep=len(self._of_scene))
 
     def _scene(self, number: int) -> aerial.ViewSpec:
         return aerial.ViewSpec(self.seed, number, self.scene_size)

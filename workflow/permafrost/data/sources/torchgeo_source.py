@@ -10,6 +10,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.splits import SPLITS
+from permafrost.core.tasks import task_of
 from permafrost.data.bands import normal_name
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.georeference import NOWHERE
@@ -19,7 +20,7 @@ from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
 from permafrost.data.sources.reading import grouped
 from permafrost.data.sources.torchgeo_samples import sample_name, sample_place
-from permafrost.data.targets import NUMBER_TASKS, PIXEL_REGRESSION, REGRESSION
+from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 
 #: classes whose list of classes does not stand in the order of the numbers in their masks
 NOT_IN_ORDER = frozenset({"LoveDA"})
@@ -178,7 +179,7 @@ class TorchgeoSource:
                 )
 
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
-        if self.task in NUMBER_TASKS:
+        if task_of(self.task).numbers:
             return []
         if self.task == "segmentation" and "mask_values" in self._entry:
             # masks are translated, so that the dataset's own order of classes has no say

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,15 +14,18 @@ from permafrost.data.image_store import ImageStore
 from permafrost.features.fingerprint import FedImages
 from permafrost.features.prepare import Preparer
 
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
-def stored_images(plan: InputPlan, card: dict, count: int) -> torch.Tensor:
+
+def stored_images(plan: InputPlan, card: Card, count: int) -> torch.Tensor:
     """(count, stored bands, H, W) float32: each band evenly spread over its range in train, seeded.
 
     H and W are those of the dataset's images, of the largest where they differ (`several_sizes`).
     Time and memory do not depend on what is in a picture, so no picture is needed.
     """
-    height, width = card["image_size"]["max"]
-    bands = [card["bands"][one.index] for one in plan.channels if one.index is not None]
+    height, width = card.image_size["max"]
+    bands = [card.bands[one.index] for one in plan.channels if one.index is not None]
     low, high = (
         torch.tensor([float(band[end]) for band in bands]).view(1, -1, 1, 1)
         for end in ("min", "max")
@@ -31,9 +35,9 @@ def stored_images(plan: InputPlan, card: dict, count: int) -> torch.Tensor:
     return noise.mul_(high - low).add_(low)
 
 
-def several_sizes(card: dict) -> bool:
+def several_sizes(card: Card) -> bool:
     """Whether the dataset's images differ in size."""
-    return card["image_size"]["min"] != card["image_size"]["max"]
+    return card.image_size["min"] != card.image_size["max"]
 
 
 class TrainImages:

@@ -13,9 +13,8 @@ import torch
 from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError
-from permafrost.data.card import read_card
+from permafrost.data.card import Card, read_card
 from permafrost.features.devices import choose_device
-from permafrost.features.extract import extraction_options
 from permafrost.features.maps import whole_image
 from permafrost.features.numerics import exact_numerics
 from permafrost.features.profiling.counting import Size, count_flops, size_of
@@ -27,6 +26,7 @@ from permafrost.features.profiling.quantity import Quantity, repeated, undefined
 from permafrost.features.profiling.timing import LEAST, finish, time_repeats
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.running import Run, set_up
+from permafrost.features.specification import ProfileSpec
 
 #: options of a profile and their least values
 OPTIONS = {"batch_size": 1, "repeats": LEAST, "latency_repeats": LEAST, "warm_up": 1, "threads": 1}
@@ -43,12 +43,12 @@ class Profile:
 
     quantities: dict[str, Quantity]
     about: dict
-    card: dict
+    card: Card
     feature_dim: int
 
 
 def profile_backbone(
-    spec: dict,
+    spec: ProfileSpec,
     *,
     card: Path,
     images: Callable[[], dict[str, Path]],
@@ -75,7 +75,7 @@ def profile_backbone(
     ------
     PermafrostError : anything the user can put right.
     """
-    where, options = f"backbone {spec['backbone']}", spec["options"]
+    where, options = f"backbone {spec.backbone}", spec.options
     _check(options)
     target = choose_device(device)
     with exact_numerics(options["threads"] or threads):
@@ -92,10 +92,10 @@ def profile_backbone(
             raise error from error.__cause__
         about = {
             "input": shape,
-            "native": about_card["image_size"]["max"],
+            "native": about_card.image_size["max"],
             "batch_size": options["batch_size"],
-            "precision": spec["extraction"].get("precision", "fp32"),
-            "compile": spec["extraction"].get("compile", False),
+            "precision": spec.extraction.precision,
+            "compile": spec.extraction.compile,
             "maps": list(run.backbone.layers),
             "hardware": describe_hardware(target),
             "load": busy,
@@ -122,35 +122,35 @@ def _check(options: dict) -> None:
 
 
 def _set_up(
-    spec: dict, card: Path, images, device: torch.device, where: str
-) -> tuple[Run, torch.nn.Module, dict, PromisedBackbone]:
+    spec: ProfileSpec, card: Path, images, device: torch.device, where: str
+) -> tuple[Run, torch.nn.Module, Card, PromisedBackbone]:
     """The backbone as extraction runs it, its module before it is compiled, the card, and what was promised."""
-    extraction, expect = extraction_options(spec["extraction"], where), spec["inputs"]["images"]
-    entry = {key: value for key, value in spec["entry"].items() if value is not None}
+    extraction, expect = spec.extraction, spec.inputs.images
+    entry = {key: value for key, value in spec.entry.items() if value is not None}
     content = read_card(card, expect=expect)
     promised = PromisedBackbone(spec, where)
     promised.check()
-    plan = plan_input(entry, extraction, content, where=where)
-    if extraction["maps"]:
+    plan = plan_input(entry, extraction.feeding(), content, where=where)
+    if extraction.maps:
         plan, _ = whole_image(plan)
-    count = content["splits"]["train"]["count"]
+    count = content.splits["train"]["count"]
     backbone = build(
         entry,
         plan,
         Resources(where, content, count, TrainImages(images, plan, expect, count)),
     )
     promised.check(backbone)
-    if extraction["maps"]:
-        backbone.make_maps(entry.get("layers"), getattr(torch, extraction["maps_dtype"]))
+    if extraction.maps:
+        backbone.make_maps(entry.get("layers"), getattr(torch, extraction.maps_dtype))
     plain = backbone.module
-    run = set_up(backbone, extraction, device, spec["options"]["batch_size"])
+    run = set_up(backbone, extraction, device, spec.options["batch_size"])
     # a single image must not be filled up to a batch
     return dataclasses.replace(run, pad_to=None), plain, content, promised
 
 
 @torch.inference_mode()
 def _measure(
-    run: Run, plain: torch.nn.Module, size: Size, card: dict, options: dict
+    run: Run, plain: torch.nn.Module, size: Size, card: Card, options: dict
 ) -> tuple[dict[str, Quantity], list[int], int]:
     """What is measured and counted by running it, the shape of one image as fed, and the number of features."""
     device, count = run.device, options["batch_size"]

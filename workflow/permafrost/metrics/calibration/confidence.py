@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.tasks import TASKS, tasks_with
 
-TASKS = ("classification", "multilabel")
 BINS = 15
 # float32 probabilities of a thousand classes add up to 1 within this
 _SUM_TOLERANCE = 1e-3
@@ -96,8 +96,9 @@ def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
 
 def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
     """Targets and finite scores of one length; scores may be logits."""
-    if task not in TASKS:
-        raise PermafrostError(f"no calibration of {task!r}", remedy=near_names(task, TASKS))
+    if task not in TASKS or not TASKS[task].calibrated:
+        known = tasks_with("label", "labels")
+        raise PermafrostError(f"no calibration of {task!r}", remedy=near_names(task, known))
     target, scores = np.asarray(target), np.asarray(scores)
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)

@@ -80,14 +80,6 @@ class Measure:
             return self.value - above + drawn.astype(np.float64)
         return self.value * np.exp(moved[0]) if self.scale == "log" else self.value + moved[0]
 
-    def standard_error(self) -> float:
-        """Standard error of the value; NaN where it is undefined or counts something."""
-        if self.terms is None or self.scale == "count" or len(self.terms) < 2:
-            return float("nan")
-        units = len(self.terms)
-        spread = np.sqrt(np.sum((self.terms - self.terms.mean()) ** 2) * units / (units - 1))
-        return float(spread * (self.value if self.scale == "log" else 1.0))
-
 
 def undefined(reason: str, notes: dict | None = None) -> Measure:
     """A measure without a value, and why."""

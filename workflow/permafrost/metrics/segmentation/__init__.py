@@ -2,14 +2,7 @@
 
 from permafrost.metrics.segmentation.boundary import boundary_counts, interior
 from permafrost.metrics.segmentation.confusion import class_counts, confusion_matrix
-from permafrost.metrics.segmentation.evaluate import (
-    evaluate,
-    evaluate_counts,
-    frequency_weighted_iou,
-    mean_iou,
-    per_class_iou,
-    pixel_accuracy,
-)
+from permafrost.metrics.segmentation.evaluate import evaluate, evaluate_counts, mean_iou
 
 __all__ = [
     "boundary_counts",
@@ -17,9 +10,6 @@ __all__ = [
     "confusion_matrix",
     "evaluate",
     "evaluate_counts",
-    "frequency_weighted_iou",
     "interior",
     "mean_iou",
-    "per_class_iou",
-    "pixel_accuracy",
 ]

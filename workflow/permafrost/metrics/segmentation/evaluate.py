@@ -76,24 +76,9 @@ def evaluate_counts(
     return values | each
 
 
-def per_class_iou(confusion) -> np.ndarray:
-    """(…, K) pixels in both over pixels in either; NaN for a class that is in neither."""
-    return evaluate(confusion)["iou"]
-
-
 def mean_iou(confusion, dead_classes: Iterable[int] = ()) -> np.ndarray:
-    """(…) mean of `per_class_iou` over the classes that are there; see the module's rules."""
+    """(…) mean IoU over the classes that are there; see the module's rules."""
     return evaluate(confusion, dead_classes=dead_classes)["mean_iou"]
-
-
-def frequency_weighted_iou(confusion, dead_classes: Iterable[int] = ()) -> np.ndarray:
-    """(…) mean of `per_class_iou`, each class weighted by its true pixels."""
-    return evaluate(confusion, dead_classes=dead_classes)["frequency_weighted_iou"]
-
-
-def pixel_accuracy(confusion) -> np.ndarray:
-    """(…) share of the scored pixels that are given their class; NaN where none is scored."""
-    return evaluate(confusion)["pixel_accuracy"]
 
 
 def _iou(intersection, union, alive: np.ndarray) -> np.ndarray:

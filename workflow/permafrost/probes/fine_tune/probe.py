@@ -7,9 +7,11 @@ from torch import nn
 
 from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import from_json
 from permafrost.features.extract import open_backbone
 from permafrost.features.numerics import exact_numerics
 from permafrost.features.running import Run
+from permafrost.features.specification import BackboneSpec
 from permafrost.probes.dense.choice import check_warmup, rates_of
 from permafrost.probes.fine_tune.answers import FINE_TUNED, FROZEN, Answer
 from permafrost.probes.fine_tune.augmentation import Augmentation
@@ -255,13 +257,19 @@ def _copied(state: dict) -> dict:
     return {name: values.detach().clone() for name, values in state.items()}
 
 
-def extraction_of(job: ImageProbeJob[FineTuneOptions]) -> dict:
+def extraction_of(job: ImageProbeJob[FineTuneOptions]) -> BackboneSpec:
     """The spec of an extraction that feeds the backbone in the same way, with maps that can be learned from."""
-    options, extraction = job.options, dict(job.extraction["extraction"])
-    entry = dict(job.extraction["entry"])
-    if options.layers is not None and extraction.get("maps"):
+    options, spec = job.options, job.extraction
+    entry, maps = dict(spec["entry"]), spec["extraction"].get("maps")
+    if options.layers is not None and maps:
         entry["layers"] = options.layers
-    extraction["precision"] = options.precision
-    if extraction.get("maps"):
-        extraction["maps_dtype"] = "float32"
-    return {**job.extraction, "entry": entry, "extraction": extraction}
+    told = {
+        key: spec[key]
+        for key in ("stage", "dataset", "backbone", "files", "package")
+        if key in spec
+    }
+    own = {"precision": options.precision, "compile": False}
+    extraction = {**spec["extraction"], **own, **({"maps_dtype": "float32"} if maps else {})}
+    content = {**told, "entry": entry, "extraction": extraction}
+    content["inputs"] = {"images": job.images}
+    return from_json(BackboneSpec, content, where=f"spec of the {job.kind} job")

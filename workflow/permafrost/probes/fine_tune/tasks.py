@@ -72,7 +72,7 @@ class Numbers:
         return output[:, 0].astype(np.float64) * self.scale + self.mean
 
     def _value(self, output: np.ndarray, target: np.ndarray) -> float | None:
-        from permafrost.metrics.regression.evaluate import evaluate
+        from permafrost.metrics.regression import evaluate
 
         score = evaluate(target, self._numbers(output))["r2"]
         return score if math.isfinite(score) else None

@@ -12,12 +12,15 @@ def draw_calibration(found, *, title: str):
 
     Parameters
     ----------
-    found : `metrics.detection.analysis.Calibration`; empty bins are left out.
+    found : by bin ``counts``, ``mean_score``, ``accuracy``, ``low``, ``high`` (`detection_charts`); empty
+        bins are left out.
     """
-    kept = np.flatnonzero(found.counts > 0)
-    score, share = found.mean_score[kept], found.accuracy[kept]
+    kept = np.flatnonzero(np.asarray(found["counts"]) > 0)
+    score, share, low, high = (
+        np.asarray(found[name], float)[kept] for name in ("mean_score", "accuracy", "low", "high")
+    )
     # rounding may leave a share a little outside of its own interval
-    spread = np.maximum([share - found.low[kept], found.high[kept] - share], 0)
+    spread = np.maximum([share - low, high - share], 0)
     with drawing() as Figure:
         figure = Figure(figsize=(PAGE_WIDTH * 0.6, 3.6))
         axes = figure.add_subplot()
@@ -42,7 +45,7 @@ def draw_calibration(found, *, title: str):
         put_title(figure, title)
         put_note(
             figure,
-            f"{found.counts.sum()} detections in bins of about equal number; "
+            f"{sum(found['counts'])} detections in bins of about equal number; "
             "bars: 95 % intervals by Wilson",
         )
     return figure

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from permafrost.core.splits import SPLITS
-from permafrost.data.objects import OBJECT_TASKS
+from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import (
     COLOURS,
     INK,
@@ -16,15 +18,18 @@ from permafrost.report.figures.style import (
     shorten,
 )
 
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
-def draw_balance(card: dict):
+
+def draw_balance(card: Card):
     """Share of each class in each split (a dot per split); a class missing from a split is marked.
 
     Shares are of the split's samples, so in a multi-label dataset they add up to more than one;
     of masks they are of the split's pixels that have a class, and of objects of the split's objects.
     """
-    classes, counted = card["classes"], counted_of(card)
-    splits = [split for split in SPLITS if split in card["splits"]]
+    classes, counted = card.classes, counted_of(card)
+    splits = [split for split in SPLITS if split in card.splits]
     font = 8.5 if len(classes) <= 25 else 7
     step = 0.24 if len(classes) <= 25 else 0.17
     with drawing() as Figure:
@@ -32,7 +37,7 @@ def draw_balance(card: dict):
         axes = figure.add_subplot()
         largest = 0.0
         for number, split in enumerate(splits):
-            entry = card["splits"][split]
+            entry = card.splits[split]
             total = entry["count"] if counted == "samples" else sum(entry["class_counts"])
             shares = [count / max(total, 1) for count in entry["class_counts"]]
             largest = max([largest, *shares])
@@ -75,26 +80,26 @@ def draw_balance(card: dict):
             borderaxespad=0.2,
             handletextpad=0.2,
         )
-        put_title(figure, f"{card['dataset']}: classes")
+        put_title(figure, f"{card.dataset}: classes")
     return figure
 
 
-def counted_of(card: dict) -> str:
+def counted_of(card: Card) -> str:
     """What the numbers per class of a card are numbers of."""
-    if card["task"] in OBJECT_TASKS:
+    if task_of(card.task).objects:
         return "objects"
-    if "target" in card:
+    if card.target is not None:
         return "numbers"
-    return "pixels" if card["task"] == "segmentation" else "samples"
+    return "pixels" if card.task == "segmentation" else "samples"
 
 
-def draw_bands(card: dict):
+def draw_bands(card: Card):
     """Mean, standard deviation and range of every band in the train split, in physical units.
 
     Bands of different units get panels of their own; bands with a wavelength are ordered by it.
     """
     groups: dict[str, list[dict]] = {}
-    for band in card["bands"]:
+    for band in card.bands:
         groups.setdefault(band["unit"], []).append(band)
     tallest = max(len(bands) for bands in groups.values())
     with drawing() as Figure:
@@ -104,7 +109,7 @@ def draw_bands(card: dict):
         panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]
         for axes, (unit, bands) in zip(panels, groups.items(), strict=True):
             _bands(axes, unit, bands)
-        put_title(figure, f"{card['dataset']}: bands of the train split")
+        put_title(figure, f"{card.dataset}: bands of the train split")
         put_note(figure, "dot: mean, bar: ± 1 standard deviation, line: range")
     return figure
 

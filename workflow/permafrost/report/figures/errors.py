@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from permafrost.report.figures.style import (
     COLOURS,
     FAINT,
@@ -33,10 +35,10 @@ def draw_errors(found: dict, *, title: str):
 
     Parameters
     ----------
-    found : backbone -> `metrics.detection.analysis.ErrorKinds`; at most `MOST`. Kinds that no backbone
-        made are left out.
+    found : backbone -> ``gain`` in AP and ``counts`` by kind of error (`detection_charts`); at most `MOST`.
+        Kinds that no backbone made are left out.
     """
-    kinds = [kind for kind in WORDS if any(errors.counts[kind] for errors in found.values())]
+    kinds = [kind for kind in WORDS if any(errors["counts"][kind] for errors in found.values())]
     kinds = kinds or ["missed"]
     step = max(0.34, 0.15 * len(found) + 0.1)
     height = 0.8 / max(len(found), 1)
@@ -46,12 +48,12 @@ def draw_errors(found: dict, *, title: str):
         figure = Figure(figsize=(width, 1.1 + room + step * len(kinds)))
         axes = figure.add_subplot()
         for lane, (name, errors) in enumerate(found.items()):
-            gains = [errors.gain[kind] for kind in kinds]
+            gains = np.asarray([errors["gain"][kind] for kind in kinds], float)
             y = [place - 0.4 + (lane + 0.5) * height for place in range(len(kinds))]
             axes.barh(y, gains, 0.86 * height, color=COLOURS[lane], label=name)
             for place, gain, kind in zip(y, gains, kinds, strict=True):
                 axes.annotate(
-                    brief_count(errors.counts[kind]),
+                    brief_count(errors["counts"][kind]),
                     (max(gain, 0.0), place),
                     xytext=(3, 0),
                     textcoords="offset points",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from permafrost.core.splits import SPLITS
@@ -15,6 +17,9 @@ from permafrost.report.figures.style import (
     put_note,
     put_title,
 )
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
 # with more dots than these, an SVG of them would be larger than their picture
 _DOTS = 1000
@@ -60,9 +65,9 @@ def draw_numbers(target: np.ndarray, prediction: np.ndarray, *, words: str, titl
     return figure
 
 
-def draw_targets(card: dict):
+def draw_targets(card: Card):
     """How the numbers of a dataset are spread, split by split, as shares of the split's samples or pixels."""
-    target, of = card["target"], "pixels" if card["task"] == "pixel_regression" else "samples"
+    target, of = card.target, "pixels" if card.task == "pixel_regression" else "samples"
     edges = np.array(target["edges"])
     with drawing() as Figure:
         figure = Figure(figsize=(PAGE_WIDTH * 0.85, 2.6))
@@ -85,11 +90,11 @@ def draw_targets(card: dict):
         axes.set_ylabel(f"share of the split's {of}")
         axes.set_xlabel(plain(target_words(card)))
         axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=3, borderaxespad=0.2)
-        put_title(figure, f"{card['dataset']}: target")
+        put_title(figure, f"{card.dataset}: target")
     return figure
 
 
-def target_words(card: dict) -> str:
+def target_words(card: Card) -> str:
     """The target's name, and its unit where one is known."""
-    target = card["target"]
+    target = card.target
     return f"{target['name']} ({target['unit']})" if target["unit"] else target["name"]

@@ -19,26 +19,24 @@ from permafrost.report.figures.style import (
 MOST = len(COLOURS)  # backbones in one figure
 
 
-def draw_precision_recall(
-    curves: dict[str, tuple[np.ndarray, np.ndarray]], *, title: str, note: str
-):
+def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, note: str):
     """Curves that fall from left to right; the area below one is its average precision.
 
     Parameters
     ----------
-    curves : backbone -> recalls (R,) and precision (R,); at most `MOST`. NaN is left out.
+    curves : backbone -> ``recall`` and ``precision``, lists of equal length; at most `MOST`. None is left out.
     note : what counts as found.
     """
     with drawing() as Figure:
         width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in curves]
         figure = Figure(figsize=(width, 3.6 + legend_shape(names, width)[1]))
         axes = figure.add_subplot()
-        for number, (name, (recall, precision)) in enumerate(curves.items()):
+        for number, (name, curve) in enumerate(curves.items()):
             # a marker now and then, not at the same recalls for all
             every = (5 + 3 * number, 20)
             axes.plot(
-                recall,
-                precision,
+                curve["recall"],
+                np.asarray(curve["precision"], float),
                 color=COLOURS[number],
                 lw=1.6,
                 marker=MARKERS[number],

@@ -8,11 +8,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from permafrost.metrics.tasks import OF_PROBES
+from permafrost.core.tasks import task_of
 from permafrost.report.figures.style import save_figure
 from permafrost.report.values.rows import better_first, finite, overall
 from permafrost.report.values.seeds import merge_seeds
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
 Evaluation = tuple[str, int, str]  # (backbone, seed, probe)
 
@@ -27,6 +31,7 @@ class Material:
     card : its card.
     rows : its leaderboard rows.
     predictions : (backbone, seed, probe) -> path of a predictions table.
+    scores : (backbone, seed, probe) -> path of a table of scores.
     stores : split -> path of its image store, which need not be at hand.
     expect : path -> fingerprint that the file must carry.
     examples : how many test images to show; picture_seed : chooses them.
@@ -35,10 +40,11 @@ class Material:
     """
 
     name: str
-    card: dict
+    card: Card
     rows: list[dict]
     predictions: Mapping[Evaluation, Path]
     stores: Mapping[str, Path]
+    scores: Mapping[Evaluation, Path] = field(default_factory=dict)
     expect: Mapping[str, str] = field(default_factory=dict)
     examples: int = 12
     picture_seed: int = 0
@@ -99,7 +105,7 @@ def best_evaluation(material: Material, backbone: str | None = None) -> Evaluati
         line
         for line in material.lines
         if finite(line["value"])
-        and line["task"] not in OF_PROBES
+        and task_of(line["task"]).of_datasets
         and backbone in (None, line["backbone"])
         and _first(material, line) is not None
     ]

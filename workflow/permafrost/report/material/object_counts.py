@@ -18,7 +18,7 @@ def read_truth(material: Material) -> dict[str, Objects]:
     An object that several windows show is counted once.
     """
     found = {}
-    for split in material.card["splits"]:
+    for split in material.card.splits:
         path = material.stores.get(split)
         if path is not None and path.exists():
             found[split] = _of_store(Store(path, expect=material.expected(path), split=split))

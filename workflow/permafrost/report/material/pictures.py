@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,18 +11,21 @@ import pyarrow.compute
 
 from permafrost.core.errors import PermafrostError
 
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
+
 LOW, HIGH = 2.0, 98.0  # percentiles of the stretch
 GAMMA = 1.6  # lifts forest and water, which the common stretch leaves nearly black
 
 
-def picture_bands(card: dict) -> tuple[list[int], str]:
+def picture_bands(card: Card) -> tuple[list[int], str]:
     """Which bands to show as red, green, blue, and a sentence that says so.
 
     The bands named red, green and blue where the card has all three (once each), else the first
     three bands, else the first one in grey. Returns indices into the store's band axis.
     """
-    names = [band["name"] for band in card["bands"]]
-    common = [band.get("common_name") for band in card["bands"]]
+    names = [band["name"] for band in card.bands]
+    common = [band.get("common_name") for band in card.bands]
     if all(common.count(colour) == 1 for colour in ("red", "green", "blue")):
         chosen = [common.index(colour) for colour in ("red", "green", "blue")]
         kind = "true colour"

@@ -125,7 +125,7 @@ def _diagrams(material: Material, folder: Path) -> list[Drawn]:
     shown = best[:MOST]
     if not shown:
         return []
-    multilabel = material.card["task"] == "multilabel"
+    multilabel = material.card.task == "multilabel"
     diagrams = {one[0]: _diagram(material, one) for one in shown}
     entries = "labels of images" if multilabel else "images"
     figure = draw_reliability(
@@ -159,7 +159,7 @@ def _diagram(material: Material, one: Evaluation) -> dict:
     names = ["target", "scores"]
     table, _ = read_table(path, expect=material.expected(path), columns=names)
     target, scores = (array_of(table, name) for name in names)
-    found = reliability(target, scores, task=material.card["task"], n_bins=material.bins)
+    found = reliability(target, scores, task=material.card.task, n_bins=material.bins)
     errors = [
         row["value"]
         for row in material.rows

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import read_table
-from permafrost.data.objects import OBJECT_TASKS
+from permafrost.core.tasks import task_of
 from permafrost.report.explanations.gates import explain, explain_at_length
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
@@ -20,6 +21,9 @@ from permafrost.report.tasks.dataset_figures import draw_dataset
 from permafrost.report.values.notation import true_minus
 from permafrost.report.values.rows import better_first, brief_count, overall
 from permafrost.report.values.seeds import merge_seeds
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
 
 _PIXELS_PER_INCH = 110  # on the page: text in figures is then about as large as text around them
 
@@ -41,10 +45,10 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
     card = material.card
     return {
         "name": material.name,
-        "title": card.get("title") or "",
-        "task": card["task"],
-        "counts": [card["splits"].get(split, {}).get("count") for split in SPLITS],
-        "flags": [_SPATIAL] if card["spatially_random"] else [],
+        "title": card.title or "",
+        "task": card.task,
+        "counts": [card.splits.get(split, {}).get("count") for split in SPLITS],
+        "flags": [_SPATIAL] if card.spatially_random else [],
         "facts": card_facts(card),
         "splits": split_lines(card),
         "audit": audit_facts(card),
@@ -61,30 +65,30 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
     }
 
 
-def card_facts(card: dict) -> list[tuple[str, str]]:
+def card_facts(card: Card) -> list[tuple[str, str]]:
     """A dataset's card as (what, value) lines."""
-    sizes, masks = card["image_size"], card["task"] == "segmentation"
+    sizes, masks = card.image_size, card.task == "segmentation"
     facts = [
-        ("task", card["task"]),
-        ("classes", str(len(card["classes"])) if card["classes"] else ""),
+        ("task", card.task),
+        ("classes", str(len(card.classes)) if card.classes else ""),
         *_target(card),
-        ("ignored mask value", _or_none(card.get("ignore_index")) if masks else ""),
+        ("ignored mask value", _or_none(card.ignore_index) if masks else ""),
         ("dead classes", _dead(card) if masks else ""),
         *_objects(card),
-        ("bands", ", ".join(band["name"] for band in card["bands"])),
-        ("offered to backbones", ", ".join(card["selected"])),
+        ("bands", ", ".join(band["name"] for band in card.bands)),
+        ("offered to backbones", ", ".join(card.selected)),
         ("image size", _size(sizes["min"], sizes["max"])),
-        ("ground sampling distance", f"{card['gsd_m']:g} m" if card.get("gsd_m") else "not known"),
+        ("ground sampling distance", f"{card.gsd_m:g} m" if card.gsd_m else "not known"),
         ("split", _split(card)),
-        ("licence", card.get("licence") or "not given"),
-        ("citation", card.get("citation") or "not given"),
+        ("licence", card.licence or "not given"),
+        ("citation", card.citation or "not given"),
     ]
     return [fact for fact in facts if fact[1]]
 
 
-def _objects(card: dict) -> list[tuple[str, str]]:
+def _objects(card: Card) -> list[tuple[str, str]]:
     """What objects are, and how they are shown and matched."""
-    given = card.get("detection")
+    given = card.detection
     if not given:
         return []
     geometry = given["geometry"]
@@ -100,13 +104,13 @@ def _objects(card: dict) -> list[tuple[str, str]]:
     ]
 
 
-def _target(card: dict) -> list[tuple[str, str]]:
+def _target(card: Card) -> list[tuple[str, str]]:
     """What number is predicted, and how it is spread in train."""
-    if "target" not in card:
+    if card.target is None:
         return []
-    train = card["target"]["splits"]["train"]
+    train = card.target["splits"]["train"]
     spread = f"{train['mean']:.4g} ± {train['std']:.4g} in train"
-    return [("target", f"{target_words(card)}, {spread}"), *_without_data(card["target"]["splits"])]
+    return [("target", f"{target_words(card)}, {spread}"), *_without_data(card.target["splits"])]
 
 
 def _without_data(splits: dict) -> list[tuple[str, str]]:
@@ -118,7 +122,7 @@ def _without_data(splits: dict) -> list[tuple[str, str]]:
     return [("pixels without data", shares)] if gone else []
 
 
-def _extremes(card: dict) -> tuple[str, str]:
+def _extremes(card: Card) -> tuple[str, str]:
     """What the last two lines of the table of splits hold."""
     counted = counted_of(card)
     if counted == "numbers":
@@ -131,8 +135,8 @@ def _or_none(value) -> str:
     return "none" if value is None else str(value)
 
 
-def _dead(card: dict) -> str:
-    names = [card["classes"][index] for index in card.get("dead_classes") or []]
+def _dead(card: Card) -> str:
+    names = [card.classes[index] for index in card.dead_classes or []]
     return f"{', '.join(names)} (in no mean)" if names else "none"
 
 
@@ -142,41 +146,41 @@ def _size(smallest: list[int], largest: list[int]) -> str:
     return f"{smallest[0]} × {smallest[1]} to {largest[0]} × {largest[1]} pixels"
 
 
-def _split(card: dict) -> str:
+def _split(card: Card) -> str:
     made = {
         "given": "as given by the data",
         "random": "made at random"
         + {"regression": ", stratified by tenth of the target", "pixel_regression": ""}.get(
-            card["task"], ", stratified by class"
+            card.task, ", stratified by class"
         ),
         "group": "made by group",
         "block": "made by spatial block",
-    }.get(card["split_method"], card["split_method"])
-    return made if card["split_method"] == "given" else f"{made}, seed {card['split_seed']}"
+    }.get(card.split_method, card.split_method)
+    return made if card.split_method == "given" else f"{made}, seed {card.split_seed}"
 
 
-def split_lines(card: dict) -> dict:
+def split_lines(card: Card) -> dict:
     """The splits as a table with a column each, which no number of quantities makes too wide.
 
     Returns
     -------
     ``names`` of the splits, and ``lines`` (quantity, its value in each split); of masks, classes are counted in pixels.
     """
-    columns = [_split_values(name, card) for name in card["splits"]]
+    columns = [_split_values(name, card) for name in card.splits]
     lines = [(name, [column[name] for column in columns]) for name in columns[0]]
-    return {"names": list(card["splits"]), "lines": lines}
+    return {"names": list(card.splits), "lines": lines}
 
 
-def _split_values(name: str, card: dict) -> dict[str, str]:
-    split = card["splits"][name]
+def _split_values(name: str, card: Card) -> dict[str, str]:
+    split = card.splits[name]
     counts = split["class_counts"] or [0]
-    words = brief_count if card["task"] == "segmentation" else str
-    if "target" in card:
-        counts = [card["target"]["splits"][name][key] for key in ("min", "max")]
+    words = brief_count if card.task == "segmentation" else str
+    if card.target is not None:
+        counts = [card.target["splits"][name][key] for key in ("min", "max")]
         words = lambda value: true_minus(f"{value:.4g}")  # noqa: E731
     values = {"samples": str(split["count"]), "groups": _or_unknown(split.get("groups"))}
     if counted_of(card) == "objects":
-        objects = (card.get("detection") or {}).get("splits", {}).get(name, {})
+        objects = (card.detection or {}).get("splits", {}).get(name, {})
         named = (
             ("images", "images"),
             ("without objects", "empty"),
@@ -192,9 +196,9 @@ def _or_unknown(value) -> str:
     return "not known" if value is None else str(value)
 
 
-def audit_facts(card: dict) -> list[dict]:
+def audit_facts(card: Card) -> list[dict]:
     """The leakage audit as lines; ``bad`` where train and test share something."""
-    audit = card["audit"]
+    audit = card.audit
     lines = [
         ("exact duplicates across splits", audit.get("exact_duplicates")),
         ("near-duplicates across splits (perceptual hash)", audit.get("near_duplicates")),
@@ -256,4 +260,4 @@ def dataset_line(section: dict, page: str) -> dict:
         ],
     }
     shown = {key: bool(section[key]) for key in ("calibration", "measures", "costs")}
-    return {"values": values, "shown": {**shown, "objects": section["task"] in OBJECT_TASKS}}
+    return {"values": values, "shown": {**shown, "objects": task_of(section["task"]).objects}}

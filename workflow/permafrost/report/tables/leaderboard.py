@@ -13,7 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.core.tables import metadata_of, read_table, write_table
 from permafrost.core.versions import gather_versions
-from permafrost.report.values.rows import METRIC_NAMES
+from permafrost.metrics.tasks import place_of
 from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks
 from permafrost.statistics.across_datasets.seeds import add_seed_spread
 
@@ -77,8 +77,6 @@ def sort_leaderboard(table: pa.Table) -> pa.Table:
 
 
 def _place(dataset, probe, setting, primary, metric, class_, seed, rank, backbone) -> tuple:
-    known = list(METRIC_NAMES)
-    metric_place = known.index(metric) if metric in METRIC_NAMES else len(known)
     class_place = (class_ is not None, class_ or "")
     rank_place = math.inf if rank is None or math.isnan(rank) else rank
     return (
@@ -86,7 +84,7 @@ def _place(dataset, probe, setting, primary, metric, class_, seed, rank, backbon
         probe,
         setting,
         not primary,
-        metric_place,
+        place_of(metric),
         metric,
         class_place,
         seed,

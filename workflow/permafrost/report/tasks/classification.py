@@ -29,7 +29,7 @@ from permafrost.statistics.scores.gates import chance_level
 
 def chance(material: Material, best: Evaluation) -> float:
     """What the primary metric gives without looking at the images."""
-    return chance_level(_read(material, best)["target"], material.card["task"])
+    return chance_level(_read(material, best)["target"], material.card.task)
 
 
 def draw(
@@ -38,14 +38,14 @@ def draw(
     """Scores under every setting and C curves of all backbones; pictures, confusions and classes of the best."""
     figures = draw_settings(material, folder) + _curves(material, folder)
     figures += _rates(material, folder) + draw_gains(material, folder)
-    score = "val_micro_ap" if material.card["task"] == "multilabel" else "val_accuracy"
+    score = "val_micro_ap" if material.card.task == "multilabel" else "val_accuracy"
     figures += draw_training_curves(material, folder, score)
     if best is None:
         return figures, []
     truth = _read(material, best)
     if material.without_images is None:
         figures.append(_strip(material, best, truth, folder))
-    if material.card["task"] == "classification":
+    if material.card.task == "classification":
         figures.append(_confusion(material, best, truth, folder))
     figures += _per_class(material, best, truth, folder)
     return figures, [material.without_images] if material.without_images else []
@@ -72,7 +72,7 @@ def _curves(material: Material, folder: Path) -> list[Drawn]:
                 "best": settings["best_c"],
             }
             found.setdefault(probe, {})[backbone] = curve
-    score = "micro-AP" if material.card["task"] == "multilabel" else "accuracy"
+    score = "micro-AP" if material.card.task == "multilabel" else "accuracy"
     return [
         save(
             c_curve.draw_c_curve(curves, dataset=material.name, probe=probe, score=score),
@@ -102,7 +102,7 @@ def _rates(material: Material, folder: Path) -> list[Drawn]:
                 "score": values,
                 "best": settings["learning_rate"],
             }
-    score = "micro-AP" if material.card["task"] == "multilabel" else "accuracy"
+    score = "micro-AP" if material.card.task == "multilabel" else "accuracy"
     return [
         save(
             c_curve.draw_c_curve(
@@ -144,7 +144,7 @@ def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> D
         lambda index: shown[at[index]],
         right,
         wrong,
-        _words(material.card["classes"], truth),
+        _words(material.card.classes, truth),
         title=f"{material.name}: {name_of(best, material)}",
         bands=how,
     )
@@ -175,7 +175,7 @@ def _words(classes: list[str], truth):
 
 
 def _confusion(material: Material, best: Evaluation, truth: dict, folder: Path) -> Drawn:
-    classes = material.card["classes"]
+    classes = material.card.classes
     counts = confusion.confusion_counts(truth["target"], truth["prediction"], len(classes))
     title = f"{material.name}: {name_of(best, material)}"
     return save(
@@ -190,7 +190,7 @@ def _confusion(material: Material, best: Evaluation, truth: dict, folder: Path) 
 
 
 def _per_class(material: Material, best: Evaluation, truth: dict, folder: Path) -> list[Drawn]:
-    metric = "average_precision" if material.card["task"] == "multilabel" else "recall"
+    metric = "average_precision" if material.card.task == "multilabel" else "recall"
     rows = of_evaluation(material.rows, best, metric)
     if not rows:
         return []
@@ -198,11 +198,9 @@ def _per_class(material: Material, best: Evaluation, truth: dict, folder: Path) 
     counts = (
         target.sum(axis=0)
         if target.ndim == 2
-        else np.bincount(target, minlength=len(material.card["classes"]))
+        else np.bincount(target, minlength=len(material.card.classes))
     )
-    support = {
-        name: str(count) for name, count in zip(material.card["classes"], counts, strict=True)
-    }
+    support = {name: str(count) for name, count in zip(material.card.classes, counts, strict=True)}
     title = f"{material.name}: {name_of(best, material)}"
     return [
         save(

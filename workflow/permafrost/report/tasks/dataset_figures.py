@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.data.objects import OBJECT_TASKS
+from permafrost.core.tasks import task_of
 from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
 from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
 from permafrost.report.material.object_counts import read_truth
@@ -14,18 +14,18 @@ from permafrost.report.values.rows import distinct, metric_name, overall
 
 def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:
     """Draw everything about a dataset into `folder`; return the figures and notes on what is missing."""
-    task = task_figures(material.card["task"])
+    task = task_figures(material.card.task)
     best = best_evaluation(material)
     figures = []
-    for name in dict.fromkeys([material.card["task"], *distinct(material.rows, "task")]):
+    for name in dict.fromkeys([material.card.task, *distinct(material.rows, "task")]):
         rows = overall(material.rows, task=name)
         if rows:
-            own = best and name == material.card["task"]
+            own = best and name == material.card.task
             chance = task.chance(material, best) if own else None
             figures.append(_dotplot(material, rows, chance, folder))
     drawn, notes = task.draw(material, best, folder)
     figures += drawn
-    if material.card["task"] in OBJECT_TASKS:
+    if task_of(material.card.task).objects:
         figures += _objects(material, folder)
     figures += [
         _labels(material, folder),
@@ -43,7 +43,7 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
 
 def _labels(material: Material, folder: Path) -> Drawn:
     """How classes, or numbers, are spread over the splits."""
-    if "target" in material.card:
+    if material.card.target is not None:
         return save(
             numbers.draw_targets(material.card),
             folder,
@@ -66,7 +66,7 @@ def _dotplot(material: Material, rows: list[dict], chance: float | None, folder:
     """A dot plot of the primary metric of one task: the dataset's own, or that of a probe."""
     figure = dotplot.draw_dotplot(rows, dataset=material.name, chance=chance)
     metric = metric_name(rows[0]["metric"])
-    own = rows[0]["task"] == material.card["task"]
+    own = rows[0]["task"] == material.card.task
     names = [material.name] if own else [material.name, rows[0]["task"]]
     return save(
         figure,
@@ -84,9 +84,9 @@ def _objects(material: Material, folder: Path) -> list[Drawn]:
     splits = read_truth(material)
     if not splits:
         return []
-    sized = material.card["task"] == "detection"
+    sized = material.card.task == "detection"
     figure = object_sizes.draw_objects(splits, dataset=material.name, sized=sized)
-    missing = [split for split in material.card["splits"] if split not in splits]
+    missing = [split for split in material.card.splits if split not in splits]
     left = f" The image stores of {' and '.join(missing)} are not here." if missing else ""
     return [
         save(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from permafrost.metrics.detection.analysis import ErrorKinds, calibrate, error_kinds
-from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE
-from permafrost.metrics.tasks import LOWER_IS_BETTER
+from permafrost.core.tables import read_metadata
+from permafrost.metrics.tasks import metric_of
 from permafrost.report.figures import errors, per_class
 from permafrost.report.figures.calibration import draw_calibration
 from permafrost.report.figures.detections import Answer
@@ -30,7 +27,6 @@ from permafrost.report.tasks.object_pictures import draw_objects
 from permafrost.report.tasks.training_curves import draw_training_curves
 from permafrost.report.values.notation import interval_of, number
 from permafrost.report.values.rows import brief_count, finite, metric_name, of_metrics
-from permafrost.statistics.predictions.precision_recall import precision_recall
 from permafrost.statistics.scores.gates import chance_level
 
 MOST = errors.MOST  # backbones in one chart
@@ -38,17 +34,16 @@ MOST = errors.MOST  # backbones in one chart
 
 @dataclass(frozen=True)
 class View:
-    """What the figures need of one evaluation: its curve, errors, and answers to the drawn images."""
+    """What the figures need of one evaluation: the charts of its scores, and answers to the drawn images."""
 
-    curve: tuple[np.ndarray, np.ndarray]
-    errors: ErrorKinds | None
+    charts: dict
     drawn: dict[str, Answer]
 
 
 def chance(material: Material, best: Evaluation) -> float:
     """Average precision of detecting nothing."""
     truth = _read(material, best).found.truth
-    return chance_level(truth, material.card["task"])
+    return chance_level(truth, material.card.task)
 
 
 def draw(
@@ -60,15 +55,15 @@ def draw(
     # one table after the other: all at once may not fit in memory
     found = _read(material, best)
     views = {
-        key: _view(found if key == best else _read(material, key), charted=place < MOST)
-        for place, key in enumerate(best_of_each(material)[:MOST_PICTURES])
+        key: _view(material, key, found if key == best else _read(material, key))
+        for key in best_of_each(material)[:MOST_PICTURES]
     }
     drawn = {key: view.drawn for key, view in views.items()}
     figures, notes = draw_objects(material, best, found, drawn, folder)
     charted = dict(list(views.items())[:MOST])
     figures.append(_curves(material, found, charted, folder))
     figures += _errors(material, charted, folder)
-    figures += _calibration(material, best, found, folder)
+    figures += _calibration(material, best, views[best].charts.get("calibration"), folder)
     figures += draw_training_curves(material, folder, "val_ap")
     figures += _metrics(material, list(charted), folder)
     figures += _per_class(material, found, list(charted), folder)
@@ -80,13 +75,10 @@ def _read(material: Material, key: Evaluation) -> ObjectPredictions:
     return read_detected(path, expect=material.expected(path))
 
 
-def _view(found: ObjectPredictions, *, charted: bool) -> View:
-    boxes = found.kind == "box" and charted
-    return View(
-        precision_recall(found.found),
-        error_kinds(found.found.scores.evaluation) if boxes else None,
-        {name: found.answer(name) for name in found.shown["drawn"]},
-    )
+def _view(material: Material, key: Evaluation, found: ObjectPredictions) -> View:
+    path = material.scores[key]
+    charts = read_metadata(path, expect=material.expected(path))["charts"]
+    return View(charts, {name: found.answer(name) for name in found.shown["drawn"]})
 
 
 def _curves(material: Material, found: ObjectPredictions, views: dict, folder: Path) -> Drawn:
@@ -96,7 +88,7 @@ def _curves(material: Material, found: ObjectPredictions, views: dict, folder: P
         else "at an IoU of 0.5 or more"
     )
     figure = draw_precision_recall(
-        {key[0]: view.curve for key, view in views.items()},
+        {key[0]: view.charts["precision_recall"] for key, view in views.items()},
         title=f"{material.name}: precision and recall",
         note=f"a detection is right {near}; at each recall the best precision from there on, mean over classes",
     )
@@ -113,7 +105,9 @@ def _curves(material: Material, found: ObjectPredictions, views: dict, folder: P
 
 
 def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> list[Drawn]:
-    sorted_ones = {key: view.errors for key, view in views.items() if view.errors is not None}
+    sorted_ones = {
+        key: view.charts["errors"] for key, view in views.items() if "errors" in view.charts
+    }
     if not sorted_ones:
         return []
     figure = errors.draw_errors(
@@ -134,14 +128,11 @@ def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> 
 
 
 def _calibration(
-    material: Material, best: Evaluation, found: ObjectPredictions, folder: Path
+    material: Material, best: Evaluation, counted: dict | None, folder: Path
 ) -> list[Drawn]:
     """Whether scores of boxes can be read as shares of right detections; of the best evaluation."""
-    if found.kind == "point" or not any(
-        (each.scores >= LOWEST_SCORE).any() for each in found.found.detections
-    ):
+    if counted is None:
         return []
-    counted = calibrate(found.found.scores.evaluation)
     figure = draw_calibration(counted, title=f"{material.name}: {name_of(best, material)}")
     return [
         save(
@@ -151,7 +142,7 @@ def _calibration(
             material.name,
             alt=f"Share of right detections against their score, {best[0]} with {best[2]} on {material.name}",
             caption=f"Scores of the best evaluation: the share of detections that are right (at an IoU of 0.5) "
-            f"against their score. Expected calibration error {number(counted.expected)}.",
+            f"against their score. Expected calibration error {number(counted['expected'])}.",
         )
     ]
 
@@ -159,7 +150,7 @@ def _calibration(
 def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[Drawn]:
     """Every metric that is a share, side by side; in words those that are not, or have no value."""
     own = [row for key in keys for row in of_evaluation(material.rows, key)]
-    shares = [row for row in own if row["metric"] not in LOWER_IS_BETTER]
+    shares = [row for row in own if metric_of(row["metric"]).better != "lower"]
     valued = {row["metric"] for row in shares if finite(row["value"])}
     names = [metric_name(name) for name in of_metrics(shares) if name in valued]
     if not names:
@@ -188,7 +179,7 @@ def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[D
 def _errors_in_words(rows: list[dict]) -> str:
     """Sentences on the metrics of which less is better."""
     said = []
-    for metric in of_metrics(row for row in rows if row["metric"] in LOWER_IS_BETTER):
+    for metric in of_metrics(row for row in rows if metric_of(row["metric"]).better == "lower"):
         values = [
             f"{row['backbone']} {row['value']:.3g} {interval_of(row, '{:.3g}'.format)}".rstrip()
             for row in rows
@@ -201,7 +192,7 @@ def _errors_in_words(rows: list[dict]) -> str:
 
 def _per_class(material: Material, found: ObjectPredictions, keys, folder: Path) -> list[Drawn]:
     """AP of every class for the best evaluation of each backbone, where there are several classes."""
-    classes = material.card["classes"]
+    classes = material.card.classes
     if len(classes) < 2:
         return []
     counts = found.found.truth.sum(axis=0).tolist()

@@ -60,7 +60,7 @@ def _answers(found: DensePredictions, kind: str) -> dict[str, masks.Answer]:
 
 def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
     groups = grouped(examples, lambda why: _answers(found, why))
-    classes = material.card["classes"]
+    classes = material.card.classes
     figure = masks.draw_pictures(
         groups,
         classes,
@@ -89,7 +89,7 @@ def _comparison(material, examples: dict, how: str, folder: Path) -> tuple[list[
     if not shown:
         return [], []
     drawn = drawn_of(shown, examples)
-    classes, figures = material.card["classes"], []
+    classes, figures = material.card.classes, []
     for part, columns, number in sheets(shown, drawn, _COLUMNS):
         figure = masks.draw_comparison(
             drawn,

@@ -1,4 +1,4 @@
-"""Which module draws the figures of a task.
+"""Which module draws the figures of a task, as `core.tasks` says.
 
 A module offers ``chance(material, best)``, the level that the dot plot marks (or None), and
 ``draw(material, best, folder)``, which returns figures and sentences on what could not be drawn.
@@ -6,31 +6,18 @@ A module offers ``chance(material, best)``, the level that the dot plot marks (o
 
 from __future__ import annotations
 
-from permafrost.core.errors import PermafrostError
-from permafrost.report.tasks import (
-    classification,
-    detection,
-    pixel_regression,
-    regression,
-    segmentation,
-)
+from importlib import import_module
 
-TASKS = {
-    "classification": classification,
-    "multilabel": classification,
-    "segmentation": segmentation,
-    "regression": regression,
-    "pixel_regression": pixel_regression,
-    "detection": detection,
-    "point_detection": detection,
-}
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import TASKS
 
 
 def task_figures(task: str):
     """The module that draws the figures of `task`."""
-    if task not in TASKS:
+    known = {name: about.figures for name, about in TASKS.items() if about.figures}
+    if task not in known:
         raise PermafrostError(
             f"the report knows no figures of the task {task!r}",
-            remedy=f"correct the task in the dataset's card: {', '.join(TASKS)}",
+            remedy=f"correct the task in the dataset's card: {', '.join(known)}",
         )
-    return TASKS[task]
+    return import_module(known[task])

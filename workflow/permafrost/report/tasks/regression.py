@@ -15,7 +15,7 @@ from permafrost.statistics.scores.gates import chance_level
 
 def chance(material: Material, best: Evaluation) -> float:
     """What the primary metric gives without looking at the images."""
-    return chance_level((), material.card["task"])
+    return chance_level((), material.card.task)
 
 
 def draw(

@@ -54,7 +54,7 @@ def _read(material: Material, key: Evaluation) -> DensePredictions:
 def _confusion(material, best, found: DensePredictions, folder: Path) -> Drawn:
     figure = confusion.draw_confusion(
         found.total,
-        material.card["classes"],
+        material.card.classes,
         unit="pixels",
         title=f"{material.name}: {name_of(best, material)}",
     )
@@ -72,7 +72,7 @@ def _confusion(material, best, found: DensePredictions, folder: Path) -> Drawn:
 def _per_class(material, found: DensePredictions, folder: Path) -> list[Drawn]:
     """IoU of every class for the best evaluation of each backbone; boundary IoU where it was measured."""
     pixels = found.total.sum(axis=1)
-    classes = material.card["classes"]
+    classes = material.card.classes
     support = {
         name: f"{100 * count / max(pixels.sum(), 1):.2g} %"
         for name, count in zip(classes, pixels, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.metrics.tasks import PRIMARY
+from permafrost.metrics.tasks import primary_metric
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.material.dataset import Drawn, Material, save
 from permafrost.report.values.rows import distinct, finite, metric_name
@@ -66,7 +66,7 @@ SHOWN = {
 
 def draw_settings(material: Material, folder: Path) -> list[Drawn]:
     """One figure per probe with several settings, or more where its settings differ in kind."""
-    metric = PRIMARY[material.card["task"]]
+    metric = primary_metric(material.card.task)
     rows = [
         row
         for row in material.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.metrics.tasks import PRIMARY
+from permafrost.metrics.tasks import primary_metric
 from permafrost.report.figures.tuned import draw_tuned
 from permafrost.report.material.dataset import Drawn, Material, save
 from permafrost.report.values.rows import better_first, distinct, metric_name
@@ -17,7 +17,7 @@ SHOWN = {"frozen": "frozen", "fine-tuned": "fine-tuned", "gain": "fine-tuned min
 
 def draw_gains(material: Material, folder: Path) -> list[Drawn]:
     """One figure per probe of that kind, best backbone first; several seeds are averaged."""
-    metric = PRIMARY[material.card["task"]]
+    metric = primary_metric(material.card.task)
     rows = [
         row
         for row in material.rows

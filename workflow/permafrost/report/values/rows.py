@@ -5,66 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-METRIC_NAMES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_precision": "macro precision",
-    "macro_recall": "macro recall",
-    "macro_f1": "macro F1",
-    "top5_accuracy": "top-5 accuracy",
-    "recall": "recall",
-    "precision": "precision",
-    "micro_ap": "micro-AP",
-    "macro_ap": "macro-AP",
-    "average_precision": "average precision",
-    "expected_calibration_error": "expected calibration error",
-    "rms_calibration_error": "root mean square calibration error",
-    "maximum_calibration_error": "maximum calibration error",
-    "brier_score": "Brier score",
-    "temperature": "temperature",
-    "expected_calibration_error_scaled": "expected calibration error after scaling",
-    "rms_calibration_error_scaled": "root mean square calibration error after scaling",
-    "maximum_calibration_error_scaled": "maximum calibration error after scaling",
-    "brier_score_scaled": "Brier score after scaling",
-    "mean_ap": "mean average precision",
-    "mean_iou": "mean IoU",
-    "frequency_weighted_iou": "frequency-weighted IoU",
-    "pixel_accuracy": "pixel accuracy",
-    "mean_boundary_iou": "mean boundary IoU",
-    "iou": "IoU",
-    "boundary_iou": "boundary IoU",
-    "r2": "R²",
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "AP": "AP",
-    "AP50": "AP50",
-    "AP75": "AP75",
-    "APs": "AP of small objects",
-    "APm": "AP of medium objects",
-    "APl": "AP of large objects",
-    "AR1": "AR with 1 detection",
-    "AR10": "AR with 10 detections",
-    "AR": "AR",
-    "ARs": "AR of small objects",
-    "ARm": "AR of medium objects",
-    "ARl": "AR of large objects",
-    "box_recall": "box recall",
-    "box_precision": "box precision",
-    "box_f1": "box F1",
-    "point_ap": "point AP",
-    "point_recall": "point recall",
-    "point_precision": "point precision",
-    "point_f1": "point F1",
-    "count_mae": "mean absolute error of counts",
-    "class_AP": "AP",
-    "class_AP50": "AP50",
-    "class_point_ap": "point AP",
-}
+from permafrost.metrics.tasks import metric_of, place_of
 
 
 def metric_name(metric: str) -> str:
-    """A metric's name in words; a name that is not in the list is shown as it is."""
-    return METRIC_NAMES.get(metric, metric.replace("_", " "))
+    """A metric's name in words; a name that is in no list is shown as it is."""
+    return metric_of(metric).words
 
 
 def overall(rows: Iterable[dict], *, primary: bool = True, **where) -> list[dict]:
@@ -83,12 +29,8 @@ def overall(rows: Iterable[dict], *, primary: bool = True, **where) -> list[dict
 
 
 def of_metrics(rows: Iterable[dict]) -> list[str]:
-    """The metrics of rows, each once, in the order of `METRIC_NAMES`; others follow by name."""
-    known = list(METRIC_NAMES)
-    return sorted(
-        {row["metric"] for row in rows},
-        key=lambda name: (known.index(name) if name in METRIC_NAMES else len(known), name),
-    )
+    """The metrics of rows, each once, in the order of their task; others follow by name."""
+    return sorted({row["metric"] for row in rows}, key=lambda name: (place_of(name), name))
 
 
 def distinct(rows: Iterable[dict], column: str) -> list:

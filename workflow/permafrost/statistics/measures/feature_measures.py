@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
+from permafrost.core.specification import Specification
 from permafrost.core.splits import SPLITS
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import (
@@ -25,8 +27,27 @@ from permafrost.statistics.scores.score_columns import score_table_of
 KIND = "measures"
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfFeatures:
+    """Fingerprints of the stores that are measured."""
+
+    features: str
+    views: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureSpec(Specification):
+    """What `measure_features` is told."""
+
+    stage: str = "measure"
+    dataset: str
+    backbone: str
+    options: dict
+    inputs: OfFeatures
+
+
 def measure_features(
-    store: Path, output: Path, *, views: Path | None = None, spec: dict, fingerprint: str
+    store: Path, output: Path, *, views: Path | None = None, spec: MeasureSpec, fingerprint: str
 ) -> str:
     """Measure the features of `store` as `spec` says and write `output`; returns a line for the log.
 
@@ -37,8 +58,8 @@ def measure_features(
     ----------
     views : store of augmented views, which is measured too where `spec` asks for it.
     """
-    dataset, options, inputs = spec["dataset"], spec["options"], spec["inputs"]
-    if (views is None) == ("views" in inputs):
+    dataset, options, inputs = spec.dataset, spec.options, spec.inputs
+    if (views is None) != (inputs.views is None):
         raise PermafrostError(
             "a store of views is given, and the job asks for none"
             if views is not None
@@ -46,17 +67,17 @@ def measure_features(
             where=views,
             remedy="give --views exactly where the job has them among its inputs",
         )
-    rows = read_rows(store, options, dataset=dataset, expect=inputs["features"])
-    made = [(rows, inputs["features"], measure_rows(rows, options["names"]))]
+    rows = read_rows(store, options, dataset=dataset, expect=inputs.features)
+    made = [(rows, inputs.features, measure_rows(rows, options["names"]))]
     if views is not None:
-        seen = read_views(views, expect=inputs["views"], split=options["split"])
-        made.append((seen, inputs["views"], _measure_views(seen, options)))
+        seen = read_views(views, expect=inputs.views, split=options["split"])
+        made.append((seen, inputs.views, _measure_views(seen, options)))
     found, lines = {}, []
     for about, source, values in made:
         values = measured(values, about.units, options["bootstrap"], dataset=dataset)
         lines += _lines(values, about, source, spec, fingerprint)
         found |= values
-    metadata = {"fingerprint": fingerprint, "stage": spec["stage"]}
+    metadata = {"fingerprint": fingerprint, "stage": spec.stage}
     write_table(output, score_table_of(lines), metadata)
     return _summary(found, spec, len(rows))
 
@@ -102,13 +123,17 @@ def _with_notes(found: dict[str, Measure], notes: dict) -> dict[str, Measure]:
 
 
 def _lines(
-    found: dict[str, dict], rows: FeatureRows | ViewRows, source: str, spec: dict, fingerprint: str
+    found: dict[str, dict],
+    rows: FeatureRows | ViewRows,
+    source: str,
+    spec: MeasureSpec,
+    fingerprint: str,
 ) -> list[dict]:
     """Rows of the table; `source` is the fingerprint of the store that was measured."""
-    attributes, split = rows.attributes, spec["options"]["split"]
+    attributes, split = rows.attributes, spec.options["split"]
     common = {
-        "dataset": spec["dataset"],
-        "backbone": spec["backbone"],
+        "dataset": spec.dataset,
+        "backbone": spec.backbone,
         "probe": KIND,
         "kind": KIND,
         "seed": 0,
@@ -135,10 +160,10 @@ def _lines(
     ]
 
 
-def _summary(found: dict[str, dict], spec: dict, count: int) -> str:
+def _summary(found: dict[str, dict], spec: MeasureSpec, count: int) -> str:
     undefined = [name for name, values in found.items() if "undefined" in values["notes"]]
     words = f", undefined: {', '.join(undefined)}" if undefined else ""
     return (
-        f"{spec['dataset']} | {spec['backbone']}: {len(found) - len(undefined)} measures of "
-        f"{count} samples of {spec['options']['split']}{words}"
+        f"{spec.dataset} | {spec.backbone}: {len(found) - len(undefined)} measures of "
+        f"{count} samples of {spec.options['split']}{words}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
+from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import cka_matrix
 from permafrost.statistics.measures.feature_rows import FeatureRows, read_rows
@@ -37,20 +39,36 @@ COLUMNS = {
 }
 
 
-def compare_features(folder: Path, output: Path, *, spec: dict, fingerprint: str) -> str:
+@dataclass(frozen=True, kw_only=True)
+class OfFeatures:
+    """Fingerprints of the features' stores, by backbone."""
+
+    features: dict
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilaritySpec(Specification):
+    """What `compare_features` is told."""
+
+    stage: str = "similarity"
+    dataset: str
+    options: dict
+    inputs: OfFeatures
+
+
+def compare_features(folder: Path, output: Path, *, spec: SimilaritySpec, fingerprint: str) -> str:
     """Measure every pair of backbones of one dataset and write `output`; returns a line for the log.
 
     Parameters
     ----------
     folder : holds ``{dataset}/{backbone}/{split}.zarr``.
-    spec : names dataset and options; ``inputs.features`` maps backbones to fingerprints.
 
     Raises
     ------
     PermafrostError : two backbones have features of different samples (both are named).
     """
-    dataset, options = spec["dataset"], spec["options"]
-    expected = spec["inputs"]["features"]
+    dataset, options = spec.dataset, spec.options
+    expected = spec.inputs.features
     names = sorted(expected)
 
     def read(backbone: str) -> FeatureRows:
@@ -71,7 +89,7 @@ def compare_features(folder: Path, output: Path, *, spec: dict, fingerprint: str
     found = cka_matrix({name: loader(name) for name in names}, units=units.index)
     values = measured(found, units, options["bootstrap"], dataset=dataset)
     table = _table(values, first, dataset, options["split"])
-    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
+    write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})
     return f"{dataset}: {len(found)} pairs of backbones on {len(first)} samples"
 
 

@@ -47,7 +47,7 @@ class Calibration:
     ----------
     target, scores : as `metrics.calibration.confidence`; refused if they are not probabilities.
     units : (N,) unit of each sample.
-    task : one of `metrics.tasks.CALIBRATED_TASKS`.
+    task : one whose probes can give probabilities.
     bins : of equal width, for the calibration errors.
     folds : of units, for temperatures; with fewer units, as many as there are.
     floor : to which probabilities are raised before they are scaled, or None.

@@ -1,4 +1,4 @@
-"""Columns of prediction tables as arrays, and their order."""
+"""Columns of prediction tables as arrays, their order, and what tables with one target per sample have in common."""
 
 from __future__ import annotations
 
@@ -58,3 +58,26 @@ def sorted_rows(sample_ids, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray 
         groups = np.asarray(groups, dtype=object)[order]
         groups = None if all(group is None for group in groups) else groups
     return order, ids[order], groups
+
+
+class Targets:
+    """Part of `Predictions`; has ``sample_ids``, ``target`` and, unless ``answers`` is overridden, ``prediction``."""
+
+    dead_classes = ()
+    rules = ()
+    boundary = False
+
+    def __len__(self) -> int:
+        return len(self.sample_ids)
+
+    @property
+    def truth(self) -> np.ndarray:
+        return self.target
+
+    @property
+    def truth_keys(self) -> np.ndarray:
+        return self.target
+
+    @property
+    def answers(self) -> np.ndarray:
+        return self.prediction

@@ -116,6 +116,24 @@ class Confusions:
             boundaries=[array_of(table, name, width) for name in _BOUNDARY] if counted else None,
         )
 
+    @classmethod
+    def settings_from_table(cls, table, metadata: dict, count: int) -> list[Confusions]:
+        """What each of `count` settings predicted, from its part of the column ``setting_confusions``."""
+        need_columns(table, ("sample_id", "setting_confusions"))
+        names, width = table.column("sample_id").to_pylist(), len(metadata["classes"])
+        found = array_of(table, "setting_confusions", count * width * width)
+        return [
+            cls.from_arrays(
+                names,
+                confusion,
+                classes=metadata["classes"],
+                groups=groups_of(table),
+                ignore_index=metadata["ignore_index"],
+                dead_classes=metadata["dead_classes"],
+            )
+            for confusion in found.reshape(len(names), count, width, width).swapaxes(0, 1)
+        ]
+
     def evaluate(self) -> dict:
         """Every metric on the whole test set."""
         boundary = None

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.metrics.classification.evaluate import evaluate
-from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
-from permafrost.statistics.predictions.targets import Targets
+from permafrost.metrics.classification import evaluate
+from permafrost.statistics.predictions.columns import (
+    Targets,
+    array_of,
+    groups_of,
+    need_columns,
+    sorted_rows,
+)
 from permafrost.statistics.replicates.families import make_family
 
 

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.metrics.regression.evaluate import evaluate, from_sums, sums_of
-from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
-from permafrost.statistics.predictions.targets import Targets
+from permafrost.metrics.regression import evaluate, from_sums, sums_of
+from permafrost.statistics.predictions.columns import (
+    Targets,
+    array_of,
+    groups_of,
+    need_columns,
+    sorted_rows,
+)
 from permafrost.statistics.resampling.resamples import Resamples
 
 # resamples whose counts are turned into floats at a time
@@ -53,6 +58,16 @@ class PredictedNumbers(Targets):
             groups=groups_of(table),
         )
 
+    @classmethod
+    def settings_from_table(cls, table, metadata: dict, count: int) -> list[PredictedNumbers]:
+        """What each of `count` settings predicted, from its part of the column ``setting_numbers``."""
+        need_columns(table, ("sample_id", "target", "setting_numbers"))
+        names, target = table.column("sample_id").to_pylist(), array_of(table, "target")
+        found = array_of(table, "setting_numbers", count)
+        return [
+            cls.from_arrays(names, target, answers, groups=groups_of(table)) for answers in found.T
+        ]
+
     def evaluate(self) -> dict:
         """Every metric on the whole test set."""
         return evaluate(self.target, self.prediction)
@@ -68,7 +83,7 @@ class NumberErrors:
 
     Parameters
     ----------
-    samples : (N, 5) finite sums of each sample, as `metrics.regression.evaluate.sums_of` has them.
+    samples : (N, 5) finite sums of each sample, as `metrics.regression.sums_of` has them.
     units : (N,) unit of each sample.
     """
 

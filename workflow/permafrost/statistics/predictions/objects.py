@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.data.objects import Objects, objects_of
 from permafrost.metrics.objects.detected import Detected, detected_of
 from permafrost.metrics.tasks import class_metrics, overall_metrics
@@ -104,7 +105,7 @@ class DetectedObjects:
         for what, rows in (("objects", objects), ("detections", detections)):
             for place in order.tolist():
                 _check(rows[place], what, ids=sample_ids, place=place, classes=len(classes))
-        if task == "point_detection" and not (match_distance and match_distance > 0):
+        if task_of(task).targets == "points" and not (match_distance and match_distance > 0):
             raise PermafrostError(
                 f"points cannot be matched within a distance of {match_distance} pixels",
                 remedy=_REMEDY,
@@ -155,7 +156,7 @@ class DetectedObjects:
     def scores(self) -> BoxScores | PointScores:
         """The detections matched with the truth."""
         common = {"classes": self.classes, "score_threshold": self.score_threshold}
-        if self.task == "point_detection":
+        if task_of(self.task).targets == "points":
             return PointScores(
                 self.objects, self.detections, match_distance=self.match_distance, **common
             )
@@ -176,6 +177,12 @@ class DetectedObjects:
     def family(self, units: np.ndarray) -> ObjectFamily:
         """Every metric on resamples of the units."""
         return ObjectFamily(self, units)
+
+    def charts(self) -> dict:
+        """What the scores hide, for charts (`charts.detection_charts`)."""
+        from permafrost.statistics.predictions.charts import detection_charts
+
+        return detection_charts(self)
 
     def _ordered(self, values: dict) -> dict:
         names = overall_metrics(self.task, len(self.classes)) + class_metrics(self.task)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.regression.evaluate import from_sums
+from permafrost.metrics.regression import from_sums
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
 from permafrost.statistics.predictions.numbers import NumberErrors
 
-# in the order of `metrics.regression.evaluate.sums_of`
+# in the order of `metrics.regression.sums_of`
 SUMS = ("pixels", "squared_error", "absolute_error", "truth", "truth_squares")
 RANGES = ("truth_min", "truth_max", "prediction_min", "prediction_max")
 

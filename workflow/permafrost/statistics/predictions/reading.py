@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Protocol
 
 import numpy as np
 
-from permafrost.metrics.tasks import check_task
-
-# a further task is a name in `metrics.tasks` and a line here; none pays for importing another's metrics
-KINDS = {
-    "classification": "permafrost.statistics.predictions.labelled:LabelledSamples",
-    "multilabel": "permafrost.statistics.predictions.labelled:LabelledSamples",
-    "segmentation": "permafrost.statistics.predictions.confusions:Confusions",
-    "regression": "permafrost.statistics.predictions.numbers:PredictedNumbers",
-    "pixel_regression": "permafrost.statistics.predictions.pixel_numbers:PredictedPixels",
-    "detection": "permafrost.statistics.predictions.objects:DetectedObjects",
-    "point_detection": "permafrost.statistics.predictions.objects:DetectedObjects",
-    "retrieval": "permafrost.statistics.predictions.queries:Queries",
-}
+from permafrost.core.tasks import task_of
 
 
 class Predictions(Protocol):
@@ -29,7 +16,7 @@ class Predictions(Protocol):
     ----------
     sample_ids : (N,) unique strings, ascending.
     groups : (N,) strings or None, or None as a whole where no group is known.
-    task : a name of `metrics.tasks`.
+    task : a name of `core.tasks`.
     classes : names of the K classes.
     truth : (N, …) what is true of each sample: class ids or numbers (N,), labels (N, L) of 0 and 1, or
         pixels or objects of each class (N, K).
@@ -75,10 +62,9 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
     ------
     PermafrostError : an unknown task; a column is missing, has the wrong width, or holds a null.
     """
-    check_task(metadata["task"])
+    reader = task_of(metadata["task"]).load_reader()
     if metadata.get("headline") is not None:
         from permafrost.statistics.predictions.settings import headline_of
 
         return headline_of(table, metadata)
-    module, kind = KINDS[metadata["task"]].split(":")
-    return getattr(import_module(module), kind).from_table(table, metadata)
+    return reader.from_table(table, metadata)

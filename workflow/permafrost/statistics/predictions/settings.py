@@ -13,10 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.metrics.tasks import overall_metrics
-from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
-from permafrost.statistics.predictions.targets import Targets
-from permafrost.statistics.predictions.whole_settings import COLUMNS, WholeSetting, whole_settings
+from permafrost.statistics.predictions.columns import (
+    Targets,
+    array_of,
+    groups_of,
+    need_columns,
+    sorted_rows,
+)
+from permafrost.statistics.predictions.whole_settings import WholeSetting, whole_settings
 from permafrost.statistics.replicates.families import FAMILIES
 from permafrost.statistics.resampling.resamples import Resamples
 
@@ -133,7 +139,7 @@ def settings_from_table(table, metadata: dict) -> list[Draws] | list[WholeSettin
     listed = metadata.get("scored_settings")
     if not listed:
         return []
-    if metadata["task"] in COLUMNS:
+    if hasattr(task_of(metadata["task"]).load_reader(), "settings_from_table"):
         return whole_settings(table, metadata, [_about([one]) for one in listed])
     labels = len(metadata["classes"]) if metadata["task"] == "multilabel" else 1
     column = "setting_scores" if metadata["task"] == "multilabel" else "setting_predictions"

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns
+from permafrost.core.tasks import task_of
 
 if TYPE_CHECKING:
     from permafrost.statistics.predictions.reading import Predictions
-
-# tasks whose settings are read here, and the column that holds them
-COLUMNS = {"segmentation": "setting_confusions", "regression": "setting_numbers"}
 
 
 @dataclass(frozen=True)
@@ -72,39 +69,18 @@ class _Differences:
 
 
 def whole_settings(table, metadata: dict, about: list) -> list[WholeSetting]:
-    """The settings of a table of masks or of numbers, in the order of `about`, what each of them is.
+    """The settings of a table of a task whose reader has ``settings_from_table``.
+
+    Parameters
+    ----------
+    about : what each of them is, in the order of the table's columns.
 
     Raises
     ------
     PermafrostError : the table lacks the column of the settings, or it has another width than it should.
     """
-    task, classes = metadata["task"], metadata["classes"]
-    column = COLUMNS[task]
-    need_columns(table, ("sample_id", column))
-    names, groups = table.column("sample_id").to_pylist(), groups_of(table)
-    # none pays for importing another task's metrics
-    if task == "regression":
-        from permafrost.statistics.predictions.numbers import PredictedNumbers
-
-        need_columns(table, ("target",))
-        target, answers = array_of(table, "target"), array_of(table, column, len(about))
-        found = [
-            PredictedNumbers.from_arrays(names, target, answers[:, place], groups=groups)
-            for place in range(len(about))
-        ]
-    else:
-        from permafrost.statistics.predictions.confusions import Confusions
-
-        width = len(classes)
-        answers = array_of(table, column, len(about) * width * width)
-        answers = answers.reshape(len(names), len(about), width, width)
-        rules = {name: metadata[name] for name in ("ignore_index", "dead_classes")}
-        found = [
-            Confusions.from_arrays(
-                names, answers[:, place], classes=classes, groups=groups, **rules
-            )
-            for place in range(len(about))
-        ]
+    reader = task_of(metadata["task"]).load_reader()
+    found = reader.settings_from_table(table, metadata, len(about))
     return [WholeSetting(one, what) for one, what in zip(found, about, strict=True)]
 
 

@@ -19,7 +19,7 @@ from permafrost.metrics.detection.summarise import Statistic
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
-from permafrost.statistics.replicates.ratios import ratios_of_hits
+from permafrost.metrics.ratios import ratios_of_hits
 
 _SETTINGS = Settings(
     iou_type="bbox",

@@ -1,7 +1,7 @@
 """Every metric of a task on many resamples at once, from what a resample's counts suffice for.
 
 A family is made from a test set's predictions and then asked for its values on resamples. It
-yields the same names as `metrics.classification.evaluate`, each with a trailing axis of resamples.
+yields the same names as `metrics.classification`, each with a trailing axis of resamples.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from functools import cached_property
 
 import numpy as np
 
-from permafrost.metrics.classification.evaluate import check_task, check_width
-from permafrost.metrics.classification.topk import top_k_hits
-from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
+from permafrost.metrics.classification import (
+    check_task,
+    check_width,
+    metrics_of_counts,
+    metrics_of_rankings,
+    top_k_hits,
+)
+from permafrost.metrics.ratios import divide
 from permafrost.metrics.tasks import TOP_K, class_metrics, overall_metrics
 from permafrost.statistics.replicates.rankings import Ranking
 from permafrost.statistics.replicates.totals import Segments
@@ -54,11 +59,12 @@ class SingleLabel:
         drawn = self._drawn(resamples)
         values = {}
         if "accuracy" in wanted:
+            # the sums over classes give the same, but need those of each class
             values["accuracy"] = share_of(self.hit, self.units, resamples, drawn)
         if "top5_accuracy" in wanted:
             values["top5_accuracy"] = share_of(self._top_hits, self.units, resamples, drawn)
         if wanted - set(values):
-            values.update(self._per_class(resamples))
+            values = self._per_class(resamples) | values
         return {name: values[name] for name in values if name in wanted}
 
     @cached_property
@@ -76,13 +82,7 @@ class SingleLabel:
         hits = self._by_class(self.target, self.hit, resamples)
         targets = hits + self._by_class(self.target, ~self.hit, resamples)
         predictions = hits + self._by_class(self.prediction, ~self.hit, resamples)
-        recall = divide(hits, targets)
-        return {
-            "balanced_accuracy": mean_of_defined(recall),
-            **macro_means(hits, targets, predictions),
-            "recall": recall,
-            "precision": divide(hits, predictions),
-        }
+        return metrics_of_counts(hits, targets, predictions)
 
     def _by_class(self, labels, chosen: np.ndarray, resamples: Resamples) -> np.ndarray:
         """(K, B) int64 number of the `chosen` samples of each class in each resample."""
@@ -120,14 +120,14 @@ class MultiLabel:
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (L, B) per class, on each resample; NaN if undefined."""
         wanted = set(_names("multilabel", self.classes) if metrics is None else metrics)
-        values = {}
+        pooled, each = None, np.empty((self.classes, 0))
         if "micro_ap" in wanted:
-            values["micro_ap"] = self._ranking(None).average_precision(resamples)
+            pooled = self._ranking(None).average_precision(resamples)
         if wanted - {"micro_ap"}:
             each = np.stack(
                 [self._ranking(label).average_precision(resamples) for label in range(self.classes)]
             )
-            values.update(macro_ap=mean_of_defined(each), average_precision=each)
+        values = metrics_of_rankings(pooled, each)
         return {name: values[name] for name in values if name in wanted}
 
     def _ranking(self, label: int | None) -> Ranking:

@@ -12,8 +12,7 @@ from permafrost.metrics.detection.resampled import mean_precision
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.point_precision import RECALL_GRID, RankedPoints, rank_points
-from permafrost.metrics.ratios import divide, mean_of_defined
-from permafrost.statistics.replicates.ratios import ratios_of_hits
+from permafrost.metrics.ratios import divide, mean_of_defined, ratios_of_hits
 
 _EPS = np.spacing(1)
 # numbers held together: detections of a class times resamples

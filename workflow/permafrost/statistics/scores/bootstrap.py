@@ -7,16 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.metrics.tasks import (
-    BELOW_ONE,
-    BIASED,
-    LOWER_IS_BETTER,
-    OF_CURVES,
-    OF_GAPS,
-    POSITIVE,
-    PRIMARY,
-    UNRANKED,
-)
+from permafrost.metrics.tasks import metric_of, primary_metric
 from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.resampling.intervals import (
     basic_interval,
@@ -59,9 +50,9 @@ def bootstrap_scores(
         standard error of `jackknife`: ``wilson`` for metrics in [0, 1], ``jackknife_log`` for positive
         ones, ``jackknife_t`` for R², for what is read from curves (cut to [0, 1], less the bias that
         resamples show, see `carriers.Replicated.intervals`) and for differences; and ``basic_square`` from
-        resamples for those `OF_GAPS` (`intervals.reflected_square`). ``percentile`` and ``bca`` are the bootstrap's (an
-        interval per metric that has no BCa falls back to percentile, and its row's ``method`` says so);
-        with them, metrics `OF_CURVES` have ``basic`` intervals (`intervals.reflected`).
+        resamples for those ``of_gaps`` (`intervals.reflected_square`). ``percentile`` and ``bca`` are the bootstrap's
+        (an interval per metric that has no BCa falls back to percentile, and its row's ``method`` says so);
+        with them, metrics ``of_curves`` have ``basic`` intervals (`intervals.reflected`).
     calibration : options of `calibration.Calibration`, for predictions with probabilities; None
         leaves its metrics out, and changes nothing in the rows of the others.
 
@@ -105,12 +96,12 @@ def bootstrap_scores(
         "n_test": len(predictions),
         "bootstrap_seed": seed,
     }
-    rows = []
+    rows, primary = [], primary_metric(predictions.task)
     for metric, value in values.items():
         for column, name in _columns(value, predictions.classes):
             row = {"metric": metric, "class": name, **interval.row(metric, column), **common}
-            row["primary"] = metric == PRIMARY[predictions.task]
-            row["higher_is_better"] = None if metric in UNRANKED else metric not in LOWER_IS_BETTER
+            row["primary"] = metric == primary
+            row["higher_is_better"] = metric_of(metric).higher_is_better
             if judged is not None and (flags := judged.flags(metric)):
                 row["flags"] = flags
             rows.append(row)
@@ -121,22 +112,6 @@ def gather(family, blocks, metrics=None) -> dict[str, np.ndarray]:
     """Replicates on blocks of resamples, joined; see the families."""
     parts = [family.replicates(resamples, metrics) for resamples in blocks]
     return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
-
-
-def binomial_accuracy_interval(
-    correct: int, n_images: int, *, resamples: int = 200, confidence: float = 0.95, seed
-) -> tuple[float, float]:
-    """Percentile interval of accuracy from its law on resamples, without drawing them.
-
-    When images are the units, the number of right answers in a resample is Binomial(N, accuracy),
-    so it can be drawn itself. The interval has the same distribution as that of
-    `bootstrap_scores`, but it comes from other resamples: it does not pair with other backbones
-    and says nothing of groups.
-    """
-    check_method("percentile", confidence)
-    generator = np.random.Generator(np.random.PCG64(seed))
-    drawn = generator.binomial(n_images, correct / n_images, size=resamples)
-    return percentile_interval(drawn / n_images, confidence)
 
 
 def _mean_of_defined(drawn: np.ndarray) -> np.ndarray:
@@ -193,8 +168,10 @@ class _Intervals:
         differences: bool,
     ):
         automatic = method == "auto"
-        drawn = set(values) & OF_GAPS if automatic else set(values)
-        others = set(values) - drawn if automatic else set(values) - OF_CURVES - OF_GAPS
+        gaps = {name for name in values if metric_of(name).of_gaps}
+        curves = {name for name in values if metric_of(name).of_curves}
+        drawn = gaps if automatic else set(values)
+        others = set(values) - gaps if automatic else set(values) - curves - gaps
         replicates: dict = {}
         if drawn:
             replicates = gather(family, iter_resamples(units.count, resamples, seed), drawn)
@@ -203,10 +180,9 @@ class _Intervals:
             parts = iter_jackknife(units.count, PARTS if automatic else None)
             left_out = gather(family, parts, others)
         spreads, supports, biases = {}, {}, {}
-        if automatic and units.count > 1 and not differences and set(left_out) & OF_CURVES:
-            moved = gather(
-                family, iter_resamples(units.count, resamples, seed), set(left_out) & OF_CURVES
-            )
+        if automatic and units.count > 1 and not differences and set(left_out) & curves:
+            blocks = iter_resamples(units.count, resamples, seed)
+            moved = gather(family, blocks, set(left_out) & curves)
             biases = {name: _mean_of_defined(moved[name]) - values[name] for name in moved}
         if automatic:
             sizes = part_sizes(units)
@@ -258,11 +234,11 @@ class _Intervals:
 
     def _drawn(self, metric: str, value: float, drawn: np.ndarray, pick):
         """The interval from replicates, and its name."""
-        if metric in OF_GAPS:
+        if metric_of(metric).of_gaps:
             if self.method == "auto":
                 return self._expanded_square(value, drawn), "basic_square"
             return basic_square_interval(value, drawn, self.confidence), "basic_square"
-        if metric in OF_CURVES:
+        if metric_of(metric).of_curves:
             return basic_interval(value, drawn, self.confidence), "basic"
         if self.method == "bca":
             left_out = self.left_out[metric][pick]
@@ -279,9 +255,10 @@ class _Intervals:
         return max(lower, 0.0), min(upper, 1.0)
 
     def _form(self, metric: str) -> str:
-        if self.differences or metric in BELOW_ONE or metric in OF_CURVES:
+        known = metric_of(metric)
+        if self.differences or known.bounds == "below_one" or known.of_curves:
             return "jackknife_t"
-        return "jackknife_log" if metric in POSITIVE else "wilson"
+        return "jackknife_log" if known.bounds == "positive" else "wilson"
 
     def _jackknife(self, metric: str, value: float, pick) -> tuple[float, float]:
         spread, form = self.spreads[metric], self._form(metric)
@@ -294,7 +271,7 @@ class _Intervals:
                 return constant_difference_interval(value, self.units.count, self.confidence)
             return value - quantile * error, value + quantile * error
         if form == "jackknife_t" and error > 0:
-            lowest, centre = -np.inf if metric in BELOW_ONE else 0.0, value
+            lowest, centre = -np.inf if metric_of(metric).bounds == "below_one" else 0.0, value
             if metric in self.biases:
                 # see `carriers.Replicated.intervals`
                 bias = float(self.biases[metric][pick])
@@ -304,7 +281,7 @@ class _Intervals:
         if self.units.kind == "image" and metric in getattr(self.family, "proportions", ()):
             return wilson_interval(value, support, normal_quantile(self.confidence))
         centre = value
-        if metric in BIASED and 0 < value - float(spread.bias[pick]) < 1:
+        if metric_of(metric).biased and 0 < value - float(spread.bias[pick]) < 1:
             centre -= float(spread.bias[pick])
         if error == 0 or not 0 < centre < 1:
             # all units are alike, which is known of those alone that the metric rests on

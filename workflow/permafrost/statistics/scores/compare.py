@@ -16,11 +16,9 @@ from permafrost.metrics.tasks import (
     BRIER,
     CALIBRATION,
     CALIBRATION_ERRORS,
-    LOWER_IS_BETTER,
-    OF_GAPS,
-    PRIMARY,
-    UNRANKED,
+    metric_of,
     overall_metrics,
+    primary_metric,
 )
 from permafrost.statistics.predictions.reading import Predictions
 from permafrost.statistics.resampling.intervals import check_method
@@ -105,7 +103,7 @@ def compare(
     rows: list[dict] = []
     for metric in metrics:
         values = np.array([family.values[metric] for family in families])
-        if metric in OF_GAPS:
+        if metric_of(metric).of_gaps:
             blocks = iter_resamples(units.count, resamples, seed)
             found = paired_gaps(values, _gathered(families, metric, blocks), pairs, **drawn)
         else:
@@ -119,7 +117,7 @@ def compare(
         rows += [
             {
                 "metric": metric,
-                "higher_is_better": metric not in LOWER_IS_BETTER,
+                "higher_is_better": metric_of(metric).higher_is_better,
                 "backbone_a": names[a],
                 "backbone_b": names[b],
                 **{name: column[place].item() for name, column in vars(found).items()},
@@ -195,9 +193,9 @@ def _known_metric(metric: str | None, predictions: Predictions, *, calibration: 
         boundary=predictions.boundary,
         calibration=calibration,
     )
-    known = [name for name in known if name not in UNRANKED]
+    known = [name for name in known if metric_of(name).better]
     if metric is None:
-        return PRIMARY[predictions.task]
+        return primary_metric(predictions.task)
     if metric not in known:
         raise PermafrostError(
             f"{metric!r} is not an overall metric of the task {predictions.task!r}",

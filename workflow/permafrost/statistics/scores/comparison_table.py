@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
+from permafrost.core.specification import Specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
 from permafrost.statistics.scores.compare import compare
@@ -37,34 +39,52 @@ _TYPES = {
 }
 
 
-def compare_predictions(folder: Path, output: Path, *, spec: dict, fingerprint: str) -> None:
+@dataclass(frozen=True, kw_only=True)
+class OfBackbones:
+    """Fingerprints of tables of predictions, by ``backbone/seedN``."""
+
+    predictions: dict
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSpec(Specification):
+    """What `compare_predictions` is told."""
+
+    stage: str = "compare"
+    dataset: str
+    probe: str
+    task: str
+    options: dict
+    inputs: OfBackbones
+
+
+def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, fingerprint: str) -> None:
     """Compare all pairs of backbones of one dataset and probe, for each seed, and write `output`.
 
     Parameters
     ----------
     folder : holds ``{dataset}/{backbone}/seed{seed}/{probe}.parquet``.
-    spec : names dataset and probe; ``inputs.predictions`` maps ``backbone/seedN`` to fingerprints.
     """
     by_seed: dict[int, dict[str, Predictions]] = {}
-    for name, expected in spec["inputs"]["predictions"].items():
+    for name, expected in spec.inputs.predictions.items():
         backbone, seed = name.rsplit("/seed", 1)
-        path = folder / spec["dataset"] / backbone / f"seed{seed}" / f"{spec['probe']}.parquet"
+        path = folder / spec.dataset / backbone / f"seed{seed}" / f"{spec.probe}.parquet"
         found = predictions_from_table(*read_table(path, expect=expected))
         by_seed.setdefault(int(seed), {})[backbone] = found
     rows = [
-        {**row, "dataset": spec["dataset"], "probe": spec["probe"], "seed": seed}
+        {**row, "dataset": spec.dataset, "probe": spec.probe, "seed": seed}
         for seed, predictions in sorted(by_seed.items())
         for row in compare(
             predictions,
-            resamples=spec["options"]["resamples"],
-            confidence=spec["options"]["confidence"],
-            seed=bootstrap_seed(spec),
-            calibration=spec["options"].get("calibration"),
+            resamples=spec.options["resamples"],
+            confidence=spec.options["confidence"],
+            seed=bootstrap_seed(spec.dataset, spec.options),
+            calibration=spec.options.get("calibration"),
         )
     ]
     for row in rows:
-        row["bootstrap_seed"] = spec["options"]["seed"]
+        row["bootstrap_seed"] = spec.options["seed"]
     table = pa.table(
         {name: pa.array([row[name] for row in rows], kind) for name, kind in _TYPES.items()}
     )
-    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
+    write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from permafrost.metrics.tasks import PRIMARY, check_task
+from permafrost.core.tasks import task_of
+from permafrost.metrics.tasks import primary_metric
 from permafrost.statistics.predictions.reading import Predictions
 
 BELOW_CHANCE = "below_chance"
@@ -27,10 +28,6 @@ FEW_UNITS = "few_units"
 OUT_OF_REACH = "significance_out_of_reach"
 # with fewer units no sign test can reject at 5 %: whatever an interval says rests on assumptions alone
 ENOUGH_UNITS = 6
-# tasks whose truth and answers are counts of each class and image
-_COUNTED = frozenset({"segmentation", "detection", "point_detection"})
-_OBJECTS = _COUNTED - {"segmentation"}
-_NUMBERS = frozenset({"regression", "pixel_regression"})
 
 
 def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
@@ -45,18 +42,18 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     For mean average precision of retrieval, the mean share of the gallery that is relevant (the
     precision of a random order), of the queries to which anything is.
     """
-    check_task(task)
-    if task in _OBJECTS | _NUMBERS:
+    about = task_of(task)
+    if about.objects or about.numbers:
         return 0.0
     truth = np.asarray(truth)
-    if task == "retrieval":
+    if about.targets == "relevance":
         return float(truth[truth > 0].mean()) if truth.any() else float("nan")
-    if task == "segmentation":
+    if about.targets == "mask":
         pixels = truth.sum(axis=0)
         alive = np.delete(pixels, list(dead_classes))
         present = np.count_nonzero(alive)
         return float(alive.max() / pixels.sum() / present) if present else float("nan")
-    if task == "multilabel":
+    if about.targets == "labels":
         return float(np.count_nonzero(truth)) / truth.size
     return int(np.bincount(truth).max()) / len(truth)
 
@@ -76,8 +73,9 @@ def below_chance(
     constant : whether all answers are the same, so that R² cannot be above 0.
     """
     chance = chance_level(truth, task, dead_classes)
-    known = task in _OBJECTS or (task in _NUMBERS and constant)
-    rows = [row for row in rows if row["metric"] == PRIMARY[task]]
+    about, primary = task_of(task), primary_metric(task)
+    known = about.objects or (about.numbers and constant)
+    rows = [row for row in rows if row["metric"] == primary]
     ends = [row["value"] if known and row["value"] <= chance else row["upper"] for row in rows]
     return [BELOW_CHANCE] if any(end <= chance for end in ends) else []
 
@@ -90,21 +88,23 @@ def one_class_predictions(truth, answers, task: str) -> list[str]:
     For multi-label arrays, if every image is given the same set of labels; for masks, if every
     pixel of every image is given the same class; for objects, if all detections have the same class.
     """
-    if task == "retrieval" or (task in _OBJECTS and not np.any(answers)):
+    about = task_of(task)
+    if about.targets == "relevance" or (about.objects and not np.any(answers)):
         return []
     same = [_one_class(values, task) for values in (answers, truth)]
-    gate = CONSTANT_PREDICTIONS if task in _NUMBERS else ONE_CLASS
+    gate = CONSTANT_PREDICTIONS if about.numbers else ONE_CLASS
     return [gate] if same == [True, False] else []
 
 
 def constant_target_in_test(truth, task: str) -> list[str]:
     """``constant_target_in_test`` if all numbers of the test set are the same: R² is undefined then."""
-    return [CONSTANT_TEST] if task in _NUMBERS and _one_class(truth, task) else []
+    return [CONSTANT_TEST] if task_of(task).numbers and _one_class(truth, task) else []
 
 
 def no_detections(truth, answers, task: str) -> list[str]:
     """``no_detections`` if no image of the test set has a detection, though there are objects."""
-    return [NO_DETECTIONS] if task in _OBJECTS and np.any(truth) and not np.any(answers) else []
+    found_none = task_of(task).objects and np.any(truth) and not np.any(answers)
+    return [NO_DETECTIONS] if found_none else []
 
 
 def one_unit(rows: list[dict]) -> list[str]:
@@ -143,11 +143,11 @@ def class_missing_in_test(
 
     Dead classes are missing everywhere, as the dataset's card says, and are not repeated here.
     """
-    check_task(task)
-    if task in _NUMBERS | {"retrieval"}:
+    about = task_of(task)
+    if about.numbers or about.targets == "relevance":
         return []
     truth = np.asarray(truth)
-    if task == "classification":
+    if about.targets == "label":
         present = np.bincount(truth, minlength=classes)
     else:
         present = np.count_nonzero(truth, axis=0)
@@ -172,8 +172,10 @@ def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
 
 def _one_class(values, task: str) -> bool:
     values = np.asarray(values)
-    if task in _COUNTED:
+    about = task_of(task)
+    # counts of each class and image
+    if about.targets == "mask" or about.objects:
         return np.count_nonzero(values.sum(axis=0)) <= 1
-    if task == "pixel_regression":
+    if about.targets == "raster":
         values = values[~np.isnan(values)]
     return bool((values == values[:1]).all())

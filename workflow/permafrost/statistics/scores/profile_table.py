@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from permafrost.statistics.scores.score_columns import COLUMNS, score_table_of
 if TYPE_CHECKING:
     from permafrost.features.profiling.profile import Profile
     from permafrost.features.profiling.quantity import Quantity
+    from permafrost.features.specification import ProfileSpec
 
 # stands where a score has its probe
 KIND = "profile"
@@ -20,7 +22,7 @@ KIND = "profile"
 QUARTILES = "quartiles"
 
 
-def write_profile(profile: Profile, output: Path, *, spec: dict, made: str) -> str:
+def write_profile(profile: Profile, output: Path, *, spec: ProfileSpec, made: str) -> str:
     """Write the rows of `profile`, made by the job with the fingerprint `made`; returns a line for the log.
 
     ``lower`` and ``upper`` are quartiles of repeats, of which there were ``n_units``; ``settings`` has the
@@ -31,26 +33,26 @@ def write_profile(profile: Profile, output: Path, *, spec: dict, made: str) -> s
         {**_common(profile, spec, made), **_row(name, one, profile.about)}
         for name, one in profile.quantities.items()
     ]
-    write_table(output, score_table_of(rows), {"fingerprint": made, "stage": spec["stage"]})
+    write_table(output, score_table_of(rows), {"fingerprint": made, "stage": spec.stage})
     return _summary(profile, spec)
 
 
-def _common(profile: Profile, spec: dict, made: str) -> dict:
+def _common(profile: Profile, spec: ProfileSpec, made: str) -> dict:
     card = profile.card
-    identity = [spec["entry"], spec["extraction"], spec.get("files") or {}]
+    identity = [spec.entry, asdict(spec.extraction), spec.files]
     return {
         **dict.fromkeys(COLUMNS),
-        "dataset": spec["dataset"],
-        "backbone": spec["backbone"],
+        "dataset": spec.dataset,
+        "backbone": spec.backbone,
         "probe": KIND,
         "kind": KIND,
         "seed": 0,
-        "task": card["task"],
+        "task": card.task,
         **{f"n_{name}": None for name in SPLITS},
         "feature_dim": profile.feature_dim,
         "primary": False,
-        "split_method": card["split_method"],
-        "spatially_random": card["spatially_random"],
+        "split_method": card.split_method,
+        "spatially_random": card.spatially_random,
         "gates": "",
         "fingerprint": made,
         "backbone_fingerprint": fingerprint(*identity),
@@ -71,10 +73,10 @@ def _row(name: str, one: Quantity, about: dict) -> dict:
     }
 
 
-def _summary(profile: Profile, spec: dict) -> str:
+def _summary(profile: Profile, spec: ProfileSpec) -> str:
     shown = [
         f"{name} {one.value:.4g} {one.unit}".strip()
         for name, one in profile.quantities.items()
         if one.value == one.value
     ]
-    return f"{spec['dataset']} | {spec['backbone']}: {', '.join(shown)}"
+    return f"{spec.dataset} | {spec.backbone}: {', '.join(shown)}"

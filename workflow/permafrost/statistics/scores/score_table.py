@@ -6,11 +6,13 @@ column ``setting`` names it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from permafrost.core.identity import canonical_json, derive_seed
+from permafrost.core.specification import Specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
 from permafrost.statistics.predictions.settings import Draws, settings_from_table
@@ -26,15 +28,38 @@ _REPEATED = (
 )  # fmt: skip
 
 
-def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprint: str) -> str:
+@dataclass(frozen=True, kw_only=True)
+class FromPredictions:
+    """Fingerprint of the table of predictions."""
+
+    predictions: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootstrapSpec(Specification):
+    """What `score_predictions` is told; `options` are those of `bootstrap_scores`."""
+
+    stage: str = "bootstrap"
+    dataset: str
+    backbone: str
+    probe: str
+    seed: int
+    task: str
+    options: dict
+    inputs: FromPredictions
+
+
+def score_predictions(
+    predictions: Path, output: Path, *, spec: BootstrapSpec, fingerprint: str
+) -> str:
     """Score the table `predictions` as `spec` says and write `output`; returns a line for the log.
 
     The resamples follow from the dataset's name and the configured seed, so all backbones and
     probes of a dataset are scored on the same ones.
     """
-    table, metadata = read_table(predictions, expect=spec["inputs"]["predictions"])
+    table, metadata = read_table(predictions, expect=spec.inputs.predictions)
     found = predictions_from_table(table, metadata)
-    options = {**spec["options"], "seed": bootstrap_seed(spec)}
+    options = {**spec.options, "seed": bootstrap_seed(spec.dataset, spec.options)}
     judged = calibration_options(spec, options.pop("calibration", None))
     rows = _rows(found, metadata, {**options, "calibration": judged})
     settings = settings_from_table(table, metadata)
@@ -42,21 +67,24 @@ def score_predictions(predictions: Path, output: Path, *, spec: dict, fingerprin
         rows += _rows_of_setting(one, metadata, options)
     if (gain := gain_of(settings, metadata)) is not None:
         rows += _rows_of_setting(gain, metadata, options)
-    table = _table(rows, metadata, spec["options"]["seed"])
-    write_table(output, table, {"fingerprint": fingerprint, "stage": spec["stage"]})
+    table = _table(rows, metadata, spec.options["seed"])
+    about = {"fingerprint": fingerprint, "stage": spec.stage}
+    if charts := getattr(found, "charts", None):
+        about["charts"] = charts()
+    write_table(output, table, about)
     return _summary(rows, metadata)
 
 
-def bootstrap_seed(spec: dict) -> int:
+def bootstrap_seed(dataset: str, options: dict) -> int:
     """The seed of a dataset's resamples."""
-    return derive_seed("bootstrap", spec["dataset"], spec["options"]["seed"])
+    return derive_seed("bootstrap", dataset, options["seed"])
 
 
-def calibration_options(spec: dict, options: dict | None) -> dict | None:
+def calibration_options(spec: BootstrapSpec, options: dict | None) -> dict | None:
     """What `calibration.Calibration` is told: folds are the same for all backbones of a dataset."""
     if options is None:
         return None
-    return {**options, "seed": derive_seed("temperature", spec["dataset"], spec["options"]["seed"])}
+    return {**options, "seed": derive_seed("temperature", spec.dataset, spec.options["seed"])}
 
 
 def _rows(found: Predictions, metadata: dict, options: dict) -> list[dict]:

@@ -177,27 +177,6 @@ class Masks:
             flat[start:stop] = 1
         return flat.reshape(width, height).T
 
-    @classmethod
-    def of_dense(cls, images) -> Masks:
-        """From 2-d arrays in which everything that is not 0 is foreground."""
-        starts, stops, heights, widths = [], [], [], []
-        for image in images:
-            image = np.asarray(image)
-            heights.append(image.shape[0])
-            widths.append(image.shape[1])
-            flat = np.concatenate(([0], (image != 0).T.ravel(), [0])).astype(np.int8)
-            change = np.diff(flat)
-            starts.append(np.flatnonzero(change == 1))
-            stops.append(np.flatnonzero(change == -1))
-        none = [np.empty(0, np.int64)]
-        return cls(
-            offsets_of([len(part) for part in starts]),
-            np.concatenate(starts or none),
-            np.concatenate(stops or none),
-            np.array(heights, np.int64),
-            np.array(widths, np.int64),
-        )
-
 
 def masks_of_runs(lengths, counts, heights, widths) -> Masks:
     """From run lengths that were checked: none negative, each mask's sum height times width.

@@ -1,4 +1,4 @@
-"""The last few things that were costly to make, for threads that ask for them again."""
+"""A least-recently-used cache for threads, of results that are costly to make."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 
-class Recent:
+class LeastRecentlyUsed:
     """Calls `make`, and remembers what the last few arguments gave.
 
     What several threads ask for at the same time is made once; what fails is made anew next time.

@@ -1,0 +1,44 @@
+"""What tests tell jobs: specifications of which a test writes only what it is about."""
+
+from __future__ import annotations
+
+from permafrost.core.specification import from_json
+
+_REST = {
+    "bootstrap": {"backbone": "net", "probe": "knn", "seed": 0, "task": "classification"},
+    "compare": {"task": "classification"},
+}
+
+
+def specification(content: dict):
+    """The dataclass of the stage that `content` names, with what no result of it depends on."""
+    stage = content["stage"]
+    return from_json(_kind(stage), {**_REST.get(stage, {}), **content}, where=stage)
+
+
+def extraction_of(**changes) -> dict:
+    """Options of extraction as the configuration has them by default, with changes."""
+    from permafrost.plan.validation import load_schema
+
+    options = load_schema("config")["properties"]["extraction"]["properties"]
+    return {name: option["default"] for name, option in options.items()} | changes
+
+
+def _kind(stage: str) -> type:
+    if stage == "bootstrap":
+        from permafrost.statistics.scores.score_table import BootstrapSpec as Kind
+    elif stage == "compare":
+        from permafrost.statistics.scores.comparison_table import CompareSpec as Kind
+    elif stage == "measure":
+        from permafrost.statistics.measures.feature_measures import MeasureSpec as Kind
+    elif stage == "similarity":
+        from permafrost.statistics.measures.similarities import SimilaritySpec as Kind
+    elif stage == "prepare":
+        from permafrost.data.prepare import PrepareSpec as Kind
+    elif stage == "extract":
+        from permafrost.features.specification import ExtractSpec as Kind
+    elif stage == "views":
+        from permafrost.features.specification import ViewsSpec as Kind
+    else:
+        from permafrost.features.specification import ProfileSpec as Kind
+    return Kind

@@ -1,0 +1,65 @@
+"""What a job is told, as a frozen dataclass that is made once, at the stage's door."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass
+
+from permafrost.core.errors import PermafrostError, near_names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specification:
+    """What the specification of every job holds.
+
+    Attributes
+    ----------
+    versions : of the packages that the job computes with, where the configuration says ``versions: rerun``.
+    """
+
+    stage: str
+    versions: dict | None = None
+
+
+def from_json[T](kind: type[T], content: object, *, where: str) -> T:
+    """The dataclass `kind` from a JSON object; fields that are dataclasses are made of objects in it.
+
+    Raises
+    ------
+    PermafrostError : a key is unknown, or one that `kind` needs is missing.
+    """
+    if not isinstance(content, dict):
+        raise PermafrostError(f"{content!r} is no JSON object", where=where)
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for key in content:
+        if key not in fields:
+            raise PermafrostError(f"unknown key {key!r}, {near_names(key, fields)}", where=where)
+    missing = [
+        name
+        for name, field in fields.items()
+        if name not in content
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        named = ", ".join(map(repr, missing))
+        raise PermafrostError(f"missing key{'s' * (len(missing) > 1)} {named}", where=where)
+    nested = {name: hint for name, hint in _nested(kind).items() if content.get(name) is not None}
+    made = {
+        name: from_json(hint, content[name], where=f"{where}.{name}")
+        for name, hint in nested.items()
+    }
+    return kind(**{**content, **made})
+
+
+def _nested(kind: type) -> dict[str, type]:
+    """The dataclasses among the types of the fields of `kind`, also where a field may be None."""
+    found = {}
+    for name, hint in typing.get_type_hints(kind).items():
+        parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        for part in parts:
+            if dataclasses.is_dataclass(part):
+                found[name] = part
+    return found

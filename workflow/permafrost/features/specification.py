@@ -1,0 +1,98 @@
+"""What the jobs are told that run a backbone over images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import Specification
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extraction:
+    """Options of extraction that results depend on; the configuration's schema has their defaults.
+
+    Attributes
+    ----------
+    size, interpolation, antialias : how images are fed where the backbone's entry says nothing else.
+    precision, compile : of the forward pass.
+    dtype : of the embeddings on disk; None where none are written.
+    maps : whether maps of layers are needed, which the plan asks for where the task needs them.
+    maps_dtype : of the maps; None where none are made.
+    """
+
+    size: int | None
+    interpolation: str
+    antialias: bool
+    precision: str
+    compile: bool
+    dtype: str | None = None
+    maps: bool = False
+    maps_dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.maps_dtype not in (None, "float16", "float32"):
+            raise PermafrostError(
+                f"unknown maps_dtype {self.maps_dtype!r}, known: float16, float32",
+                where="extraction",
+            )
+
+    def feeding(self) -> dict:
+        """The options that decide on what a backbone is fed."""
+        return {name: getattr(self, name) for name in ("size", "interpolation", "antialias")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfImages:
+    """Fingerprint of the image stores."""
+
+    images: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneSpec(Specification):
+    """What every job is told that runs a backbone over images.
+
+    Attributes
+    ----------
+    files : digests of the files that the plan was made from, by path; none in a job that was written by hand.
+    package : the installed package of an entry point, name to version.
+    """
+
+    dataset: str
+    backbone: str
+    entry: dict
+    extraction: Extraction
+    inputs: OfImages
+    files: dict = field(default_factory=dict)
+    package: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractSpec(BackboneSpec):
+    """What `extract` is told."""
+
+    stage: str = "extract"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsSpec(BackboneSpec):
+    """What `extract_views` is told.
+
+    Attributes
+    ----------
+    augmentations : ``views`` (q of each image), ``images`` (N, of more those are drawn), ``seed``, and what
+        `draw_view` takes.
+    """
+
+    stage: str = "views"
+    split: str
+    augmentations: dict
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileSpec(BackboneSpec):
+    """What `profile_backbone` is told; `options` are described there."""
+
+    stage: str = "profile"
+    options: dict

@@ -1,1 +1,0 @@
-"""Metrics of rankings of a gallery, one query at a time; numpy only."""

@@ -1,0 +1,80 @@
+"""What a score of detections hides, for charts: its curve, the kinds of its errors, and its calibration.
+
+The values are plain lists and numbers, as the metadata of a table of scores keep them; None is undefined.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from permafrost.metrics.objects.point_precision import RECALL_GRID
+from permafrost.metrics.ratios import mean_of_defined
+
+if TYPE_CHECKING:
+    from permafrost.statistics.predictions.objects import DetectedObjects
+
+IOU_THRESHOLD = 0.5
+
+
+def detection_charts(found: DetectedObjects) -> dict:
+    """Charts of a test set's detections.
+
+    Returns
+    -------
+    ``precision_recall``: ``recall`` and ``precision``, lists of equal length (see `precision_recall`). Of
+    boxes also ``errors``, by kind the ``gain`` in AP and the ``counts`` (`metrics.detection.analysis.tide`),
+    and ``calibration``, by bin the ``counts``, ``mean_score``, ``accuracy``, its interval ``low`` and ``high``,
+    and the ``expected`` error (`metrics.detection.analysis.calibration`); None where no score counts.
+    """
+    recall, precision = precision_recall(found)
+    charts = {"precision_recall": {"recall": _plain(recall), "precision": _plain(precision)}}
+    if found.task == "detection":
+        charts |= {"errors": _errors(found), "calibration": _calibration(found)}
+    return charts
+
+
+def precision_recall(found: DetectedObjects) -> tuple[np.ndarray, np.ndarray]:
+    """Recalls (R,), and the best precision from each of them on, (R,), as the mean over classes.
+
+    Boxes match at an IoU of 0.5, so that the mean of the curve is ``AP50``; points match within the
+    dataset's distance, so that it is ``point_ap``. Classes without objects are left out; NaN without any.
+    """
+    if found.task == "point_detection":
+        return RECALL_GRID, mean_of_defined(
+            np.stack([one.precision() for one in found.scores.rankings])
+        )
+    evaluation = found.scores.evaluation
+    axes = evaluation.axes
+    at, everything = axes.threshold_index(IOU_THRESHOLD), axes.area_index("all")
+    curves = evaluation.precision[at, :, :, everything, -1].T
+    return axes.recall_grid, mean_of_defined(np.where(curves == -1, np.nan, curves))
+
+
+def _errors(found: DetectedObjects) -> dict:
+    from permafrost.metrics.detection.analysis.tide import error_kinds
+
+    kinds = error_kinds(found.scores.evaluation)
+    gain = {kind: _plain(value) for kind, value in kinds.gain.items()}
+    return {"gain": gain, "counts": {kind: int(count) for kind, count in kinds.counts.items()}}
+
+
+def _calibration(found: DetectedObjects) -> dict | None:
+    from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE, calibrate
+
+    if not any((each.scores >= LOWEST_SCORE).any() for each in found.detections):
+        return None
+    bins = calibrate(found.scores.evaluation)
+    names = ("mean_score", "accuracy", "low", "high", "expected")
+    return {
+        "counts": bins.counts.tolist(),
+        **{name: _plain(getattr(bins, name)) for name in names},
+    }
+
+
+def _plain(values):
+    """Numbers as JSON has them: None in the place of NaN."""
+    if np.ndim(values):
+        return [_plain(value) for value in np.asarray(values).tolist()]
+    return None if np.isnan(values) else float(values)
