@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 from helpers.project import REPOSITORY, Project
 
+# folders of tests, those with the longest files first: begun last, they would occupy one worker alone
+ORDER = ("workflow", "reliability", "parity", "unit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: ORDER.index(item.nodeid.split("/")[1]))
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
@@ -31,9 +38,7 @@ def fresh_project(tmp_path) -> Project:
 
 @pytest.fixture(scope="session")
 def _finished(tmp_path_factory) -> Project:
-    project = Project(tmp_path_factory.mktemp("finished") / "project")
-    project.snakemake()
-    return project
+    return Project.finished(tmp_path_factory.mktemp("finished") / "project", {})
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.measuring import measure_of
 from permafrost.metrics import representation as ours
 from permafrost.metrics.representation import pairs
 
@@ -29,7 +30,7 @@ def test_uniformity(monkeypatch):
     values = features()
     others = ~np.eye(200, dtype=bool)
     expected = np.log(np.exp(-2 * squared_gaps(unit(values))[others]).mean())
-    assert ours.uniformity(values).value == pytest.approx(expected, abs=1e-12)
+    assert measure_of("uniformity", values).value == pytest.approx(expected, abs=1e-12)
 
 
 def test_alignment_of_classes_and_of_views():
@@ -61,14 +62,14 @@ def test_spectra(shape, kind):
     shares = whole / whole.sum() + 1e-7
     centred = np.linalg.svd(values - values.mean(axis=0), compute_uv=False) ** 2
     expected = {
-        ours.rankme: np.exp(-(shares * np.log(shares)).sum()),
-        ours.stable_rank: (whole**2).sum() / whole[0] ** 2,
-        ours.nesum: centred.sum() / centred[0],
-        ours.participation_ratio: centred.sum() ** 2 / (centred**2).sum(),
-        ours.lpca: np.count_nonzero(centred > 0.05 * centred[0]),
+        "rankme": np.exp(-(shares * np.log(shares)).sum()),
+        "stable_rank": (whole**2).sum() / whole[0] ** 2,
+        "nesum": centred.sum() / centred[0],
+        "participation_ratio": centred.sum() ** 2 / (centred**2).sum(),
+        "dimension_lpca": np.count_nonzero(centred > 0.05 * centred[0]),
     }
-    for measure, value in expected.items():
-        assert measure(values).value == pytest.approx(value, rel=1e-9), measure.__name__
+    for name, value in expected.items():
+        assert measure_of(name, values).value == pytest.approx(value, rel=1e-9), name
 
 
 def test_alpha_req():
@@ -76,7 +77,7 @@ def test_alpha_req():
     centred = np.linalg.svd(values - values.mean(axis=0), compute_uv=False) ** 2
     ranks = np.arange(12, 101)
     slope = np.polyfit(np.log(ranks), np.log(centred[ranks - 1]), 1, w=ranks**-0.5)[0]
-    assert ours.alpha_req(values).value == pytest.approx(-slope, rel=1e-10)
+    assert measure_of("alpha_req", values).value == pytest.approx(-slope, rel=1e-10)
 
 
 @pytest.mark.parametrize("images", [12, 60])
@@ -158,13 +159,13 @@ def test_dimensions(kind):
     elif kind == "units":
         values = values * 1e150
     given = values / 1e150 if kind == "units" else values
-    found = ours.two_nn(values).value, ours.mle(values).value
+    found = measure_of("dimension_two_nn", values).value, measure_of("dimension_mle", values).value
     assert found == pytest.approx(brute_dimensions(given), rel=1e-9)
 
 
 def test_the_effects_of_units_on_the_mle_are_those_of_leaving_them_out():
     values, units = features(120, 4), np.random.default_rng(0).permutation(120) % 40
-    found = ours.mle(values, units=units)
+    found = measure_of("dimension_mle", values, units=units)
     logs = [np.log(brute_dimensions(values[units != unit])[1]) for unit in range(40)]
     effects = np.log(found.value) - logs
     np.testing.assert_allclose(found.terms[:, 0], effects - effects.mean(), atol=1e-10)
@@ -190,7 +191,11 @@ def recorded_arrays():
 
 def test_dimensions_that_scikit_dimension_gave():
     for (name, expected), values in zip(RECORDED.items(), recorded_arrays(), strict=True):
-        found = ours.two_nn(values).value, ours.mle(values).value, ours.lpca(values).value
+        found = (
+            measure_of("dimension_two_nn", values).value,
+            measure_of("dimension_mle", values).value,
+            measure_of("dimension_lpca", values).value,
+        )
         assert found == pytest.approx(expected, rel=1e-9), name
 
 
@@ -231,9 +236,9 @@ def test_effects_of_rows_are_derivatives_in_their_weights():
     labels = np.repeat([0, 1, 2, 3], [14, 10, 5, 1])
     squared, chords = squared_gaps(values), squared_gaps(unit(values))
     cases = [
-        (ours.silhouette(values, labels), weighted_silhouette, np.sqrt(squared)),
-        (ours.silhouette(values, labels, normalise=True), weighted_silhouette, np.sqrt(chords)),
-        (ours.uniformity(values), weighted_uniformity, chords),
+        (measure_of("silhouette", values, labels), weighted_silhouette, np.sqrt(squared)),
+        (measure_of("silhouette_normalised", values, labels), weighted_silhouette, np.sqrt(chords)),
+        (measure_of("uniformity", values), weighted_uniformity, chords),
         (ours.alignment(values, labels), weighted_alignment, chords),
     ]
     for measure, weighted, distances in cases:
@@ -247,11 +252,14 @@ def test_effects_of_rows_are_derivatives_in_their_weights():
 
 
 def test_effects_of_rows_on_two_nn_and_lidar_are_those_of_leaving_them_out():
+    def two_nn(values):
+        return measure_of("dimension_two_nn", values)
+
     values = features(300, 4)
     generator = np.random.default_rng(2)
     scales = np.arange(1, 13) ** -0.7
     views = scales * generator.normal(size=(300, 1, 12)) + 0.3 * generator.normal(size=(300, 3, 12))
-    for measure, given, enough in ((ours.two_nn, values, 0.98), (ours.lidar, views, 0.999)):
+    for measure, given, enough in ((two_nn, values, 0.98), (ours.lidar, views, 0.999)):
         found = measure(given)
         left = [np.log(measure(np.delete(given, row, 0)).value) for row in range(0, 300, 5)]
         effects = np.mean(left) - left

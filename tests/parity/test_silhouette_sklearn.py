@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.metrics.representation import pairs, silhouette
+from helpers.stages.measuring import measure_of
+from permafrost.metrics.representation import pairs
 
 metrics = pytest.importorskip("sklearn.metrics")
 normalize = pytest.importorskip("sklearn.preprocessing").normalize
@@ -33,7 +34,7 @@ def test_equals_scikit_learn(kind, normalise, monkeypatch):
         features[1::3] += 1e3
     given = features.astype(np.float64)
     expected = metrics.silhouette_score(normalize(given) if normalise else given, labels)
-    found = silhouette(features, labels, normalise=normalise)
+    found = measure_of("silhouette_normalised" if normalise else "silhouette", features, labels)
     assert found.value == pytest.approx(expected, abs=1e-9)
     assert found.notes.get("singletons", 0) == (2 if kind == "singleton" else 0)
 
@@ -42,10 +43,10 @@ def test_equal_rows_of_two_classes():
     features = np.repeat(np.eye(3), 4, axis=0)
     labels = np.tile([0, 0, 1, 1], 3)
     expected = metrics.silhouette_score(features, labels)
-    assert silhouette(features, labels).value == pytest.approx(expected, abs=1e-12)
+    assert measure_of("silhouette", features, labels).value == pytest.approx(expected, abs=1e-12)
 
 
 def test_rows_that_share_a_direction_are_equal_once_normalised():
     features = np.outer(np.arange(1, 9), [3.0, 1.0, 7.0])
-    found = silhouette(features, np.arange(8) % 2, normalise=True)
+    found = measure_of("silhouette_normalised", features, np.arange(8) % 2)
     assert found.value == 0.0

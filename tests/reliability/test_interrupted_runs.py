@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from helpers.project import Project
 
 # Put before every Python that a run starts: `permafrost STAGE` stops for good when it calls FUNCTION,
@@ -63,6 +64,7 @@ def names_below(project: Project, folder: str) -> set[str]:
     return {str(path.relative_to(base)) for path in base.rglob("*")}
 
 
+@pytest.mark.slow
 def test_a_run_killed_with_minus_9_again_and_again_ends_with_the_same_result(
     fresh_project, project
 ):
@@ -89,6 +91,7 @@ def test_a_run_killed_with_minus_9_again_and_again_ends_with_the_same_result(
     assert fresh_project.pending() == {}
 
 
+@pytest.mark.slow
 def test_a_full_disk_during_extraction_is_named_and_leaves_nothing(project, small_disk):
     disk = small_disk(96)
     features = project.path("results/features/tiny-landcover/tiny-network")
@@ -107,6 +110,7 @@ def test_a_full_disk_during_extraction_is_named_and_leaves_nothing(project, smal
     assert project.pending() == {}
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_in_a_feature_store_is_refused_by_name(project):
     store = project.path("results/features/tiny-landcover/tiny-network/train.zarr")
     (chunk,) = [p for p in (store / "embeddings" / "c").rglob("*") if p.is_file()]

@@ -95,6 +95,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel):
     assert schemas <= inside
 
 
+@pytest.mark.slow
 def test_an_installed_program_scores_predictions_outside_of_the_clone(installed):
     assert installed("permafrost", "--version").strip() == f"permafrost {PROJECT['version']}"
     documents.write_predictions(installed.folder, "evaluate-detections")
@@ -102,6 +103,7 @@ def test_an_installed_program_scores_predictions_outside_of_the_clone(installed)
     assert "AP" in installed("permafrost", "evaluate-detections", *options)
 
 
+@pytest.mark.slow
 def test_an_installed_library_validates_and_plans(installed):
     code = (
         "import json, pathlib, permafrost, permafrost.stages.cli;"

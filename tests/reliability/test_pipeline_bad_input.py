@@ -38,6 +38,7 @@ def test_an_unknown_key_in_the_configuration_stops_before_anything_runs(project)
     assert project.pending() == {}
 
 
+@pytest.mark.slow
 def test_weights_that_cannot_be_used_fail_by_name_and_the_others_go_on(project):
     timm, torch = pytest.importorskip("timm"), pytest.importorskip("torch")
     from safetensors.torch import save_file
@@ -72,6 +73,7 @@ def test_weights_that_cannot_be_used_fail_by_name_and_the_others_go_on(project):
     assert project.pending() == {}
 
 
+@pytest.mark.slow
 def test_datasets_that_cannot_be_used_fail_by_name_and_leave_nothing(fresh_project):
     project = fresh_project
     images = class_files(count=24, kind="jpeg")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.stages.measuring import measure_of
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics import representation as ours
 
@@ -18,8 +19,8 @@ def test_a_bad_number_names_its_row(bad):
     values[17, 2] = bad
     for call in (
         lambda: ours.measures(values, seed=0),
-        lambda: ours.rankme(values),
-        lambda: ours.silhouette(values, np.arange(60) % 2),
+        lambda: measure_of("rankme", values),
+        lambda: measure_of("silhouette", values, np.arange(60) % 2),
         lambda: ours.debiased_cka(values, features()),
         lambda: ours.view_alignment(np.stack([features(), values], axis=1)),
         lambda: ours.lidar(np.stack([values, values], axis=1)[None, :, 0]),
@@ -111,7 +112,9 @@ def test_rows_without_direction_and_lattices():
     assert found["uniformity"].notes["zero_rows"] == found["alignment"].notes["zero_rows"] == 2
     assert found["silhouette_normalised"].notes["zero_rows"] == 2
     kept = np.delete(values, [3, 9], axis=0)
-    assert found["uniformity"].value == pytest.approx(ours.uniformity(kept).value, abs=1e-12)
+    assert found["uniformity"].value == pytest.approx(
+        measure_of("uniformity", kept).value, abs=1e-12
+    )
     # corners of a simplex: every row is equally far from all others
     simplex = ours.measures(np.eye(30), seed=0)
     assert "equally far" in simplex["dimension_two_nn"].notes["undefined"]
@@ -124,7 +127,7 @@ def test_distances_that_vanish():
     values[5, 0] = np.nextafter(values[4, 0], 1) if values[4, 0] else 1e-300
     values[6] = values[7] = 0.0
     values[7, 0] = 1e-250
-    found = ours.two_nn(values)
+    found = measure_of("dimension_two_nn", values)
     assert found.notes["zero_distances"] == 2
     assert np.isfinite(found.value)
 

@@ -12,6 +12,8 @@ import pytest
 from permafrost.report.archive.restoring import restore_archive
 from permafrost.report.archive.writing import write_archive
 
+pytestmark = pytest.mark.slow
+
 SNAKEFILE = """
 NAMES = ["a", "b"]
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from helpers.project import ONE_BACKBONE, Project
 
 
@@ -18,6 +19,7 @@ def permafrost(project: Project, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_restored_archive_has_nothing_left_to_do_and_reruns_one_backbone_alone(project, tmp_path):
     project.snakemake("archive")
     (archive,) = project.path("results/archive").glob("*.zip")

@@ -41,6 +41,7 @@ def own(tmp_path_factory) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_the_first_configuration_of_ones_own_runs_as_printed(own):
     rows = [row for row in own.leaderboard() if row["metric"] == "accuracy"]
     assert {(row["backbone"], row["probe"]) for row in rows} == {
@@ -50,6 +51,7 @@ def test_the_first_configuration_of_ones_own_runs_as_printed(own):
     assert own.path("results/report/index.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_answer_the_page_and_what_comes_next(own, monkeypatch, capsys):
     from permafrost.stages import run
 
@@ -78,6 +80,7 @@ def test_every_language_of_a_block_is_known():
 @pytest.mark.parametrize(
     ("place", "content"), CONFIGURATIONS, ids=[place for place, _ in CONFIGURATIONS]
 )
+@pytest.mark.slow
 def test_a_configuration_can_be_planned_as_printed(place, content, own):
     folder, defined = own.folder, entries()
     named = {"extra_datasets": {n: defined[n] for n in content.get("datasets", []) if n in defined}}
@@ -99,6 +102,7 @@ def entries() -> dict:
     }
 
 
+@pytest.mark.slow
 def test_all_configurations_together_run(own, tmp_path):
     """Every dataset, probe and measure that a block shows, on one light backbone."""
     together = {"backbones": ["imagestats"], "datasets": list(entries()), "probes": {}}
@@ -116,6 +120,7 @@ def test_all_configurations_together_run(own, tmp_path):
 
 
 @pytest.mark.parametrize(("place", "command"), COMMANDS, ids=[line for _, line in COMMANDS])
+@pytest.mark.slow
 def test_a_command_runs_as_printed(place, command, request, tmp_path):
     for start, reason in NOT_RUN.items():
         if command.startswith(start):
@@ -138,6 +143,7 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
     run(words, folder)
 
 
+@pytest.mark.slow
 def test_python_blocks_run(own):
     for place, text in documents.blocks("python"):
         run([sys.executable, "-c", text], own.folder, place)

@@ -7,6 +7,8 @@ import shutil
 import pytest
 from helpers.project import TINY, Project
 
+pytestmark = pytest.mark.slow
+
 WORLD = {"chips": {"train": 24, "val": 12, "test": 16}, "chip_size": 32}
 SETTINGS = {None, "fine-tuned", "frozen", "fine-tuned minus frozen"}
 CONFIG = {

@@ -33,6 +33,7 @@ def most_at_once(project: Project, *arguments: str) -> int:
     return max(map(int, started))
 
 
+@pytest.mark.slow
 def test_one_job_at_a_time_is_on_the_gpu_unless_more_are_allowed(several):
     assert most_at_once(several) == 1
     again = ("--forcerun", "extract")

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.project import Project
 
+pytestmark = pytest.mark.slow
+
 NAN = """
 import torch
 

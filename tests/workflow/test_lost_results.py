@@ -40,6 +40,7 @@ def permafrost(project: Project, *arguments: str):
     )
 
 
+@pytest.mark.slow
 def test_every_result_that_was_deleted_is_made_again(project, tmp_path):
     before = project.path("results/leaderboard.csv").read_bytes()
     for name, jobs in LOST.items():
@@ -63,6 +64,7 @@ def test_stores_may_be_deleted(project):
 
 
 @pytest.mark.parametrize("edit", ["leaderboard.parquet", "leaderboard.csv", "report/index.html"])
+@pytest.mark.slow
 def test_an_edited_result_is_not_archived_and_the_remedy_makes_it_again(project, edit):
     path = project.path("results") / edit
     if path.suffix == ".parquet":

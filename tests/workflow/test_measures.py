@@ -1,4 +1,4 @@
-"""Measures of features in whole runs: made where they are asked for, and rerun when they must be."""
+"""Measures of features and profiles in whole runs: made where they are asked for, and rerun when they must be."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ CONFIG = {
     "extraction": {"size": 32},
     "probes": {"knn": {"kind": "knn"}, "seg-knn": {"kind": "dense_knn"}},
     "measures": {"max_rows": 30},
+    "profile": {"batch_size": 8, "repeats": 3, "latency_repeats": 5, "warm_up": 1},
 }
 
 
@@ -63,7 +64,7 @@ def test_the_task_decides_what_is_undefined(finished):
     assert "have no class" in reasons["tiny-segmentation"]
 
 
-def test_the_report_shows_them(finished):
+def test_the_report_shows_measures(finished):
     names = {path.name for path in finished.path("results/report/figures").iterdir()}
     assert {
         f"{kind}__{name}.svg" for kind in ("measures", "similarity") for name in CONFIG["datasets"]
@@ -86,3 +87,27 @@ def test_a_second_run_does_nothing(finished):
 def test_a_change_reruns_measures_and_no_probe(project, change, jobs):
     project.configure(**change)
     assert project.pending() == jobs
+
+
+def test_costs_of_every_backbone_are_in_the_leaderboard(finished):
+    rows = [row for row in finished.leaderboard() if row["kind"] == "profile"]
+    assert {row["backbone"] for row in rows} == set(TINY["backbones"])
+    assert len(rows) == 4 * 11 and all(row["rank"] is None for row in rows)
+    for row in rows:
+        notes = json.loads(row["settings"])
+        assert (row["value"] == row["value"]) != ("undefined" in notes)
+        assert notes["input"][1:] == [32, 32] and notes["hardware"]["device"] == "cpu"
+        # the maps that segmentation needs belong to its forward pass
+        assert bool(notes["maps"]) == (row["dataset"] == "tiny-segmentation")
+
+
+def test_the_report_shows_costs(finished):
+    assert finished.path("results/report/figures/costs__tiny-segmentation.svg").is_file()
+    assert "<h2>Cost</h2>" in finished.report_text()
+
+
+def test_another_option_of_the_profile_reruns_it_alone(project):
+    project.configure(runtime={"device": "auto", "batch_size": 3, "workers": 1})
+    assert project.pending() == {}
+    project.configure(profile={**CONFIG["profile"], "repeats": 4})
+    assert project.pending() == {"profile": 4, "aggregate": 1, "report": 1}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 from helpers.project import Project
 
+pytestmark = pytest.mark.slow
+
 MODULE = '''
 """The class whose mean is nearest: a probe without anything to choose."""
 

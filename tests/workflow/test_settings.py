@@ -1,4 +1,4 @@
-"""The main job with knn_sweep, few_shot and retrieval: from generated chips to leaderboard and report."""
+"""Every probe of embeddings, on classes, labels and numbers: from generated chips to leaderboard and report."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ DATASETS = {
         "task": task,
         "source": {"kind": "demo", "chips": {"train": 60, "val": 24, "test": 36}, "chip_size": 32},
     }
-    for task in ("classification", "multilabel")
+    for task in ("classification", "multilabel", "regression")
+}
+DESCENT = {
+    "sgd": {"kind": "sgd_linear", "learning_rate": [0.001, 0.01, 0.1], "epochs": 20},
+    "mlp": {"kind": "mlp", "hidden": 16, "epochs": 20},
 }
 CONFIG = {
-    "datasets": ["tiny-classification", "tiny-multilabel"],
+    "datasets": [f"tiny-{task}" for task in DATASETS],
+    "seeds": [0, 1],
     "extra_datasets": {f"tiny-{task}": entry for task, entry in DATASETS.items()},
     "probes": {
         "knn": {"kind": "knn"},
@@ -28,8 +33,12 @@ CONFIG = {
             "c_count": 4,
         },
         "retrieval": {"kind": "retrieval"},
+        "ridge": {"kind": "ridge"},
+        "ridge-loo": {"kind": "ridge", "choose": "leave_one_out"},
+        **DESCENT,
     },
 }
+LABELLED = ["tiny-classification", "tiny-multilabel"]
 BACKBONES = ("imagestats", "tiny-network")
 
 
@@ -86,7 +95,7 @@ def same_scores(rows, probe, setting):
 
 def test_curves_over_draws_say_how_far_the_draws_lie_apart(rows):
     own = [row for row in rows if row["kind"] == "few_shot"]
-    for dataset in CONFIG["datasets"]:
+    for dataset in LABELLED:
         for backbone in BACKBONES:
             found = {
                 row["setting"]: row
@@ -114,13 +123,17 @@ def test_retrieval_is_ranked_by_mean_average_precision(rows):
 def test_one_row_of_an_evaluation_is_ranked(rows):
     primary = [row for row in rows if row["primary"]]
     assert {row["setting"] for row in primary} == {None}
-    probes = len(CONFIG["probes"])
-    assert len(primary) == len(BACKBONES) * probes * len(CONFIG["datasets"])
+    ranked = {(row["dataset"], row["backbone"], row["probe"], row["seed"]) for row in primary}
+    assert len(primary) == len(ranked)
+    found = {(dataset, probe) for dataset, _, probe, _ in ranked}
+    labelled = CONFIG["probes"].keys() - {"ridge", "ridge-loo"}
+    assert found >= {(dataset, probe) for dataset in LABELLED for probe in labelled}
+    assert {row["metric"] for row in primary if row["dataset"] == "tiny-regression"} == {"r2"}
 
 
 def test_the_report_shows_every_setting(finished):
     names = {path.name for path in finished.path("results/report/figures").glob("settings__*.svg")}
-    for dataset in CONFIG["datasets"]:
+    for dataset in LABELLED:
         assert names >= {
             f"settings__{dataset}__knn-sweep__k.svg",
             f"settings__{dataset}__few-shot__share.svg",
@@ -128,6 +141,36 @@ def test_the_report_shows_every_setting(finished):
         }
         figures = finished.path("results/report/figures")
         assert (figures / f"dotplot__{dataset}__retrieval.svg").exists()
+
+
+def test_trained_probes_run_for_every_seed_and_are_scored(rows):
+    chosen = [
+        r for r in rows if r["primary"] and r["probe"] in DESCENT and r["dataset"] in LABELLED
+    ]
+    assert {(row["probe"], row["kind"], row["seed"]) for row in chosen} == {
+        (name, options["kind"], seed) for name, options in DESCENT.items() for seed in (0, 1)
+    }
+    assert all(0 < row["lower"] <= row["value"] <= row["upper"] <= 1 for row in chosen)
+
+
+def test_errors_rank_the_smallest_first(rows):
+    own = [r for r in rows if (r["metric"], r["probe"]) == ("rmse", "ridge")]
+    assert len(own) == 2
+    best = min(own, key=lambda row: row["value"])
+    assert best["rank"] == 1 and not best["higher_is_better"]
+    assert all(row["lower"] <= row["value"] <= row["upper"] for row in own)
+
+
+def test_the_report_shows_numbers_and_how_options_were_chosen(finished):
+    names = {path.name for path in finished.path("results/report/figures").iterdir()}
+    assert names >= {
+        "learning_rates__tiny-classification__sgd.svg",
+        "numbers__tiny-regression.svg",
+        "targets__tiny-regression.svg",
+        "alpha__tiny-regression__ridge.svg",
+    }
+    page = finished.report_text()
+    assert "smallest target" in page and "R²" in page
 
 
 def test_a_second_run_does_nothing(finished):

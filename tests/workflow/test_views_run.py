@@ -9,6 +9,8 @@ import pytest
 from helpers.project import Project
 from permafrost.core.stores import Store
 
+pytestmark = pytest.mark.slow
+
 SOURCE = {"kind": "demo", "chips": {"train": 24, "val": 8, "test": 12}, "chip_size": 32}
 AUGMENTATIONS = {"images": 15, "views": 3}
 CONFIG = {

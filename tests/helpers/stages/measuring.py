@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.identity import fingerprint
 from permafrost.core.stores import write_store
+from permafrost.metrics.representation import Measure, measures
 from permafrost.statistics.measures.feature_measures import measure_features
 from permafrost.statistics.measures.similarities import compare_features
 
@@ -81,3 +82,9 @@ def pair(folder: Path, output: Path, backbones, *, dataset: str = "demo", **opti
     return compare_features(
         folder, output, spec=specification(spec), fingerprint=fingerprint("paired")
     )
+
+
+def measure_of(name: str, features, labels=None, *, units=None) -> Measure:
+    """The measure `name` of all rows of the features, without the others."""
+    found = measures(features, labels, seed=0, max_rows=len(features), units=units, names=[name])
+    return found[name]

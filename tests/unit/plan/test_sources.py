@@ -17,46 +17,13 @@ import pytest
 from helpers.plans import fill_root, make_plan
 from permafrost.plan import sources
 from permafrost.plan.sources import ROOT, module_path, stage_files, stage_modules
+from permafrost.probes.kinds import KINDS
+from permafrost.stages.cli import COMMANDS as CLI_COMMANDS
 
-STAGES = (
-    "prepare",
-    "extract",
-    "views",
-    "knn",
-    "knn_sweep",
-    "linear",
-    "sgd_linear",
-    "mlp",
-    "ridge",
-    "few_shot",
-    "retrieval",
-    "segmentation",
-    "dense_knn",
-    "dense_ridge",
-    "fine_tune",
-    "detection",
-    "measure",
-    "similarity",
-    "profile",
-    "bootstrap",
-    "compare",
-    "aggregate",
-    "report",
-)
+MADE = list(CLI_COMMANDS)[: list(CLI_COMMANDS).index("report") + 1]
+STAGES = (*KINDS, *MADE)
 # commands that make no result: nothing is identified by their sources
-COMMANDS = (
-    "incomplete",
-    "archive",
-    "restore",
-    "stale",
-    "run",
-    "show",
-    "evaluate_detections",
-    "evaluate_boxes",
-    "evaluate_raster",
-    "evaluate_panoptic",
-    "cli",
-)
+COMMANDS = (*(name.replace("-", "_") for name in CLI_COMMANDS if name not in MADE), "cli")
 # for those who import the library: no command of its own
 OFFERED = {
     "permafrost.evaluators.detection.coco",
@@ -77,12 +44,16 @@ def loaded_by(modules, *, script: str = "") -> set[str]:
     """Names in ``sys.modules`` of a fresh Python that imported `modules`."""
     lines = [f"import {module}" for module in modules]
     program = "\n".join(["import sys", *lines, script, "print('|'.join(sorted(sys.modules)))"])
+    return set(output_of(program).splitlines()[-1].split("|"))
+
+
+def output_of(program: str) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT.parent)}
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.strip().splitlines()[-1].split("|"))
+    return done.stdout.strip()
 
 
 def own(modules) -> set[str]:
@@ -104,12 +75,26 @@ def libraries_named(modules) -> set[str]:
 # --- the modules of a stage ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_all_that_a_stage_loads_is_among_its_modules(stage):
-    modules = set(stage_modules(stage))
+def test_all_that_a_stage_loads_is_among_its_modules():
     # importing timm and torchgeo takes half a minute, and says nothing about our modules
-    quick = [name for name in modules if not name.startswith(SLOW)]
-    assert own(loaded_by(sorted(quick))) <= modules
+    quick = {
+        stage: sorted(name for name in stage_modules(stage) if not name.startswith(SLOW))
+        for stage in STAGES
+    }
+    # one process for all: torch is loaded once, our modules anew for each stage
+    script = f"""
+import importlib, sys
+for stage, names in {quick!r}.items():
+    for name in [name for name in sys.modules if name.split(".")[0] == "permafrost"]:
+        del sys.modules[name]
+    for name in names:
+        importlib.import_module(name)
+    print(stage, *(name for name in sys.modules if name.split(".")[0] == "permafrost"))
+"""
+    loaded = {line.split()[0]: set(line.split()[1:]) for line in output_of(script).splitlines()}
+    assert loaded.keys() == set(STAGES)
+    more = {stage: loaded[stage] - set(stage_modules(stage)) for stage in STAGES}
+    assert not any(more.values()), more
 
 
 @pytest.mark.parametrize("stage", ["bootstrap", "compare", "aggregate"])
@@ -122,20 +107,7 @@ def test_light_stages_know_no_heavy_library_at_all(stage):
 
 @pytest.mark.parametrize(
     "stage",
-    [
-        "knn",
-        "knn_sweep",
-        "linear",
-        "few_shot",
-        "retrieval",
-        "sgd_linear",
-        "mlp",
-        "ridge",
-        "dense_knn",
-        "dense_ridge",
-        "measure",
-        "similarity",
-    ],
+    [*sorted(KINDS.keys() - {"segmentation", "detection", "fine_tune"}), "measure", "similarity"],
 )
 def test_probes_load_no_torch_and_no_scikit_learn(stage):
     assert loaded_by(stage_modules(stage)) & HEAVY == set()
@@ -295,12 +267,18 @@ def hashes(library: Path) -> dict[str, str]:
         ("stages/show.py", set()),
     ],
 )
-def test_an_edit_changes_the_hash_of_exactly_the_stages_that_use_the_file(library, file, stages):
+def test_a_file_belongs_to_exactly_the_stages_that_use_it(file, stages):
+    assert {stage for stage in STAGES if ROOT / file in stage_files(stage)} == stages
+
+
+def test_an_edit_changes_the_hash_of_exactly_the_stages_that_use_the_file(library):
     before = hashes(library)
-    with open(library / file, "a") as stream:
-        stream.write("\nEDITED = 1\n")
+    for file in ("probes/retrieval.py", "report/template/page.css"):
+        with open(library / file, "a") as stream:
+            stream.write("\nEDITED = 1\n")
     after = hashes(library)
-    assert {stage for stage in STAGES if before[stage] != after[stage]} == stages
+    changed = {stage for stage in STAGES if before[stage] != after[stage]}
+    assert changed == {"retrieval", "report"}
 
 
 def test_neither_the_place_nor_time_stamps_nor_line_ends_change_a_hash(library):
@@ -367,20 +345,6 @@ def test_what_means_something_else_is_something_else(one, other):
 # --- what a job uses of the registries -----------------------------------------------------------
 
 
-def changed_by_an_edit(library, file: str, jobs: dict[str, tuple[str, dict]]) -> set[str]:
-    """Names of the jobs (stage and spec) whose hash an edit of the file changes."""
-
-    def found():
-        with copied_sources(library) as module:
-            return {name: module.code_hash(stage, spec) for name, (stage, spec) in jobs.items()}
-
-    before = found()
-    with open(library / file, "a") as stream:
-        stream.write("\nEDITED = 1\n")
-    after = found()
-    return {name for name in jobs if before[name] != after[name]}
-
-
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
@@ -397,7 +361,7 @@ def changed_by_an_edit(library, file: str, jobs: dict[str, tuple[str, dict]]) ->
         ("data/sources/common.py", {"demo", "yolo"}),
     ],
 )
-def test_a_job_depends_on_what_it_uses_of_a_registry(library, file, expected):
+def test_a_job_depends_on_what_it_uses_of_a_registry(file, expected):
     jobs = {
         "labels": ("bootstrap", {"task": "classification"}),
         "boxes": ("bootstrap", {"task": "detection"}),
@@ -407,7 +371,12 @@ def test_a_job_depends_on_what_it_uses_of_a_registry(library, file, expected):
         "demo": ("prepare", {"entry": {"source": {"kind": "demo"}}}),
         "yolo": ("prepare", {"entry": {"source": {"kind": "yolo"}}}),
     }
-    assert changed_by_an_edit(library, file, jobs) == expected
+    using = {
+        name
+        for name, (stage, spec) in jobs.items()
+        if ROOT / file in stage_files(stage, sources.chosen_by(spec))
+    }
+    assert using == expected
 
 
 def test_registries_and_their_entries_are_where_the_choices_say():
@@ -424,6 +393,32 @@ def test_the_plan_says_for_every_job_what_it_uses(tmp_path):
     jobs += [plan.bootstrap("pictures", "net", "knn", 0), plan.compare("pictures", "knn")]
     for job, choices in zip(jobs, (1, 1, 1, 1), strict=True):
         assert len(sources.chosen_by(json.loads(job.spec))) == choices
+
+
+def forget() -> None:
+    """Nothing of the library was read yet."""
+    for function in vars(sources).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A function that writes a toy library and returns the modules that stage ``s`` uses."""
+
+    def write(**files: str) -> set[str]:
+        for name, text in {"__init__": "", "stages/__init__": "", **files}.items():
+            path = tmp_path / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.setattr(sources, "ROOT", tmp_path)
+        forget()
+        found = {name.removeprefix("permafrost.") for name in stage_modules("s")}
+        return found - {"permafrost", "stages", "stages.s"}
+
+    yield write
+    monkeypatch.undo()
+    forget()
 
 
 # --- what is kept between processes --------------------------------------------------------------
@@ -447,41 +442,19 @@ def test_what_was_read_is_kept_and_read_again_where_a_file_changed(library, monk
     assert hashes(library) == before
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"library": 1}'])
-def test_a_damaged_record_is_made_anew(library, damage):
-    before = hashes(library)
-    kept = library / "__pycache__" / "sources.json"
-    kept.write_text(damage)
-    assert hashes(library) == before
-    assert json.loads(kept.read_text())["files"]
+def test_a_damaged_record_is_made_anew(toy, tmp_path):
+    files = {"stages/s": "from .. import a", "a": ""}
+    toy(**files)
+    kept = tmp_path / "__pycache__" / "sources.json"
+    before = sources.code_hash("s")
+    for damage in ("", "{", "[]", "null", '{"library": 1}'):
+        kept.write_text(damage)
+        toy(**files)
+        assert sources.code_hash("s") == before
+        assert json.loads(kept.read_text())["files"]
 
 
 # --- reading one module -------------------------------------------------------------------------
-
-
-def forget() -> None:
-    """Nothing of the library was read yet."""
-    for function in (sources._library, sources._kept, sources._read, stage_modules):
-        function.cache_clear()
-
-
-@pytest.fixture
-def toy(tmp_path, monkeypatch):
-    """A function that writes a toy library and returns the modules that stage ``s`` uses."""
-
-    def write(**files: str) -> set[str]:
-        for name, text in {"__init__": "", "stages/__init__": "", **files}.items():
-            path = tmp_path / f"{name}.py"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        monkeypatch.setattr(sources, "ROOT", tmp_path)
-        forget()
-        found = {name.removeprefix("permafrost.") for name in stage_modules("s")}
-        return found - {"permafrost", "stages", "stages.s"}
-
-    yield write
-    monkeypatch.undo()
-    forget()
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,10 @@ beside accuracy and never ranked on.
 
 from permafrost.metrics.representation.augmented import VIEW_MEASURES, measures_of_views
 from permafrost.metrics.representation.cka import cka_matrix, debiased_cka, side
-from permafrost.metrics.representation.directions import alignment, uniformity, view_alignment
-from permafrost.metrics.representation.intrinsic_dimension import mle, two_nn
+from permafrost.metrics.representation.directions import alignment, view_alignment
 from permafrost.metrics.representation.lidar import lidar
 from permafrost.metrics.representation.measure import Measure
 from permafrost.metrics.representation.registry import LABEL_FREE, LABELLED, MEASURES, measures
-from permafrost.metrics.representation.silhouette import silhouette
-from permafrost.metrics.representation.spectrum import (
-    alpha_req,
-    lpca,
-    nesum,
-    participation_ratio,
-    rankme,
-    stable_rank,
-)
 
 __all__ = [
     "LABELLED",
@@ -28,21 +18,11 @@ __all__ = [
     "VIEW_MEASURES",
     "Measure",
     "alignment",
-    "alpha_req",
     "cka_matrix",
     "debiased_cka",
     "lidar",
-    "lpca",
     "measures",
     "measures_of_views",
-    "mle",
-    "nesum",
-    "participation_ratio",
-    "rankme",
     "side",
-    "silhouette",
-    "stable_rank",
-    "two_nn",
-    "uniformity",
     "view_alignment",
 ]

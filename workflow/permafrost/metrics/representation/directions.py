@@ -11,7 +11,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
-from permafrost.metrics.representation.pairs import Block, visit_pairs
+from permafrost.metrics.representation.pairs import Block
 from permafrost.metrics.representation.points import (
     Points,
     as_points,
@@ -25,21 +25,15 @@ TEMPERATURE = 2.0
 STILL = "the views of every image are equal"
 
 
-def uniformity(features, *, units=None) -> Measure:
+class Uniformity:
     """log of the mean over i != j of exp(-2 |z_i - z_j|^2), z the (N, d) rows at length 1.
 
     At most 0, where all directions are one; about -4 where they are spread evenly in many
     dimensions. Lower is more uniform. Labels are not used. O(N d) memory, O(N^2 d) time.
     Undefined for fewer than two rows with a direction.
+
+    Collects the kernel's row sums from blocks of pairs.
     """
-    points = as_points(features, units)
-    visitor = Uniformity(points)
-    visit_pairs(points, [visitor])
-    return visitor.measure()
-
-
-class Uniformity:
-    """Collects the kernel's row sums from blocks of pairs; see `uniformity`."""
 
     def __init__(self, points: Points) -> None:
         self.points, self.directed = points, points.lengths > 0

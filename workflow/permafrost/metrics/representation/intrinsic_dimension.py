@@ -21,9 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.metrics.representation.measure import Measure, undefined
-from permafrost.metrics.representation.neighbours import Neighbours, NeighbourSearch
-from permafrost.metrics.representation.pairs import visit_pairs
-from permafrost.metrics.representation.points import Points, as_points
+from permafrost.metrics.representation.neighbours import Neighbours
 
 # neighbours of the maximum-likelihood estimate
 NEIGHBOURS = 20
@@ -36,32 +34,14 @@ _FEWEST = 10
 _SAME = 1e-12
 
 
-def two_nn(features, *, units=None) -> Measure:
+def two_nn_of(found: Neighbours, notes: dict) -> Measure:
     """TwoNN: slope through the origin of -log(1 - F(mu)) on log mu, mu = d_2 / d_1 of each row.
 
     F of the ratio of rank i (from 1) of R is i / R; the largest tenth of the ratios is left out
-    (scikit-dimension 0.5's ``TwoNN``; its releases before counted ranks from 0). At least 0. Needs 10 distinct rows
-    of the (N, d) features; undefined too where all ratios are 1. It reads dimensions above about 10 too low.
+    (scikit-dimension 0.5's ``TwoNN``; its releases before counted ranks from 0). At least 0. Needs 10 distinct rows;
+    undefined too where all ratios are 1. It reads dimensions above about 10 too low.
     Source: Facco et al., Scientific Reports 7, 12140 (2017).
     """
-    points = as_points(features, units)
-    return two_nn_of(_search(points), points.notes())
-
-
-def mle(features, *, units=None) -> Measure:
-    """Maximum likelihood from k = 20 neighbours: 1 / mean_i mean_(j < k) log(d_k / d_j).
-
-    The mean over j has k - 1 terms; estimates of rows are joined by their harmonic mean (MacKay
-    and Ghahramani), which is scikit-dimension's ``MLE``. At least 0. Needs 21 distinct rows;
-    undefined too where every row is equally far from all its neighbours. Biased low in high
-    dimensions. Source: Levina and Bickel, NIPS 2004.
-    """
-    points = as_points(features, units)
-    return mle_of(_search(points), points.notes())
-
-
-def two_nn_of(found: Neighbours, notes: dict) -> Measure:
-    """See `two_nn`."""
     found, notes = _without_zeros(found, notes)
     rows = len(found.squared)
     if rows < _FEWEST or found.squared.shape[1] < 2:
@@ -88,7 +68,13 @@ def two_nn_of(found: Neighbours, notes: dict) -> Measure:
 
 
 def mle_of(found: Neighbours, notes: dict) -> Measure:
-    """See `mle`."""
+    """Maximum likelihood from k = 20 neighbours: 1 / mean_i mean_(j < k) log(d_k / d_j).
+
+    The mean over j has k - 1 terms; estimates of rows are joined by their harmonic mean (MacKay
+    and Ghahramani), which is scikit-dimension's ``MLE``. At least 0. Needs 21 distinct rows;
+    undefined too where every row is equally far from all its neighbours. Biased low in high
+    dimensions. Source: Levina and Bickel, NIPS 2004.
+    """
     found, notes = _without_zeros(found, notes)
     rows = len(found.squared)
     if rows <= NEIGHBOURS or found.squared.shape[1] < NEIGHBOURS:
@@ -116,12 +102,6 @@ def mle_of(found: Neighbours, notes: dict) -> Measure:
     terms[alone] = np.log(rows / total) - np.log(remaining[alone] / mean[alone])
     terms[alone] -= terms[alone].mean() if alone.size else 0.0
     return Measure(rows / total, notes, terms[:, None], "log")
-
-
-def _search(points: Points) -> Neighbours:
-    search = NeighbourSearch(points, KEPT)
-    visit_pairs(points, [search])
-    return search.neighbours()
 
 
 def _without_zeros(found: Neighbours, notes: dict) -> tuple[Neighbours, dict]:

@@ -5,52 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
-from permafrost.metrics.representation.pairs import Block, visit_pairs
+from permafrost.metrics.representation.pairs import Block
 from permafrost.metrics.representation.points import (
     Points,
-    as_points,
-    check_features,
-    check_labels,
-    check_units,
 )
 
 
-def silhouette(features, labels, *, normalise: bool = False, units=None) -> Measure:
-    """Mean silhouette coefficient, (b - a) / max(a, b) of each row.
+class Silhouette:
+    """Mean silhouette coefficient, (b - a) / max(a, b) of each row, from blocks of pairs.
 
     a is the mean euclidean distance to the other rows of the class, b the smallest mean distance
     to the rows of another class. A row alone in its class has 0, and so has one with a = b = 0
     (= scikit-learn's ``silhouette_score``, which refuses what is undefined here).
-
-    Parameters
-    ----------
-    features : (N, d).
-    labels : (N,) class ids.
-    normalise : whether rows are scaled to length 1 first; a row of zeros stays zero.
-
     In [-1, 1]; higher is better separated. Units: none. Undefined with one class, where every class
-    has one row, where all rows are equal, and for (N, L) multi-label labels.
+    has one row, and where all rows are equal.
     Source: Rousseeuw, Silhouettes, J. Comput. Appl. Math. 20 (1987). O(N d) memory.
-    """
-    features = check_features(features)
-    labels = check_labels(labels, len(features))
-    units = check_units(units, len(features))
-    if labels.ndim > 1:
-        return undefined("labels are not single classes", {"rows": len(features)})
-    order = np.argsort(labels, kind="stable")
-    points = as_points(features[order], units[order])
-    visitor = Silhouette(points, labels[order], normalise=normalise)
-    visit_pairs(points, [visitor] if visitor.reason is None else [])
-    return visitor.measure()
-
-
-class Silhouette:
-    """Collects silhouettes, and every row's effect on their mean, from blocks of pairs.
 
     Parameters
     ----------
-    labels : (N,) ascending: the rows of a class lie side by side, so that sums over classes are
+    labels : (N,) ascending class ids: the rows of a class lie side by side, so that sums over classes are
         sums over slices.
+    normalise : whether rows are scaled to length 1 first; a row of zeros stays zero.
 
     Row j moves the mean by its own s_j and by being part of other rows' a and b::
 

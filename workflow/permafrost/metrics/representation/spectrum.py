@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from permafrost.metrics.representation.measure import Measure, terms_by_unit, undefined
-from permafrost.metrics.representation.points import Points, as_points
+from permafrost.metrics.representation.points import Points
 
 RANKME_EPSILON = 1e-7
 # ranks of eigenvalues, from 1, that the power law is fitted on, both included
@@ -109,68 +109,13 @@ def gram_of(points: Points) -> np.ndarray:
     return values @ values.T if values.shape[1] > len(values) else values.T @ values
 
 
-def rankme(features, *, units=None) -> Measure:
+def rankme_of(spectrum: Spectrum) -> Measure:
     """RankMe: exp of the entropy of the singular values' shares, of the features uncentred.
 
     exp(-sum p log p) with p = s / sum(s) + 1e-7. From 1 to min(N, d), barely above either by the
     1e-7. Units: dimensions. Undefined where all features are zero.
     Source: Garrido et al., ICML 2023.
     """
-    return _alone(rankme_of, features, units, centred=False)
-
-
-def stable_rank(features, *, units=None) -> Measure:
-    """Sum of the squared singular values over the largest, of the features uncentred.
-
-    From 1 to min(N, d). Units: dimensions. Undefined where all features are zero.
-    Source: Rudelson and Vershynin, J. ACM 54 (2007).
-    """
-    return _alone(stable_rank_of, features, units, centred=False)
-
-
-def nesum(features, *, units=None) -> Measure:
-    """NESum: sum of the eigenvalues of the covariance over the largest.
-
-    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
-    Source: He and Ozay, Exploring the Gap between Collapsed and Whitened Features, ICML 2022.
-    """
-    return _alone(nesum_of, features, units, centred=True)
-
-
-def participation_ratio(features, *, units=None) -> Measure:
-    """(sum of eigenvalues)^2 over the sum of their squares, of the covariance.
-
-    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
-    Source: Gao et al., bioRxiv 214262 (2017).
-    """
-    return _alone(participation_ratio_of, features, units, centred=True)
-
-
-def alpha_req(features, *, units=None) -> Measure:
-    """alpha-ReQ: the power with which the covariance's eigenvalues fall with their rank.
-
-    Minus the slope of log l_j on log j, over the ranks 12 to 100, rank j weighted by 1 / j: the
-    range and the weights of the published code, which are those of Stringer et al., Nature 571
-    (2019). About 1 is held to be good; larger is a faster decay. Units: none.
-    Where fewer than 100 eigenvalues differ from zero, the range ends at the last (note
-    ``range_end``), and such a value compares to no other; with fewer than 10 ranks it is undefined.
-    Source: Agrawal et al., NeurIPS 2022.
-    """
-    return _alone(alpha_req_of, features, units, centred=True)
-
-
-def lpca(features, *, units=None) -> Measure:
-    """lPCA: number of the covariance's eigenvalues above 0.05 times the largest.
-
-    An integer from 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
-    Source: Fukunaga and Olsen, IEEE Trans. Comput. C-20 (1971); scikit-dimension's ``lPCA`` and its
-    default threshold.
-    """
-    return _alone(lpca_of, features, units, centred=True)
-
-
-def rankme_of(spectrum: Spectrum) -> Measure:
-    """See `rankme`."""
     values = spectrum.values
     singular = np.sqrt(values)
     total = singular.sum()
@@ -182,24 +127,44 @@ def rankme_of(spectrum: Spectrum) -> Measure:
 
 
 def stable_rank_of(spectrum: Spectrum) -> Measure:
-    """See `stable_rank`."""
+    """Sum of the squared singular values over the largest, of the features uncentred.
+
+    From 1 to min(N, d). Units: dimensions. Undefined where all features are zero.
+    Source: Rudelson and Vershynin, J. ACM 54 (2007).
+    """
     return _over_largest(spectrum)
 
 
 def nesum_of(spectrum: Spectrum) -> Measure:
-    """See `nesum`."""
+    """NESum: sum of the eigenvalues of the covariance over the largest.
+
+    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    Source: He and Ozay, Exploring the Gap between Collapsed and Whitened Features, ICML 2022.
+    """
     return _over_largest(spectrum)
 
 
 def participation_ratio_of(spectrum: Spectrum) -> Measure:
-    """See `participation_ratio`."""
+    """(sum of eigenvalues)^2 over the sum of their squares, of the covariance.
+
+    From 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    Source: Gao et al., bioRxiv 214262 (2017).
+    """
     values = spectrum.values
     total, squares = values.sum(), values @ values
     return _measure(spectrum, total**2 / squares, 2.0 / total - 2.0 * values / squares)
 
 
 def alpha_req_of(spectrum: Spectrum) -> Measure:
-    """See `alpha_req`."""
+    """alpha-ReQ: the power with which the covariance's eigenvalues fall with their rank.
+
+    Minus the slope of log l_j on log j, over the ranks 12 to 100, rank j weighted by 1 / j: the
+    range and the weights of the published code, which are those of Stringer et al., Nature 571
+    (2019). About 1 is held to be good; larger is a faster decay. Units: none.
+    Where fewer than 100 eigenvalues differ from zero, the range ends at the last (note
+    ``range_end``), and such a value compares to no other; with fewer than 10 ranks it is undefined.
+    Source: Agrawal et al., NeurIPS 2022.
+    """
     first, last = ALPHA_RANKS
     end, notes = min(last, spectrum.rank), spectrum.points.notes()
     if end < last:
@@ -221,7 +186,14 @@ def alpha_req_of(spectrum: Spectrum) -> Measure:
 
 
 def lpca_of(spectrum: Spectrum) -> Measure:
-    """See `lpca`; its terms are those of log(l_j / l_1) for eigenvalues near the threshold."""
+    """lPCA: number of the covariance's eigenvalues above 0.05 times the largest.
+
+    An integer from 1 to min(N - 1, d). Units: dimensions. Undefined where all rows are equal.
+    Source: Fukunaga and Olsen, IEEE Trans. Comput. C-20 (1971); scikit-dimension's ``lPCA`` and its
+    default threshold.
+
+    Its terms are those of log(l_j / l_1) for eigenvalues near the threshold.
+    """
     values = spectrum.values
     shares = values / values[0]
     # a factor of 8 either way is more than resampling ever moves an eigenvalue
@@ -248,11 +220,6 @@ def _over_largest(spectrum: Spectrum) -> Measure:
 def _measure(spectrum: Spectrum, value: float, log_gradient: np.ndarray) -> Measure:
     terms = spectrum.terms(log_gradient[:, None])
     return Measure(float(value), spectrum.points.notes(), terms, "log")
-
-
-def _alone(measure: Callable[[Spectrum], Measure], features, units, *, centred: bool) -> Measure:
-    points = as_points(features, units)
-    return spectral(points, [measure], centred=centred)[0]
 
 
 def spectral(

@@ -259,17 +259,21 @@ def _copied(state: dict) -> dict:
 
 def extraction_of(job: ImageProbeJob[FineTuneOptions]) -> BackboneSpec:
     """The spec of an extraction that feeds the backbone in the same way, with maps that can be learned from."""
-    options, spec = job.options, job.extraction
+    spec, options = job.extraction, job.options
     entry, maps = dict(spec["entry"]), spec["extraction"].get("maps")
     if options.layers is not None and maps:
         entry["layers"] = options.layers
-    told = {
-        key: spec[key]
-        for key in ("stage", "dataset", "backbone", "files", "package")
-        if key in spec
+    content = {
+        name: spec[name]
+        for name in ("stage", "dataset", "backbone", "files", "package")
+        if name in spec
     }
     own = {"precision": options.precision, "compile": False}
-    extraction = {**spec["extraction"], **own, **({"maps_dtype": "float32"} if maps else {})}
-    content = {**told, "entry": entry, "extraction": extraction}
+    content["entry"] = entry
+    content["extraction"] = {
+        **spec["extraction"],
+        **own,
+        **({"maps_dtype": "float32"} if maps else {}),
+    }
     content["inputs"] = {"images": job.images}
-    return from_json(BackboneSpec, content, where=f"spec of the {job.kind} job")
+    return from_json(BackboneSpec, content, where=job.where)
