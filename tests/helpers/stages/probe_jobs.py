@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from permafrost.core.options import read_options
+from permafrost.core.specification import from_json
 from permafrost.plan.validation import validate
 from permafrost.probes.job import ImageProbeJob, ProbeJob
 from permafrost.probes.kinds import KINDS
@@ -12,7 +12,7 @@ def options_of(kind: str, values: dict, **changes):
     """The options of a kind from a dictionary; ``kind`` may be among them."""
     values = {**values, **changes}
     values.pop("kind", None)
-    return read_options(KINDS[kind].options_class(), values, where=kind)
+    return from_json(KINDS[kind].options_class(), values, where=kind)
 
 
 def configured(kind: str, **values) -> dict:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from permafrost.core.identity import derive_seed
-from permafrost.core.options import read_options
+from permafrost.core.specification import from_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class ProbeJob[Options]:
         return cls(
             kind=kind,
             **{name: spec[name] for name in ("dataset", "backbone", "probe", "seed")},
-            options=read_options(options, values, where=where),
+            options=from_json(options, values, where=where),
             features=inputs["backbone"] if "backbone" in inputs else inputs["features"],
             **how,
         )
