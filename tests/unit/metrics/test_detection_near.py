@@ -7,7 +7,7 @@ import pytest
 from helpers.predictions.detections import coco_case
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection import pairs
-from permafrost.metrics.detection.candidates import near_pairs
+from permafrost.metrics.detection.candidates import candidate_pairs
 
 
 def meeting(detected, true):
@@ -38,7 +38,7 @@ def test_no_pair_that_meets_is_missed_and_none_comes_twice(seed):
         detected[:20] = true[:20]
     for block in (7, 1 << 16):
         found = [
-            pair for i, j in near_pairs(detected, true, block) for pair in zip(i, j, strict=True)
+            pair for i, j in candidate_pairs(detected, true, block) for pair in zip(i, j, strict=True)
         ]
         assert len(found) == len(set(found))
         assert meeting(detected, true) <= {(int(i), int(j)) for i, j in found}
@@ -51,14 +51,14 @@ def test_what_is_visited_grows_as_the_image_does():
             np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=2).reshape(-1, 2) * 50.0
         )
         true = np.concatenate([corner, np.full_like(corner, 40.0)], axis=1)
-        visited.append(sum(len(i) for i, _ in near_pairs(true + 3, true, 1 << 16)) / len(true))
+        visited.append(sum(len(i) for i, _ in candidate_pairs(true + 3, true, 1 << 16)) / len(true))
     # per object: all of them would be 400 and 1600
     assert max(visited) < 13
 
 
 def test_nothing_pairs_with_nothing():
     some = np.ones((3, 4))
-    assert list(near_pairs(some[:0], some, 10)) == list(near_pairs(some, some[:0], 10)) == []
+    assert list(candidate_pairs(some[:0], some, 10)) == list(candidate_pairs(some, some[:0], 10)) == []
 
 
 @pytest.mark.parametrize("iou_type", ["bbox", "segm", "boundary"])

@@ -19,7 +19,7 @@ from permafrost.metrics.detection.ragged import in_blocks, spans
 _SQUARES = 1 << 20
 
 
-def near_pairs(
+def candidate_pairs(
     detected: np.ndarray, true: np.ndarray, block: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Indices of all pairs of boxes with a common area, and of some others, about `block` at a time.

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from permafrost.metrics.detection.candidates import near_pairs
+from permafrost.metrics.detection.candidates import candidate_pairs
 from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.ragged import in_blocks, spans
 
@@ -103,5 +103,5 @@ def _crowded_pairs(cells: Cells, busy: np.ndarray, extents: tuple[np.ndarray, np
     for rows in np.split(busy, begin[1:]) if len(busy) else ():
         columns = np.arange(cells.first[rows[0]], cells.first[rows[0]] + cells.count[rows[0]])
         detected, true = extents[0][cells.detections[rows]], extents[1][cells.truths[columns]]
-        for i, j in near_pairs(detected, true, _BLOCK):
+        for i, j in candidate_pairs(detected, true, _BLOCK):
             yield rows[i], columns[j]

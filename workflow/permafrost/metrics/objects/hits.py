@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.data.geometries import BOX, POINT
 from permafrost.metrics.objects.matching import check_rule, match_shapes
 from permafrost.metrics.objects.overlaps import areas, find_pairs
-from permafrost.metrics.objects.point_precision import near_any
+from permafrost.metrics.objects.point_precision import any_within
 
 # DeepForest's rule for boxes; of points only pairs within the distance decide, not far ones
 _RULES = {BOX: "area", POINT: "within"}
@@ -82,7 +82,7 @@ def match_hits(
 def _on_crowd(kind: str, detections, crowd, threshold: float) -> np.ndarray:
     """(P,) bool: detections that lie mainly on one crowd."""
     if kind == POINT:
-        return near_any(detections, crowd, threshold)
+        return any_within(detections, crowd, threshold)
     out = np.zeros(len(detections), bool)
     pairs = find_pairs(kind, crowd, detections)
     # pairs have a common area, so that of the detection is above 0

@@ -138,10 +138,10 @@ def find_points(
     partner, _, _ = match_shapes(POINT, truth, detections, scores, rule="score", threshold=distance)
     hit = np.zeros(len(detections), bool)
     hit[partner[partner >= 0]] = True
-    return hit, hit | ~near_any(detections, crowd, distance)
+    return hit, hit | ~any_within(detections, crowd, distance)
 
 
-def near_any(points: np.ndarray, others: np.ndarray, distance: float) -> np.ndarray:
+def any_within(points: np.ndarray, others: np.ndarray, distance: float) -> np.ndarray:
     """(N,) bool: points that are nearer than `distance` to one of the `others`."""
     if not len(points) or not len(others):
         return np.zeros(len(points), bool)
