@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -13,7 +14,23 @@ SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
 
 
 def schema(name: str) -> dict:
-    return yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
+    """The schema of a table; columns that another schema describes (``$ref``) are filled in."""
+    described = _read(f"{name}.schema.yaml")
+    columns = {column: _whole(entry) for column, entry in described["properties"].items()}
+    return {**described, "properties": columns}
+
+
+def _whole(entry: dict) -> dict:
+    file, _, place = entry.get("$ref", "").partition("#/")
+    if not file:
+        return entry
+    target = functools.reduce(dict.__getitem__, place.split("/"), _read(file))
+    return {**target, **{key: value for key, value in entry.items() if key != "$ref"}}
+
+
+@functools.cache
+def _read(file: str) -> dict:
+    return yaml.safe_load((SCHEMAS / file).read_text())
 
 
 def check(name: str, table: pa.Table) -> None:

@@ -38,7 +38,9 @@ def test_no_pair_that_meets_is_missed_and_none_comes_twice(seed):
         detected[:20] = true[:20]
     for block in (7, 1 << 16):
         found = [
-            pair for i, j in candidate_pairs(detected, true, block) for pair in zip(i, j, strict=True)
+            pair
+            for i, j in candidate_pairs(detected, true, block)
+            for pair in zip(i, j, strict=True)
         ]
         assert len(found) == len(set(found))
         assert meeting(detected, true) <= {(int(i), int(j)) for i, j in found}
@@ -58,7 +60,9 @@ def test_what_is_visited_grows_as_the_image_does():
 
 def test_nothing_pairs_with_nothing():
     some = np.ones((3, 4))
-    assert list(candidate_pairs(some[:0], some, 10)) == list(candidate_pairs(some, some[:0], 10)) == []
+    assert (
+        list(candidate_pairs(some[:0], some, 10)) == list(candidate_pairs(some, some[:0], 10)) == []
+    )
 
 
 @pytest.mark.parametrize("iou_type", ["bbox", "segm", "boundary"])

@@ -81,6 +81,8 @@ def mcnemar_p_value(only_a: int, only_b: int) -> float:
 
     It takes samples for independent, so it says nothing about grouped ones.
     """
+    # as `scipy.stats.binomtest`, whose import takes ten times as long as all others of `compare` together
+    # (3.7 s against 0.4 s, `python -X importtime` on two busy cores)
     trials, fewer = only_a + only_b, min(only_a, only_b)
     if trials == 0:
         return 1.0
