@@ -24,7 +24,7 @@ from _timing import measure_command, print_table
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
 from permafrost.plan.recorded import by_names, current_plan, planned, read_plan
-from permafrost.report.page import build_report
+from permafrost.report.page import Report
 from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.summary import write_summary
 
@@ -81,16 +81,16 @@ def build(job: Path) -> None:
     given = json.loads(job.read_text())
     tables = {
         name: {tuple(key): Path(path) for key, path in given[name]}
-        for name in ("predictions", "images", "comparisons")
+        for name in ("predictions", "scores", "images", "comparisons")
     }
-    build_report(
+    report = Report(
         plan=given["plan"],
-        leaderboard_path=given["leaderboard"],
-        summary_path=given["summary"],
+        leaderboard=Path(given["leaderboard"]),
+        summary=Path(given["summary"]),
         cards={name: Path(path) for name, path in given["cards"]},
         **tables,
-        output_dir=job.parent / "report",
     )
+    report.write(job.parent / "report")
 
 
 def write_job(results: Path, folder: Path, backbones: int = 0, datasets: int = 0) -> Path:
@@ -124,14 +124,17 @@ def write_job(results: Path, folder: Path, backbones: int = 0, datasets: int = 0
             for (name, split), path in by_names(plan, "prepare", "dataset", "split").items()
             for new in named["d"][name]
         ],
-        "predictions": [
-            [[new, backbone, seed, probe], path]
-            for (name, own, seed, probe), path in by_names(
-                plan, "probe", "dataset", "backbone", "seed", "probe"
-            ).items()
-            for new in named["d"][name]
-            for backbone in named["b"][own]
-        ],
+        **{
+            kind: [
+                [[new, backbone, seed, probe], path]
+                for (name, own, seed, probe), path in by_names(
+                    plan, stage, "dataset", "backbone", "seed", "probe"
+                ).items()
+                for new in named["d"][name]
+                for backbone in named["b"][own]
+            ]
+            for kind, stage in (("predictions", "probe"), ("scores", "bootstrap"))
+        },
         "comparisons": [
             [
                 [new, probe],

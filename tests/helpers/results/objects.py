@@ -252,7 +252,7 @@ def prepare_objects(
     probes: dict[str, list[int]],
     **options,
 ) -> tuple[dict, list[pa.Table]]:
-    """Cards, predictions and scores as `build_report` takes them, and tables of scores.
+    """Cards, predictions and scores as `Report` takes them, and tables of scores.
 
     `backbones` maps a name to its quality, `probes` a name to its seeds.
     """

@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.results.pages import build_report
 from helpers.results.tables import make_card, make_plan, make_predictions, report_text, write_card
 from helpers.stages.specifications import specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.calibration import reliability
 from permafrost.metrics.tasks import CALIBRATION, TEMPERATURE, place_of
 from permafrost.report.figures.reliability import draw_reliability
-from permafrost.report.page import build_report
 from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.statistics.scores.comparison_table import compare_predictions
@@ -108,7 +108,7 @@ def made(request, tmp_path_factory):
     plan["config"]["calibration"] = JUDGED["calibration"]
     build_report(
         plan=plan,
-        leaderboard_path=folder / "l.parquet",
+        leaderboard=folder / "l.parquet",
         predictions=predictions,
         images={},
         cards={card["dataset"]: write_card(folder / "card.json", card)},
@@ -176,7 +176,7 @@ def test_without_calibration_the_page_says_nothing_of_it(tmp_path):
     predictions, comparisons, _ = run(tmp_path, card, judged=False, probes=("linear",))
     build_report(
         plan=make_plan([card["dataset"]], list(BACKBONES)),
-        leaderboard_path=tmp_path / "l.parquet",
+        leaderboard=tmp_path / "l.parquet",
         predictions=predictions,
         images={},
         comparisons=comparisons,

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from helpers.results.pages import build_report
 from helpers.results.tables import (
     make_card,
     make_comparison_table,
@@ -29,7 +30,6 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.probes.kinds import KINDS
 from permafrost.report.material.dataset import slug
-from permafrost.report.page import build_report
 from permafrost.report.sections.comparisons import comparison_lines
 from permafrost.report.sections.run import compute_words
 from permafrost.report.sections.scores import leaderboard_lines, over_datasets
@@ -58,7 +58,7 @@ class Links(HTMLParser):
 
 
 def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) -> dict:
-    """Everything that `build_report` asks for, written below `tmp_path`."""
+    """Everything that a `Report` is made of, written below `tmp_path`."""
     cards, predictions, tables, comparisons = {}, {}, [], {}
     for place, (name, card) in enumerate(datasets.items()):
         cards[name] = write_card(tmp_path / str(place) / "card.json", card)
@@ -89,7 +89,7 @@ def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) 
     write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"})
     return {
         "plan": make_plan(list(datasets), backbones),
-        "leaderboard_path": tmp_path / "l.parquet",
+        "leaderboard": tmp_path / "l.parquet",
         "cards": cards,
         "predictions": predictions,
         "images": {},
@@ -425,9 +425,9 @@ def summarised(tmp_path: Path, datasets: list[str]) -> str:
     arguments = prepare(
         tmp_path, datasets={name: small(name) for name in datasets}, backbones=["a", "b"]
     )
-    board, _ = read_table(arguments["leaderboard_path"])
+    board, _ = read_table(arguments["leaderboard"])
     write_summary(board, tmp_path / "summary.csv", resamples=50, confidence=0.9, seed=0)
-    build_report(**arguments, summary_path=tmp_path / "summary.csv")
+    build_report(**arguments, summary=tmp_path / "summary.csv")
     return (tmp_path / "report/index.html").read_text()
 
 
@@ -478,12 +478,12 @@ def test_a_summary_of_another_leaderboard_is_refused(tmp_path):
     with pytest.raises(
         PermafrostError, match=r"summary.csv: the summary over datasets is of another"
     ):
-        build_report(**arguments, summary_path=tmp_path / "summary.csv")
+        build_report(**arguments, summary=tmp_path / "summary.csv")
     (tmp_path / "summary.csv").write_text("probe,backbone\nknn,a\n")
     with pytest.raises(
         PermafrostError, match=r"summary.csv: the summary over datasets cannot be read"
     ):
-        build_report(**arguments, summary_path=tmp_path / "summary.csv")
+        build_report(**arguments, summary=tmp_path / "summary.csv")
 
 
 def test_every_table_says_in_which_order_its_rows_are(page):

@@ -7,6 +7,7 @@ import math
 
 import pyarrow as pa
 import pytest
+from helpers.results.pages import build_report
 from helpers.results.tables import (
     make_card,
     make_plan,
@@ -19,7 +20,6 @@ from helpers.results.tables import (
 from permafrost.core.identity import canonical_json
 from permafrost.report.explanations.costs import brief_cost, cost_lines, machines, remarks
 from permafrost.report.figures.costs import draw_costs
-from permafrost.report.page import build_report
 from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
 from permafrost.report.tables.summary import build_summary
 from permafrost.report.tables.terminal import format_leaderboard
@@ -228,7 +228,7 @@ def report(folder, with_costs: bool) -> str:
     }
     build_report(
         plan=make_plan(["demo"], list(KNOWN)),
-        leaderboard_path=folder / "l.parquet",
+        leaderboard=folder / "l.parquet",
         cards={"demo": write_card(folder / "card.json", CARD)},
         predictions=predictions,
         images={},

@@ -10,10 +10,10 @@ import jinja2
 import pyarrow as pa
 import pytest
 from helpers.results.objects import make_object_card, make_object_store, prepare_objects
+from helpers.results.pages import build_report
 from helpers.results.tables import make_plan, report_text
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
-from permafrost.report.page import build_report
 from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
 
@@ -34,7 +34,7 @@ def build(folder: Path, card: dict, *, backbones=BACKBONES, splits=("test",), **
     }
     build_report(
         plan=make_plan([name], list(backbones), ("fcos",)),
-        leaderboard_path=folder / "l.parquet",
+        leaderboard=folder / "l.parquet",
         images=stores,
         comparisons={},
         output_dir=folder / "report",
@@ -200,7 +200,7 @@ def test_an_image_that_the_store_lacks_is_named(tmp_path):
     with pytest.raises(PermafrostError, match=r"test\.zarr: the store has no window .*'elsewhere'"):
         build_report(
             plan=make_plan(["trees"], ["net"]),
-            leaderboard_path=tmp_path / "l.parquet",
+            leaderboard=tmp_path / "l.parquet",
             comparisons={},
             images={("trees", "test"): make_object_store(tmp_path / "test.zarr", card)},
             output_dir=tmp_path / "report",

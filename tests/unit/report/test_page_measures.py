@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.results.pages import build_report
 from helpers.results.tables import (
     make_card,
     make_plan,
@@ -21,7 +22,6 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.report.explanations.measures import first_of, measured_lines, remarks, sample_words
 from permafrost.report.figures.similarity import draw_similarity
-from permafrost.report.page import build_report
 from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
 from permafrost.report.tables.summary import build_summary
 from permafrost.report.tables.terminal import format_leaderboard
@@ -59,7 +59,7 @@ def report(made, folder, *, measures=True, pairs=True) -> str:
     write_leaderboard(tables, folder / "l.parquet", folder / "l.csv", {"fingerprint": "l"})
     build_report(
         plan=make_plan(["demo"], list(BACKBONES)),
-        leaderboard_path=folder / "l.parquet",
+        leaderboard=folder / "l.parquet",
         cards={"demo": write_card(folder / "card.json", CARD)},
         predictions=predictions,
         images={},
@@ -188,7 +188,7 @@ def test_a_table_of_pairs_of_another_plan_is_refused(made, tmp_path):
     with pytest.raises(PermafrostError, match="another plan"):
         build_report(
             plan=make_plan(["demo"], list(BACKBONES)),
-            leaderboard_path=tmp_path / "l.parquet",
+            leaderboard=tmp_path / "l.parquet",
             cards={"demo": write_card(tmp_path / "card.json", CARD)},
             predictions=predictions,
             images={},

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import jinja2
 import pytest
 from helpers.results.masks import make_dense_card, make_dense_store, prepare_dense
+from helpers.results.pages import build_report
 from helpers.results.tables import (
     card_of,
     make_card,
@@ -29,7 +30,6 @@ from permafrost.report.material.dataset import (
     name_of,
     names_of,
 )
-from permafrost.report.page import build_report
 from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tasks.registry import task_figures
 
@@ -58,7 +58,7 @@ def build(
     name = card["dataset"]
     build_report(
         plan=make_plan([name], list(backbones), tuple(probes)),
-        leaderboard_path=folder / "l.parquet",
+        leaderboard=folder / "l.parquet",
         images={(name, "test"): make_dense_store(folder / "test.zarr", card)} if images else {},
         comparisons={},
         output_dir=folder / "report",
@@ -236,7 +236,7 @@ def test_a_page_may_hold_datasets_of_different_tasks(tmp_path):
     arguments["predictions"]["eurosat", "net", 0, "linear"] = made["path"]
     build_report(
         plan=make_plan(["eurosat", "town"], ["net"]),
-        leaderboard_path=tmp_path / "l.parquet",
+        leaderboard=tmp_path / "l.parquet",
         images={},
         comparisons={},
         output_dir=tmp_path / "report",

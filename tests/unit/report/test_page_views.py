@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.results.pages import build_report
 from helpers.results.tables import (
     make_card,
     make_plan,
@@ -17,7 +18,6 @@ from helpers.stages.views import OPTIONS, STILL, measure_views, write_both
 from permafrost.core.tables import read_table
 from permafrost.report.explanations.measures import measured_lines, remarks, view_words
 from permafrost.report.figures.measures import draw_measures
-from permafrost.report.page import build_report
 from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
 
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))
@@ -57,7 +57,7 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
     )
     build_report(
         plan=make_plan(["demo"], list(BACKBONES)),
-        leaderboard_path=tmp_path / "l.parquet",
+        leaderboard=tmp_path / "l.parquet",
         cards={"demo": write_card(tmp_path / "card.json", CARD)},
         predictions=predictions,
         images={},

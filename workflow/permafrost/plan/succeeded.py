@@ -80,7 +80,7 @@ def write_made_page(
     comparisons : specs of the plan's comparisons; options : of the report.
     """
     from permafrost.report.archive.provenance import describe_machine
-    from permafrost.report.page import build_report
+    from permafrost.report.page import Report
 
     predictions = {
         (row["dataset"], row["backbone"], row["seed"], row["probe"]): Path(row["path"])
@@ -95,10 +95,10 @@ def write_made_page(
         tempfile.TemporaryDirectory(dir=folder) as page,
     ):
         made = Path(page) / "report"
-        build_report(
+        Report(
             plan=plan,
-            leaderboard_path=leaderboard,
-            summary_path=Path(plan["results"]) / "summary.csv",
+            leaderboard=leaderboard,
+            summary=Path(plan["results"]) / "summary.csv",
             cards=by_names(plan, "card", "dataset"),
             predictions=predictions,
             scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
@@ -109,14 +109,13 @@ def write_made_page(
                 for row in planned(plan, "similarity")
                 if _is_made(row)
             },
-            output_dir=made,
             expect=expect,
             title=options["title"],
             examples=options["examples"],
             picture_seed=options["seed"],
             hardware=describe_machine(),
             incomplete=about,
-        )
+        ).write(made)
         for file in made.iterdir():
             file.rename(folder / file.name)
         write_csv(folder / "failures.csv", failures_table(about["failures"]))

@@ -8,7 +8,7 @@ import functools
 import gc
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -28,89 +28,115 @@ from permafrost.report.values.rows import distinct
 _TEMPLATE = Path(__file__).parent / "template"
 
 
-def build_report(
-    *,
-    plan: dict,
-    leaderboard_path,
-    summary_path=None,
-    cards: Mapping[str, Path],
-    predictions: Mapping[tuple[str, str, int, str], Path],
-    images: Mapping[tuple[str, str], Path],
-    comparisons: Mapping[tuple[str, str], Path],
-    scores: Mapping[tuple[str, str, int, str], Path] | None = None,
-    similarities: Mapping[str, Path] | None = None,
-    output_dir,
-    expect: Mapping[str, str] | None = None,
-    title: str = "Permafrost",
-    examples: int = 12,
-    picture_seed: int = 0,
-    hardware: Mapping[str, object] | None = None,
-    incomplete: Mapping | None = None,
-) -> None:
-    """Write ``output_dir/{index.html, datasets/*.html, figures/*}``, whole or not at all.
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a report is made of, and how it is written.
 
-    Parameters
+    Attributes
     ----------
     plan : the recorded plan (``plan``, ``config``, ``backbones``, ``datasets``, ``probes``).
-    leaderboard_path : the leaderboard table.
-    summary_path : the summary over datasets (`summary.write_summary`); without it none is shown.
+    leaderboard : path of the leaderboard table.
+    summary : path of the summary over datasets (`summary.write_summary`); without it none is shown.
     cards : dataset -> card.json.
     predictions : (dataset, backbone, seed, probe) -> predictions table.
+    scores : the same -> table of scores, which holds the charts of detections.
     images : (dataset, split) -> image store. A store that is missing costs the pictures, which a
         sentence replaces.
     comparisons : (dataset, probe) -> comparison table.
-    scores : (dataset, backbone, seed, probe) -> table of scores, which holds the charts of detections.
     similarities : dataset -> table of pairs of backbones, where it was asked for.
     expect : path (as text) -> fingerprint that the file must carry.
     examples : test images shown per dataset; picture_seed : chooses them.
     hardware : what was run on, name -> value (`provenance.describe_machine`).
     incomplete : of a run of which jobs failed, what lacks and why (`incomplete.describe`).
-
-    Raises
-    ------
-    PermafrostError : an input is missing, damaged or made from another plan.
     """
-    expect = {} if expect is None else expect
-    table, gathered = read_table(leaderboard_path, expect=expect.get(str(leaderboard_path)))
-    rows = table.to_pylist()
-    metadata = [read_metadata(path, expect=expect.get(str(path))) for path in predictions.values()]
-    shared = {"title": title, **scores_section(table, rows, _summary(summary_path, rows))}
-    with _rare_garbage_collection(), whole_directory(output_dir) as folder:
-        for name in ("figures", "datasets"):
-            (folder / name).mkdir()
-        materials = _materials(
-            rows,
-            plan,
-            cards,
-            predictions,
-            scores or {},
-            images,
-            expect,
-            examples,
-            picture_seed,
-            similarities or {},
-        )
-        lines = []
-        for material in materials:
+
+    plan: dict
+    leaderboard: Path
+    cards: Mapping[str, Path]
+    predictions: Mapping[tuple[str, str, int, str], Path]
+    images: Mapping[tuple[str, str], Path]
+    comparisons: Mapping[tuple[str, str], Path]
+    scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
+    similarities: Mapping[str, Path] = field(default_factory=dict)
+    summary: Path | None = None
+    expect: Mapping[str, str] = field(default_factory=dict)
+    title: str = "Permafrost"
+    examples: int = 12
+    picture_seed: int = 0
+    hardware: Mapping[str, object] | None = None
+    incomplete: Mapping | None = None
+
+    def write(self, folder) -> None:
+        """Write ``folder/{index.html, datasets/*.html, figures/*}``, whole or not at all.
+
+        Raises
+        ------
+        PermafrostError : an input is missing, damaged or made from another plan.
+        """
+        table, gathered = read_table(self.leaderboard, expect=self._expected(self.leaderboard))
+        rows = table.to_pylist()
+        made = [
+            read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
+        ]
+        scores = scores_section(table, rows, _summary(self.summary, rows))
+        shared = {"title": self.title, **scores}
+        with _rare_garbage_collection(), whole_directory(folder) as partial:
+            for name in ("figures", "datasets"):
+                (partial / name).mkdir()
             # one dataset after the other: what was drawn of it is written before the next is read
-            section = dataset_section(
-                material, _of_dataset(comparisons, material.name), folder / "figures"
-            )
-            section["lines"] = [
-                line for line in shared["lines"] if line["dataset"] == material.name
+            lines = [
+                self._write_dataset(self._material(name, rows), shared, partial)
+                for name in distinct(rows, "dataset")
             ]
-            section["anchor"] = f"dataset-{slug(material.name)}"
-            page = f"datasets/{slug(material.name)}.html"
-            _write(folder / page, "dataset.html.j2", {**shared, "notices": [], "dataset": section})
-            lines.append(dataset_line(section, page))
-        values = {
-            **shared,
-            "datasets": [line["values"] for line in lines],
-            "shown": {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]},
-            **run_section(plan, [gathered, *metadata], hardware),
-            "incomplete": incomplete_section(incomplete),
-        }
-        _write(folder / "index.html", "index.html.j2", values)
+            shown = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
+            values = {
+                **shared,
+                "datasets": [line["values"] for line in lines],
+                "shown": shown,
+                **run_section(self.plan, [gathered, *made], self.hardware),
+                "incomplete": incomplete_section(self.incomplete),
+            }
+            _write(partial / "index.html", "index.html.j2", values)
+
+    def _write_dataset(self, material: Material, shared: dict, folder: Path) -> dict:
+        """Write the page of one dataset; returns its line for the page over everything."""
+        comparisons = _of_dataset(self.comparisons, material.name)
+        section = dataset_section(material, comparisons, folder / "figures")
+        section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
+        section["anchor"] = f"dataset-{slug(material.name)}"
+        page = f"datasets/{slug(material.name)}.html"
+        _write(folder / page, "dataset.html.j2", {**shared, "notices": [], "dataset": section})
+        return dataset_line(section, page)
+
+    def _material(self, name: str, rows: list[dict]) -> Material:
+        """What the figures of one dataset are drawn from."""
+        return Material(
+            name,
+            self._card(name),
+            [row for row in rows if row["dataset"] == name],
+            _of_dataset(self.predictions, name),
+            _of_dataset(self.images, name),
+            _of_dataset(self.scores, name),
+            self.expect,
+            self.examples,
+            self.picture_seed,
+            self.similarities.get(name),
+            bins=(self.plan["config"].get("calibration") or {}).get("bins", BINS),
+        )
+
+    def _card(self, dataset: str) -> Card:
+        if dataset not in self.cards:
+            raise PermafrostError(
+                f"no card is given for the dataset {dataset!r}", remedy="run snakemake again"
+            )
+        card = read_card(self.cards[dataset], expect=self._expected(self.cards[dataset]))
+        # the card has nothing of what an entry says to people, so that a new title reruns nothing
+        entry = self.plan["datasets"].get(dataset, {})
+        words = {key: entry[key] for key in ("title", "licence", "citation") if entry.get(key)}
+        return replace(card, **words)
+
+    def _expected(self, path) -> str | None:
+        return self.expect.get(str(path))
 
 
 @contextlib.contextmanager
@@ -145,43 +171,10 @@ def _summary(path, rows: list[dict]) -> list[dict]:
     return found
 
 
-def _materials(
-    rows, plan, cards, predictions, scores, images, expect, examples, picture_seed, similarities
-) -> Iterator[Material]:
-    """What each dataset's figures are drawn from; arguments as `build_report`."""
-    for name in distinct(rows, "dataset"):
-        yield Material(
-            name,
-            replace(_read_card(cards, name, expect), **_described(plan["datasets"].get(name, {}))),
-            [row for row in rows if row["dataset"] == name],
-            _of_dataset(predictions, name),
-            _of_dataset(images, name),
-            _of_dataset(scores, name),
-            expect,
-            examples,
-            picture_seed,
-            similarities.get(name),
-            bins=(plan["config"].get("calibration") or {}).get("bins", BINS),
-        )
-
-
 def _of_dataset(paths: Mapping[tuple, Path], dataset: str) -> dict:
     """The entries of a dataset, by what follows its name in the key (one name alone as such)."""
     found = {key[1:]: path for key, path in paths.items() if key[0] == dataset}
     return {key[0] if len(key) == 1 else key: path for key, path in found.items()}
-
-
-def _described(entry: dict) -> dict:
-    """What an entry says to people. The card has none of it, so that a new title reruns nothing."""
-    return {key: entry[key] for key in ("title", "licence", "citation") if entry.get(key)}
-
-
-def _read_card(cards: Mapping[str, Path], dataset: str, expect: Mapping[str, str]) -> Card:
-    if dataset not in cards:
-        raise PermafrostError(
-            f"no card is given for the dataset {dataset!r}", remedy="run snakemake again"
-        )
-    return read_card(cards[dataset], expect=expect.get(str(cards[dataset])))
 
 
 def _write(path: Path, template: str, values: dict) -> None:

@@ -35,29 +35,28 @@ def run(arguments) -> None:
     from permafrost.core.stamps import refuse_altered, write_stamp
     from permafrost.plan.recorded import by_names, expected, read_plan, stamped
     from permafrost.report.archive.provenance import describe_machine
-    from permafrost.report.page import build_report
+    from permafrost.report.page import Report
 
     spec, fingerprint = read_specification(arguments, ReportSpec)
     plan = read_plan(arguments.plan)
     gathered, _ = stamped(plan)
     refuse_altered(arguments.plan.with_name(f"{gathered}.done"), expect=gathered)
-    build_report(
+    Report(
         plan=plan,
-        leaderboard_path=by_names(plan, "aggregate")[()],
-        summary_path=arguments.summary,
+        leaderboard=by_names(plan, "aggregate")[()],
+        summary=arguments.summary,
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
         scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),
         images=by_names(plan, "prepare", "dataset", "split"),
         comparisons=by_names(plan, "compare", "dataset", "probe"),
         similarities=by_names(plan, "similarity", "dataset"),
-        output_dir=arguments.output,
         expect=expected(plan),
         title=spec.options["title"],
         examples=spec.options["examples"],
         picture_seed=spec.options["seed"],
         hardware=describe_machine(),
-    )
+    ).write(arguments.output)
     files = [path for path in arguments.output.rglob("*") if path.is_file()]
     write_stamp(arguments.stamp, fingerprint, files)
     print(f"report: {arguments.output / 'index.html'}")
