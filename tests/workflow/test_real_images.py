@@ -81,7 +81,7 @@ def test_the_linear_probe_is_scikit_learns_at_the_chosen_c(merced):
     parts = [features(merced, backbone, split) for split in ("train", "val")]
     x, y = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     # scikit-learn's C weighs the sum of losses, as ours does
-    oracle = LogisticRegression(C=metadata["settings"]["best_c"], tol=1e-5, max_iter=5000)
+    oracle = LogisticRegression(C=metadata["settings"]["best_c"], tol=1e-8, max_iter=5000)
     oracle.fit(x.astype(np.float64), y)
     test_x, _ = features(merced, backbone, "test")
     agreement = np.mean(oracle.predict(test_x) == table["prediction"].to_numpy())
