@@ -169,6 +169,21 @@ def test_the_house_is_described_as_it_is():
     assert len(files) > 15 and [name for name in files if not (ROOT / name).exists()] == []
 
 
+def test_the_drawing_of_the_rooms_leads_to_everything_that_they_import():
+    house = (ROOT / "docs" / "architecture.md").read_text()
+    drawing = house.split("```mermaid\nflowchart BT")[1].split("```")[0]
+    reached: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for room, other in re.findall(r"(\w+) --> (\w+)", drawing):
+        reached[room].add(other)
+    for room in ROOMS:  # those before it are complete
+        reached[room] |= {further for other in reached[room] for further in reached[other]}
+    for module, targets in graph().items():
+        rooms = {target.split(".")[1] for target in targets if "." in target}
+        if module.count("."):
+            own = module.split(".")[1]
+            assert rooms - {own} <= reached[own], module
+
+
 def test_every_folder_of_the_large_rooms_is_described():
     house = (ROOT / "docs" / "architecture.md").read_text()
     named = set(re.findall(r"`((?:metrics|probes|statistics|report|evaluators)/\w+)`", house))

@@ -33,7 +33,7 @@ def write_overlays(evaluation, images: Path, folder: Path, *, limit: int) -> tup
 
     Parameters
     ----------
-    evaluation : `metrics.crowns.CrownEvaluation`.
+    evaluation : `evaluators.crowns.result.CrownEvaluation`.
     images : folder that image paths are relative to.
     folder : where to write ``{image}.png``.
     limit : draw at most so many, those with the most mistakes.
