@@ -103,6 +103,11 @@ def test_torch_from_another_index_and_all_else_from_the_lock(clone):
     assert len(calls(clone)) == 6
 
 
+def test_commands_keep_byte_code_also_where_the_machine_turns_it_off(clone):
+    printed = finished(start(clone, "env", PYTHONDONTWRITEBYTECODE="1"))
+    assert "VIRTUAL_ENV=" in printed and "PYTHONDONTWRITEBYTECODE" not in printed
+
+
 def names(lock: str) -> set[str]:
     return set(re.findall(r"^([a-z0-9][\w.-]*)==", lock, re.MULTILINE))
 
