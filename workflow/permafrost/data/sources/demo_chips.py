@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.bands import select_bands
 from permafrost.data.records import Record
 from permafrost.data.sensors import Band
