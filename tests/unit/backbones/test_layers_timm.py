@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import timm
 import torch
+from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.layers import choose_layers
-from permafrost.backbones.registry import build, plan_input
 from permafrost.backbones.timm_layers import timm_dense
 from permafrost.core.errors import PermafrostError
 

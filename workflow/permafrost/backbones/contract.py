@@ -211,9 +211,8 @@ def resolve_input(
     )
 
 
-def check_kernel(entry: dict, side: int | None, where: str) -> None:
+def check_kernel(kernel: int, side: int | None, where: str) -> None:
     """Refuse filters that are larger than the images fed, of `side` pixels; None keeps their native size."""
-    kernel = entry.get("kernel_size", 1)
     if side is not None and kernel > side:
         raise PermafrostError(
             f"kernel_size: {kernel} exceeds the image of {side} pixels",

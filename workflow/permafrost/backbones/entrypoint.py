@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.backbones.backbone import Backbone, Resources
@@ -21,24 +22,41 @@ from permafrost.backbones.randomness import isolated_seed
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 
-OPTIONS = frozenset({"entrypoint", "weights", "pooling", "seed", "options"})
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsFile:
+    """A file of weights; the only ``source`` is ``file``."""
+
+    source: str
+    path: str
 
 
-def wants(entry: dict, where: str) -> dict:
+@dataclass(frozen=True, kw_only=True)
+class EntrypointOptions:
+    """``options`` and the path of ``weights`` are arguments of the function."""
+
+    entrypoint: str
+    seed: int
+    options: dict
+    pooling: str
+    weights: WeightsFile | None = None
+
+
+def wants(options: EntrypointOptions, where: str) -> dict:
     """Z-scores of the dataset, of red, green and blue, unless the entry says otherwise."""
     return OWN_WANTS["entrypoint"]
 
 
-def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> Backbone:
     from torch import nn
 
-    where = f"{resources.where}: {entry['entrypoint']}"
-    function = load_function(entry["entrypoint"], where)
-    options, weights = dict(entry.get("options") or {}), _weights_path(entry, where)
-    if weights is not None:
-        options["weights"] = weights
+    where = f"{resources.where}: {chosen.entrypoint}"
+    function = load_function(chosen.entrypoint, where)
+    options, weights = dict(chosen.options), None
+    if chosen.weights is not None:
+        options["weights"] = weights = _existing(chosen.weights.path, where)
     _check_options(function, options, where)
-    with isolated_seed(int(entry.get("seed", 0))), _importable(*_folders(entry["entrypoint"])):
+    with isolated_seed(chosen.seed), _importable(*_folders(chosen.entrypoint)):
         try:
             module = function(plan, **options)
         except PermafrostError:
@@ -63,7 +81,7 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
         module,
         plan,
         resources.where,
-        pooling=entry.get("pooling") or "mean",
+        pooling=chosen.pooling,
         prefix_tokens=int(getattr(module, "num_prefix_tokens", 0)),
         layout=layout,
         weights_sha256=file_digest(weights) if weights is not None else None,
@@ -143,23 +161,14 @@ class _importable:
             sys.path.remove(folder)
 
 
-def _weights_path(entry: dict, where: str) -> str | None:
-    weights = entry.get("weights")
-    if weights is None:
-        return None
-    if not isinstance(weights, dict) or "path" not in weights:
-        raise PermafrostError(
-            f"weights: {weights!r} is not understood",
-            where=where,
-            remedy="write {source: file, path: …}",
-        )
-    if not Path(weights["path"]).is_file():
+def _existing(path: str, where: str) -> str:
+    if not Path(path).is_file():
         raise PermafrostError(
             "the weights file does not exist",
-            where=f"{where}: weights.path {weights['path']}",
+            where=f"{where}: weights.path {path}",
             remedy="correct the path, or `data:` in the configuration",
         )
-    return weights["path"]
+    return path
 
 
 def _check_options(function, options: dict, where: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.registry import build, plan_input
+from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.data.card import Card, read_card
@@ -109,7 +109,7 @@ def open_backbone(
     """
     where = f"backbone {spec.backbone}"
     extraction, expect = spec.extraction, spec.inputs.images
-    entry = {key: value for key, value in spec.entry.items() if value is not None}
+    entry = read_entry(spec.entry, where=where)
     card_content = read_card(card, expect=expect)
     stores = {split: ImageStore(path, expect=expect, split=split) for split, path in images.items()}
     promised = PromisedBackbone(spec, where)
@@ -132,7 +132,7 @@ def open_backbone(
     backbone = build(entry, plan, resources)
     promised.check(backbone)
     if extraction.maps and maps:
-        backbone.make_maps(entry.get("layers"), getattr(torch, extraction.maps_dtype))
+        backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     backbone.notes.update({"crop": note} if note else {})
     run = set_up(backbone, extraction, target, batch_size)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])

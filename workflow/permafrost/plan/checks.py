@@ -9,7 +9,8 @@ from pathlib import Path
 
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.entries import entry_mistakes, selected_bands
+from permafrost.data.entry_checks import entry_mistakes, selected_bands
+from permafrost.data.sources import read_entry
 from permafrost.plan.feeding import check_feeding, known_of
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
@@ -46,13 +47,14 @@ def check_entries(
                 check_entrypoint(entry, root, where)
     for name, entry in datasets.items():
         where = places["dataset"](name)
-        wrong = entry_mistakes(entry, where=where)
+        dataset = read_entry(entry, where=where)
+        wrong = entry_mistakes(dataset, where=where)
         mistakes.add(*wrong)
         if entry["source"]["kind"] == "torchgeo" and offered() is not None:
             with mistakes.gathered():
                 offered().check_dataset(entry, where)
         if not wrong:
-            bands[name] = selected_bands(entry, where=where)
+            bands[name] = selected_bands(dataset, where=where)
     check_feeding(known, bands, config["extraction"], mistakes)
 
 

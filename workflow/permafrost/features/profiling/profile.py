@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from permafrost.backbones.backbone import Backbone, Resources
-from permafrost.backbones.registry import build, plan_input
+from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.data.card import Card, read_card
 from permafrost.features.devices import choose_device
@@ -126,7 +126,7 @@ def _set_up(
 ) -> tuple[Run, torch.nn.Module, Card, PromisedBackbone]:
     """The backbone as extraction runs it, its module before it is compiled, the card, and what was promised."""
     extraction, expect = spec.extraction, spec.inputs.images
-    entry = {key: value for key, value in spec.entry.items() if value is not None}
+    entry = read_entry(spec.entry, where=where)
     content = read_card(card, expect=expect)
     promised = PromisedBackbone(spec, where)
     promised.check()
@@ -141,7 +141,7 @@ def _set_up(
     )
     promised.check(backbone)
     if extraction.maps:
-        backbone.make_maps(entry.get("layers"), getattr(torch, extraction.maps_dtype))
+        backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     plain = backbone.module
     run = set_up(backbone, extraction, device, spec.options["batch_size"])
     # a single image must not be filled up to a batch
