@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from permafrost.core.paths import substitute
+from permafrost.core.specification import substitute
 from permafrost.core.stores import Store
 from permafrost.data import sources
 from permafrost.data.card import read_card

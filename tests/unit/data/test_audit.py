@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.datasets.images import photo
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.audit import (
     audit_splits,
     difference_hash,

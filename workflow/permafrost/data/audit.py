@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.records import Record
 
 #: two 64-bit hashes this near (differing bits) make a candidate for a near-duplicate

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 
 
 @dataclass(frozen=True, kw_only=True)

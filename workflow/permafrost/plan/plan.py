@@ -10,7 +10,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.core.paths import substitute
+from permafrost.core.specification import substitute
 from permafrost.core.tasks import task_of
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places

@@ -52,7 +52,7 @@ def _prepare_job(arguments) -> list[str]:
 
 def located_job(arguments) -> tuple[dict, str]:
     """The spec, the paths of its entry where the data lie, and the fingerprint of the job."""
-    from permafrost.core.paths import merged, substitute
+    from permafrost.core.specification import merged, substitute
 
     job = planned_job(arguments)
     entry = merged(job.spec["entry"], job.places.get("entry", {}))
@@ -67,7 +67,7 @@ def located_job(arguments) -> tuple[dict, str]:
 
 def run(arguments, extract, kind: type, **outputs) -> None:
     """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
-    from permafrost.core.allocator import keep_freed_memory
+    from permafrost.core.memory import keep_freed_memory
 
     images = images_of(arguments)
     keep_freed_memory()

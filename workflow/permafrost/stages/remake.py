@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 
 
 def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dict[str, Path]:

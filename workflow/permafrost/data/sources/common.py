@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.bands import Band, dataset_bands
+from permafrost.data.bands import dataset_bands
 from permafrost.data.decode import Decoding
 from permafrost.data.entry import DatasetEntry, Units
+from permafrost.data.sensors import Band
 from permafrost.data.units import resolve_unit
 
 

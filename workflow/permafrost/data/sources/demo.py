@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import task_of
-from permafrost.data.bands import SENSORS, Band, known_band, select_bands
+from permafrost.data.bands import known_band, select_bands
 from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.entry import DatasetEntry, Units
 from permafrost.data.objects import Objects
 from permafrost.data.records import Decoded, Record, Source
+from permafrost.data.sensors import SENSORS, Band
 from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.units import resolve_unit
 from permafrost.data.world import aerial, crowns, cuts, spectra

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tables import write_table
 from permafrost.statistics.scores.score_columns import COLUMNS, score_table_of
 
