@@ -171,6 +171,7 @@ class Scenes:
         """Embeddings by split, as the stage `extract` writes them."""
         from permafrost.core.stores import Store
         from permafrost.features.extract import extract
+        from permafrost.features.specification import Running
 
         outputs = {split: self.folder / "features" / f"{split}.zarr" for split in SPLITS}
         spec = {
@@ -187,8 +188,7 @@ class Scenes:
             card=self.folder / "card.json",
             outputs=outputs,
             fingerprint="e" * 32,
-            device="cpu",
-            threads=1,
+            running=Running(device="cpu", threads=1),
         )
         return {split: Store(path).read("embeddings") for split, path in outputs.items()}
 

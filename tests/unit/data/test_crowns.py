@@ -74,9 +74,11 @@ def test_boxes_enclose_what_was_drawn(seen):
     for number, box in zip(truth.numbers, truth.boxes.astype(int), strict=True):
         if box.min() == 0 or box.max() == spec.size:
             continue  # what lies beyond the edge shines in
-        looks = view.looks.copy()
-        looks[number] = 0.9
-        white = photograph.photograph(spec, dataclasses.replace(view, looks=looks), ALL)
+        reflectances = view.reflectances.copy()
+        reflectances[number] = 0.9
+        white = photograph.photograph(
+            spec, dataclasses.replace(view, reflectances=reflectances), ALL
+        )
         y, x = np.nonzero((white != image).any(axis=0))
         changed = np.array([x.min(), y.min(), x.max() + 1, y.max() + 1])
         # the optics spread it by one pixel on each side

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import InputPlan, check_channels
-from permafrost.backbones.randomness import isolated_seed
 from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
 from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
 from permafrost.core.errors import PermafrostError, first_line, near_names

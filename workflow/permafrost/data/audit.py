@@ -1,4 +1,7 @@
-"""Leakage between splits: the same image, nearly the same image, the same group, the same place."""
+"""Leakage between splits: the same image, nearly the same image, the same group, the same place.
+
+Images are compared by fingerprints of their pixels.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A mask holds class ids as they are, or values that ``mask_values`` of the entry maps to classes:
 numbers of one channel (palette indices count as such), or colours. Nothing else is known about it, so
-any other value is an error.
+any other value is an error. Files are PNG, read by Pillow, or TIFF, read by rasterio.
 """
 
 from __future__ import annotations

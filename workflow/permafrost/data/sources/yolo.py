@@ -241,5 +241,5 @@ def _object(words: list[str], which: str) -> tuple[int, list[float], np.ndarray 
 def _on_edges(shares):
     """Shares of which those that miss an edge of the image by rounding lie on it."""
     shares = np.asarray(shares)
-    near = np.clip(shares, 0, 1)
-    return np.where(np.abs(shares - near) <= ROUNDING, near, shares)
+    clipped = np.clip(shares, 0, 1)
+    return np.where(np.abs(shares - clipped) <= ROUNDING, clipped, shares)
