@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.entry_checks import selected_bands
 from permafrost.data.sources import read_entry
 from permafrost.plan.catalogue import Catalogue
-from permafrost.plan.feeding import known_of
+from permafrost.plan.compatibility import known_of
 from permafrost.plan.installed import FILE, Installed, describe
 
 CONFIG = Path(__file__).parents[2] / "config"

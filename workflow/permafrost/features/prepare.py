@@ -1,4 +1,4 @@
-"""From stored pixels to the tensor that a backbone is fed, on the device it runs on, and what identifies that tensor."""
+"""From stored pixels to the tensor that a backbone is fed, on its device, and what identifies that tensor."""
 
 from __future__ import annotations
 

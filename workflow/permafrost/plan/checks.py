@@ -11,7 +11,7 @@ from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import read_entry
-from permafrost.plan.feeding import check_feeding, known_of
+from permafrost.plan.compatibility import check_feeding, known_of
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.dense.choice import check_schedule, check_warmup, rates_of
