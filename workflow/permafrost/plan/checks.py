@@ -130,8 +130,7 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
     if arguments.kwarg is not None or functions[name].decorator_list:
         return
     taken = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-    given = [*(entry.get("options") or {}), *(["weights"] if entry.get("weights") else [])]
-    for key in given:
+    for key in [*entry["options"], *(["weights"] if entry.get("weights") else [])]:
         if key not in taken[1:]:
             raise PermafrostError(
                 f"the function takes no option {key!r}, {near_names(key, taken[1:])}",
