@@ -11,7 +11,7 @@ from permafrost.backbones.registry import plan_input
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entries import selected_bands
 from permafrost.plan.catalogue import Catalogue
-from permafrost.plan.feeding import known_of
+from permafrost.plan.compatibility import known_of
 from permafrost.plan.installed import FILE, Installed, describe
 
 CONFIG = Path(__file__).parents[2] / "config"

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.console import Messages, Shortened, shorten_console
 from permafrost.plan.failures import Failure, check_executor, error_in, failures_of, read_failures
+from permafrost.plan.snakemake_process import Messages, Shortened, shorten_console
 from permafrost.report.explanations.incomplete import (
     GATE,
     describe,

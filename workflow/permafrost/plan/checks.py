@@ -10,7 +10,7 @@ from pathlib import Path
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.entries import entry_mistakes, selected_bands
-from permafrost.plan.feeding import check_feeding, known_of
+from permafrost.plan.compatibility import check_feeding, known_of
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.dense.choice import check_schedule, check_warmup, rates_of

@@ -15,7 +15,7 @@ from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
 from permafrost.core.versions import gather_versions
 from permafrost.data.card import read_card
-from permafrost.plan.probes import MASKS
+from permafrost.plan.options import MASKS
 from permafrost.plan.recorded import places, read_plan, stamped
 
 # what a folder of detections holds; the first has the fingerprint

@@ -1,4 +1,6 @@
-"""What a run prints: one line per finished job, one per error, and no command lines.
+"""What Snakemake's own process is set up with: the environment of its jobs, and a short terminal.
+
+A run prints one line per finished job, one per error, and no command lines.
 
 Snakemake prints some 18 lines for every job, and the command of a job that fails twice. Here its
 handler for the terminal gets a filter that shortens its messages; ``.snakemake/log`` keeps all of
@@ -10,7 +12,9 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -31,6 +35,25 @@ _NOISE = re.compile(
 _COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
 _SLURM_SAYS = re.compile(r"^slurmstepd(?:-\S+)?: error: (.+)$", re.MULTILINE)
 _LONGEST_REASON = 100
+
+
+def expose_commands(library: Path) -> None:
+    """Let every job find the `permafrost` command and this library, activated environment or not.
+
+    Parameters
+    ----------
+    library : the folder that holds the package ``permafrost``.
+    """
+    _prepend("PATH", Path(sys.executable).parent)
+    _prepend("PYTHONPATH", library)
+    # threads that spin while they wait starve the other jobs where cores are fewer than threads
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def _prepend(variable: str, folder: Path) -> None:
+    known = os.environ.get(variable, "").split(os.pathsep)
+    if str(folder) not in known:
+        os.environ[variable] = os.pathsep.join(filter(None, [str(folder), *known]))
 
 
 class Messages(logging.Handler):

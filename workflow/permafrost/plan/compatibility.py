@@ -1,4 +1,4 @@
-"""Whether every backbone can be fed from every dataset, found out from their entries alone."""
+"""Which parts of a configuration fit each other, from their entries alone: backbones, datasets, probes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from permafrost.backbones.contract import (
     resolve_input,
     wavelengths_nm,
 )
+from permafrost.core.errors import PermafrostError
 from permafrost.plan.installed import Installed, Known
 from permafrost.plan.mistakes import Mistakes
+from permafrost.probes.kinds import KINDS
 
 #: stands for the statistics of a band, which only its images tell
 _NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}
@@ -88,3 +90,42 @@ def check_feeding(
             with mistakes.gathered():
                 one.check(card)
                 fitting.add(pair)
+
+
+def check_probes(
+    probes: dict, datasets: dict, named: list[str] | None, where: str, mistakes: Mistakes
+) -> None:
+    """Every dataset needs a probe that serves its task, and every probe a dataset.
+
+    Parameters
+    ----------
+    probes, datasets : options and entries by name, of those that can be used.
+    named : the datasets that the configuration asks for; None where that is not known.
+    """
+    for task in dict.fromkeys(entry["task"] for entry in datasets.values()):
+        if not any(task in KINDS[options["kind"]].tasks for options in probes.values()):
+            unserved = [repr(name) for name, entry in datasets.items() if entry["task"] == task]
+            mistakes.add(_no_probe(task, unserved, where))
+    if named is None or len(datasets) < len(named):
+        # a dataset that cannot be used may be the one that a probe is for
+        return
+    tasks = {entry["task"] for entry in datasets.values()}
+    for name, options in probes.items():
+        served = KINDS[options["kind"]].tasks
+        if not tasks & served:
+            problem = (
+                f"the probe {name!r} of kind {options['kind']} serves none of the datasets, whose"
+                f" tasks are {', '.join(sorted(tasks))}"
+            )
+            remedy = f"add a dataset of the task {' or '.join(sorted(served))}, or remove the probe"
+            mistakes.add(PermafrostError(problem, where=f"{where}: probes.{name}", remedy=remedy))
+
+
+def _no_probe(task: str, datasets: list[str], where: str) -> PermafrostError:
+    able = sorted(kind for kind, known in KINDS.items() if task in known.tasks)
+    return PermafrostError(
+        f"no probe of this configuration serves the task {task!r} of dataset"
+        f"{'s' if len(datasets) > 1 else ''} {' and '.join(datasets)}",
+        where=f"{where}: probes",
+        remedy=f"add a probe of kind {' or '.join(able)}" if able else "drop the dataset",
+    )
