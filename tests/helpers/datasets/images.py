@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from permafrost.core.paths import substitute
+from permafrost.core.specification import substitute
 from permafrost.core.stores import Store
 from permafrost.data.card import read_card
 from permafrost.data.prepare import PrepareSpec, prepare

@@ -16,7 +16,7 @@ from permafrost.backbones.digest import identify
 from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
-from permafrost.core.paths import merged
+from permafrost.core.specification import merged
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.specification import Extraction, ExtractSpec, OfImages
 

@@ -11,7 +11,7 @@ from helpers.stores.images import Dataset
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.promised import Promised, file_state
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data import digest as data_digest
 from permafrost.data.digest import source_digest
 from permafrost.plan.sources import code_hash

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.datasets.images import photo
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.audit import audit_splits, hamming_pairs, min_distance_km
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.hashes import difference_hash, exact_digest, hash_images, thumbnail

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.datasets.images import class_files, write_folder, write_zip
 from permafrost.core.errors import PermafrostError
-from permafrost.core.paths import merged
+from permafrost.core.specification import merged
 from permafrost.data.digest import source_digest, source_files, without_places
 from permafrost.data.sources import KINDS
 from permafrost.plan.validation import load_schema

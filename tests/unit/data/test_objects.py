@@ -7,7 +7,7 @@ import pytest
 from helpers.datasets.images import Prepared, encode, photo
 from helpers.datasets.objects import by_file, coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
 from permafrost.data.objects import OBJECTS, WINDOW, Objects, objects_of
 from permafrost.data.prepare import plan_dataset

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.classes import check_classes
 from permafrost.data.records import Record
 from permafrost.data.splits import make_splits

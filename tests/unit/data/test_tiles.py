@@ -11,7 +11,7 @@ import pytest
 from helpers.datasets.images import RGB_ENTRY, geotiff, photo, write_folder, write_tar, write_zip
 from helpers.datasets.objects import coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data import decode as decode_module
 from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.image_store import ImageStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.predictions.objects import predictions
+from helpers.predictions.objects import all_crowd, predictions, repeated, without
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.objects.point_precision import point_average_precision
 
@@ -57,6 +57,30 @@ def test_it_equals_a_brute_force(seed, ties):
     np.testing.assert_allclose(values["class_point_ap"], expected, rtol=1e-12)
     assert values["point_ap"] == pytest.approx(np.nanmean(expected), rel=1e-12)
     assert 0.1 < values["point_ap"] < 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", [lambda p: p, lambda p: without(p, detections=True), all_crowd])
+def test_the_value_is_the_replicate_of_images_drawn_once_bit_by_bit(seed, make):
+    found = make(predictions("point_detection", seed=seed, ties=True, objects=10))
+    counts = np.random.default_rng(seed).poisson(1, (len(found), 9))
+    counts[:, 4], counts[:, 5] = 1, 0
+    drawn = found.scores.curve_replicates(counts, {"point_ap"})
+    values = found.scores.curve_values()
+    assert np.array_equal(drawn["class_point_ap"][:, 4], values["class_point_ap"], equal_nan=True)
+    assert np.array_equal(drawn["point_ap"][4], values["point_ap"], equal_nan=True)
+    assert np.isnan(drawn["class_point_ap"][:, 5]).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weighing_equals_copying_the_images(seed):
+    found = predictions("point_detection", seed=seed, objects=10)
+    counts = np.random.default_rng(seed).poisson(1, len(found))
+    drawn = found.scores.curve_replicates(counts[:, None], {"point_ap"})
+    again = repeated(found, counts).evaluate()
+    np.testing.assert_allclose(
+        drawn["class_point_ap"][:, 0], again["class_point_ap"], rtol=0, atol=1e-13
+    )
 
 
 def test_by_hand():

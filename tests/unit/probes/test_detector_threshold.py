@@ -10,8 +10,12 @@ from permafrost.data.objects import Objects
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.point_precision import point_average_precision
 from permafrost.probes.detection.object_splits import WholeImage
-from permafrost.probes.detection.scoring import average_precision, hits
-from permafrost.probes.detection.threshold import THRESHOLDS, choose_threshold
+from permafrost.probes.detection.scoring import (
+    THRESHOLDS,
+    average_precision,
+    choose_threshold,
+    hits,
+)
 
 
 def made(count=6, *, points=False, seed=0):

@@ -12,7 +12,7 @@ from helpers.stores.targets import linear, run, toy_stores, write_targets
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
 from permafrost.probes.dense.shown import LONGEST, thinned
-from permafrost.probes.dense.target_rows import BINS, enlarged, joint_histogram
+from permafrost.probes.dense.tables import BINS, enlarged, joint_histogram
 from permafrost.statistics.predictions.pixel_numbers import PredictedPixels
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.scores.bootstrap import bootstrap_scores

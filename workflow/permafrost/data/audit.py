@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.hashes import ImageHashes
 from permafrost.data.records import Record
 

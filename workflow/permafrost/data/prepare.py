@@ -11,8 +11,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import Group, together
 from permafrost.core.progress import progress
-from permafrost.core.specification import Specification
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.stores import StoreWriter, write_store
 from permafrost.core.tasks import task_of
 from permafrost.data.audit import audit_splits

@@ -9,7 +9,7 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.records import Record
 from permafrost.data.stratified import at_random, by_unit
 from permafrost.data.targets import target_strata

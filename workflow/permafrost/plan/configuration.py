@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.paths import substitute
+from permafrost.core.specification import substitute
 from permafrost.plan.catalogue import Catalogue, result_fields
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.plan.jobs import jobs_are_recorded, jobs_file, write_jobs
 from permafrost.plan.options import leaves
 from permafrost.plan.plan import Plan

@@ -172,9 +172,8 @@ def _evaluate(arguments, truth, predictions):
 
 def _evaluate_tiles(arguments, truth, predictions, options: dict):
     """The evaluation of whole images, and how that of windows differs."""
-    from permafrost.evaluators.crowns.rasters import image_sizes
-    from permafrost.evaluators.crowns.tile_predictions import read_tile_predictions
-    from permafrost.evaluators.crowns.tiles import compare_tiles
+    from permafrost.evaluators.crowns.overlay import image_sizes
+    from permafrost.evaluators.crowns.tiles import compare_tiles, read_tile_predictions
     from permafrost.metrics.objects.stitching import stitch
 
     cut = {"size": arguments.tile_size, "overlap": arguments.tile_overlap}

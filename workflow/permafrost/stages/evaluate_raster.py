@@ -89,7 +89,7 @@ def _write(arguments, evaluation) -> None:
     from permafrost.evaluators.intervals.standalone import score_rows
     from permafrost.evaluators.output import score_text
     from permafrost.evaluators.output.confusion_text import confusion_lines
-    from permafrost.evaluators.raster.tables import confusion_table
+    from permafrost.evaluators.raster.result import confusion_table
     from permafrost.statistics.resampling.units import find_units
 
     units = find_units(evaluation.n_blocks)

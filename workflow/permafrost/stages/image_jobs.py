@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.specification import from_json
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS, from_json
 from permafrost.stages.arguments import add_compute, add_job, planned_job
 
 
@@ -56,7 +55,7 @@ def _prepare_job(arguments) -> list[str]:
 
 def located_job(arguments) -> tuple[dict, str]:
     """The spec, the paths of its entry where the data lie, and the fingerprint of the job."""
-    from permafrost.core.paths import merged, substitute
+    from permafrost.core.specification import merged, substitute
 
     job = planned_job(arguments)
     entry = merged(job.spec["entry"], job.places.get("entry", {}))
@@ -71,7 +70,7 @@ def located_job(arguments) -> tuple[dict, str]:
 
 def run(arguments, extract, kind: type, **outputs) -> None:
     """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
-    from permafrost.core.allocator import keep_freed_memory
+    from permafrost.core.memory import keep_freed_memory
 
     images = images_of(arguments)
     keep_freed_memory()

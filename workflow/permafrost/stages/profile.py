@@ -16,7 +16,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.allocator import keep_freed_memory
+    from permafrost.core.memory import keep_freed_memory
     from permafrost.features.profiling.profile import profile_backbone
     from permafrost.features.specification import ProfileSpec
     from permafrost.statistics.scores.profile_table import write_profile

@@ -16,8 +16,8 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.tasks import tasks_with
 
 if TYPE_CHECKING:
-    from permafrost.data.bands import Band
     from permafrost.data.records import Source
+    from permafrost.data.sensors import Band
 
 _BOXES = tasks_with("boxes")
 _OBJECTS = tasks_with("boxes", "points")

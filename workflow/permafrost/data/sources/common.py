@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.bands import Band, dataset_bands
+from permafrost.data.bands import dataset_bands
 from permafrost.data.decode import Decoding
+from permafrost.data.sensors import Band
 from permafrost.data.units import resolve_unit
 
 

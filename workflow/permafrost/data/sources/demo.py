@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.tasks import task_of
-from permafrost.data.bands import SENSORS, Band, known_band
+from permafrost.data.bands import known_band
 from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.records import Decoded, Record, Source
+from permafrost.data.sensors import SENSORS, Band
 from permafrost.data.sources.demo_aerial import aerial_bands
 from permafrost.data.sources.demo_chips import DemoChips, chosen
 from permafrost.data.sources.demo_crowns import CrownSource

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.bands import Band, known_band
+from permafrost.data.bands import known_band
 from permafrost.data.cache import LeastRecentlyUsed
+from permafrost.data.sensors import Band
 from permafrost.data.sources.demo_chips import DemoChips, chosen
 from permafrost.data.units import resolve_unit
 from permafrost.data.world import aerial, cuts

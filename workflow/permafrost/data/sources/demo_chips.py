@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
-from permafrost.data.bands import Band, select_bands
+from permafrost.core.specification import SPLITS
+from permafrost.data.bands import select_bands
 from permafrost.data.records import Record
+from permafrost.data.sensors import Band
 from permafrost.data.world import cuts
 
 _DAYS = 180

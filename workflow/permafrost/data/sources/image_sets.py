@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.files import Members
 from permafrost.data.sources.pairing import name_pattern, root_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import task_of
 from permafrost.data.bands import normal_name
 from permafrost.data.decode import UnreadableImage

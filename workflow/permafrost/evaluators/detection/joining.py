@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.metrics.detection.accumulate import accumulate
 from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.evaluation import Evaluation
-from permafrost.metrics.detection.inputs.compressed import compacted
+from permafrost.metrics.detection.inputs.forms import compacted
 from permafrost.metrics.detection.inputs.tables import Detections, Images, Notes, Truths, rows_of
 from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.detection.matching import Matching

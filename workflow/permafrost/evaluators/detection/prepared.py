@@ -17,7 +17,6 @@ from permafrost.metrics.detection.categories import (
 from permafrost.metrics.detection.evaluate import axes_of, check_settings, solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table
-from permafrost.metrics.detection.inputs.digest import digest
 from permafrost.metrics.detection.inputs.parsing import pause_collector
 from permafrost.metrics.detection.inputs.plausibility import detection_warnings
 from permafrost.metrics.detection.inputs.predictions import (
@@ -31,6 +30,7 @@ from permafrost.metrics.detection.inputs.tables import (
     Notes,
     Truths,
     Whole,
+    digest,
     restrict,
 )
 from permafrost.metrics.detection.inputs.truth import read_truth

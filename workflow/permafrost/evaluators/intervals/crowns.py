@@ -16,7 +16,6 @@ from permafrost.evaluators.intervals.detection import DetectionScores, detection
 from permafrost.evaluators.intervals.standalone import difference_rows, score_rows
 from permafrost.metrics.objects.point_precision import rank_points
 from permafrost.metrics.ratios import mean_of_defined
-from permafrost.statistics.replicates.points import resampled_precision
 from permafrost.statistics.resampling.units import Units
 
 
@@ -136,13 +135,13 @@ class PointPrecision:
 
     @cached_property
     def values(self) -> dict[Name, float]:
-        each = np.array([one.average_precision() for one in self.rankings])
-        return {name: float(value) for name, value in self._named(each).items()}
+        once = np.ones((len(self.order), 1), np.int64)
+        return {name: float(value[0]) for name, value in self.replicates(once).items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
         """(B,) of every figure, given (I, B) how often each image was drawn."""
         drawn = counts[self.order]
-        each = [resampled_precision(one, drawn) for one in self.rankings]
+        each = [one.average_precision(drawn) for one in self.rankings]
         return self._named(np.array(each).reshape(-1, counts.shape[1]))
 
     @property

@@ -10,8 +10,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection import federated
 from permafrost.metrics.detection.categories import find_categories, restrict_categories
 from permafrost.metrics.detection.evaluation import Settings
-from permafrost.metrics.detection.inputs.compressed import taken
-from permafrost.metrics.detection.inputs.digest import digest
+from permafrost.metrics.detection.inputs.forms import taken
 from permafrost.metrics.detection.inputs.predictions import read_predictions
 from permafrost.metrics.detection.inputs.segmentations import ReadMasks, read_masks
 from permafrost.metrics.detection.inputs.tables import (
@@ -19,6 +18,7 @@ from permafrost.metrics.detection.inputs.tables import (
     Notes,
     Truths,
     Whole,
+    digest,
     restrict,
     rows_of,
 )

@@ -14,10 +14,12 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.geometries import POINT
+from permafrost.metrics.detection.accumulate import EPS, hits_needed
+from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.objects.matching import match_shapes
 
-RECALL_GRID = np.linspace(0.0, 1.0, 101)
-_EPS = np.spacing(1)
+# numbers held together: detections of a class times resamples
+_BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -37,21 +39,46 @@ class RankedPoints:
     counted: np.ndarray
     truth_image: np.ndarray
 
-    def average_precision(self) -> float:
-        """101-point interpolated; NaN without a truth, 0 where there are truths but no hit."""
-        return float(np.mean(self.precision()))
+    def average_precision(self, counts: np.ndarray) -> np.ndarray:
+        """(B,) average precision, 101-point interpolated, of resamples of the images.
 
-    def precision(self) -> np.ndarray:
-        """(101,) the best precision from each recall of `RECALL_GRID` on, 0 at those that are not
-        reached; NaN without a truth."""
-        total = len(self.truth_image)
-        if not total:
-            return np.full(len(RECALL_GRID), np.nan)
-        found = np.cumsum(self.hit)
-        precision = found / (np.cumsum(self.counted) + _EPS)
-        envelope = np.maximum.accumulate(precision[::-1])[::-1]
-        place = np.searchsorted(found / total, RECALL_GRID)
-        return np.append(envelope, 0.0)[place]
+        As in `metrics.detection.resampled`, a detection of an image that was drawn n times stands in the
+        ranking n times in a row, and only its last copy can shape the envelope.
+
+        Parameters
+        ----------
+        counts : (N, B) how often each image is in each resample; ones give the value of the whole set.
+
+        Returns
+        -------
+        NaN where no truth was drawn, 0 where there are truths but no hit.
+        """
+        out = np.empty(counts.shape[1])
+        step = max(1, _BLOCK // max(1, np.count_nonzero(self.counted), len(counts)))
+        for start in range(0, len(out), step):
+            weights = np.ascontiguousarray(counts[:, start : start + step].T, np.int64)
+            out[start : start + step] = self.precision(weights).mean(axis=1)
+        return out
+
+    def precision(self, weights: np.ndarray) -> np.ndarray:
+        """(B, 101) the best precision from each recall of `RECALL_GRID` on, 0 at those that are not
+        reached; NaN without a truth.
+
+        `weights` are (B, N), how often each resample draws each image.
+        """
+        total = weights[:, self.truth_image].sum(axis=1)
+        seen = np.cumsum(weights[:, self.image[self.counted]], axis=1)
+        # only a hit raises precision, and recall
+        hits = np.flatnonzero(self.hit[self.counted])
+        found = np.cumsum(weights[:, self.image[self.hit]], axis=1)
+        # the appended place is that of recalls which are not reached
+        envelope = np.zeros((len(weights), len(hits) + 1))
+        envelope[:, :-1] = found / (seen[:, hits] + EPS)
+        envelope = np.maximum.accumulate(envelope[:, ::-1], axis=1)[:, ::-1]
+        needed = hits_needed(total, RECALL_GRID)
+        place = [np.searchsorted(*pair) for pair in zip(found, needed, strict=True)]
+        precision = np.take_along_axis(envelope, np.array(place, np.intp).reshape(needed.shape), 1)
+        return np.where(total[:, None] > 0, precision, np.nan)
 
 
 def point_average_precision(
@@ -92,7 +119,8 @@ def point_average_precision(
         distance=distance,
         crowd=crowd,
     )
-    return np.array([one.average_precision() for one in ranked])
+    once = np.ones((len(truths), 1), np.int64)
+    return np.array([one.average_precision(once)[0] for one in ranked])
 
 
 def rank_points(

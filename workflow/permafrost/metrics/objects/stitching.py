@@ -24,8 +24,14 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.geometries import BOX, POINT, POLYGON
 from permafrost.data.windows import clip_boxes
-from permafrost.metrics.objects.overlaps import Pairs, areas, find_pairs
-from permafrost.metrics.objects.suppression import DISTANCE, IOU_THRESHOLD, suppress
+from permafrost.metrics.objects.overlaps import (
+    DISTANCE,
+    IOU_THRESHOLD,
+    Pairs,
+    areas,
+    find_pairs,
+    suppress,
+)
 
 BORDERS = ("agree", "none")
 # a prediction this near to an edge of its window is taken for a part

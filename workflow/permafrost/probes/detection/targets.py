@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.probes.detection.pyramid import Level, Pyramid
-from permafrost.probes.detection.windows import ShownObjects
+from permafrost.probes.detection.stitching import ShownObjects
 
 RADIUS, POINT_RADIUS = 1.5, 1.0
 # objects that are looked at together

@@ -9,10 +9,9 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.embeddings.choosing import score_on_validation
+from permafrost.probes.embeddings.arithmetic import answers, score_on_validation
 from permafrost.probes.embeddings.features import Features, check_splits, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import answers
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.few_shot.draws import Draw, Size, nested_draws, sizes_of
 from permafrost.probes.knn.search import vote

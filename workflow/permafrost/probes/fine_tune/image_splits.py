@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.job import ImageProbeJob
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
+from permafrost.core.memory import keep_freed_memory
 from permafrost.core.specification import from_json
 from permafrost.features.extract import open_backbone
 from permafrost.features.numerics import exact_numerics
 from permafrost.features.running import Run
 from permafrost.features.specification import BackboneSpec
 from permafrost.probes.dense.choice import check_warmup, rates_of
-from permafrost.probes.fine_tune.answers import FINE_TUNED, FROZEN, Answer
 from permafrost.probes.fine_tune.augmentation import Augmentation
 from permafrost.probes.fine_tune.depth import Layers, layers_of
 from permafrost.probes.fine_tune.image_splits import ImageSplit, open_images
@@ -21,6 +20,7 @@ from permafrost.probes.fine_tune.masks import MaskProblem
 from permafrost.probes.fine_tune.models import OnFrozen, Tuned, batch_norms
 from permafrost.probes.fine_tune.options import FineTuneOptions
 from permafrost.probes.fine_tune.streams import FrozenStream, ImageStream, share_windows
+from permafrost.probes.fine_tune.tasks import FINE_TUNED, FROZEN, Answer
 from permafrost.probes.fine_tune.trainer import BestTraining, FineTuneTrainer, RateSchedule
 from permafrost.probes.fine_tune.vectors import VectorProblem
 from permafrost.probes.job import ImageProbeJob

@@ -16,8 +16,7 @@ from permafrost.features.fetching import total
 from permafrost.features.health import check_finite
 from permafrost.features.running import Run, batch_outputs, fed_images
 from permafrost.probes.dense.map_splits import Layer
-from permafrost.probes.dense.map_stream import MapStream, torch_type
-from permafrost.probes.dense.sample_order import Windows
+from permafrost.probes.dense.map_stream import MapStream, Windows, torch_type
 from permafrost.probes.fine_tune.augmentation import Augmentation
 from permafrost.probes.fine_tune.image_splits import ImageSplit
 

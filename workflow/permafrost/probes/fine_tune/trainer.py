@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.probes.dense.choice import Chosen
 from permafrost.probes.dense.head_trainer import all_finite
-from permafrost.probes.dense.sample_order import batch_sizes
+from permafrost.probes.dense.map_stream import batch_sizes
 from permafrost.probes.fine_tune.options import FineTuneOptions
 
 

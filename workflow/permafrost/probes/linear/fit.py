@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.embeddings.choosing import score_on_validation
-from permafrost.probes.embeddings.probabilities import probabilities
-from permafrost.probes.embeddings.scaling import centre_and_scale
-from permafrost.probes.linear.adam import solve_adam
+from permafrost.probes.embeddings.arithmetic import (
+    centre_and_scale,
+    probabilities,
+    score_on_validation,
+)
 from permafrost.probes.linear.backend import make_backend
 from permafrost.probes.linear.checks import (
     SOLVERS,
@@ -23,9 +24,9 @@ from permafrost.probes.linear.checks import (
     check_labels,
 )
 from permafrost.probes.linear.minimise import Solution
-from permafrost.probes.linear.path import TOLERANCE, Solver, solve_path
+from permafrost.probes.linear.objective import Targets
+from permafrost.probes.linear.path import TOLERANCE, Solver, solve_adam, solve_path
 from permafrost.probes.linear.rotation import Basis, identity_basis, rotate
-from permafrost.probes.linear.targets import Targets
 from permafrost.probes.linear.ties import TIES, first_or_surest
 
 SCORING_ROWS = 8192

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.device import resolve_device
+from permafrost.probes.embeddings.arithmetic import answers
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import answers
 from permafrost.probes.linear import fit_linear
 
 

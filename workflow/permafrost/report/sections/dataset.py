@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 from permafrost.report.explanations.gates import explain, explain_at_length

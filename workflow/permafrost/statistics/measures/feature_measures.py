@@ -8,8 +8,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
-from permafrost.core.specification import Specification
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import (
     LABELLED,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.metrics.objects.point_precision import RECALL_GRID
+from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.ratios import mean_of_defined
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def precision_recall(predictions: DetectedObjects) -> tuple[np.ndarray, np.ndarr
     dataset's distance, so that it is ``point_ap``. Classes without objects are left out; NaN without any.
     """
     if predictions.task == "point_detection":
-        return RECALL_GRID, mean_of_defined(
-            np.stack([one.precision() for one in predictions.scores.rankings])
-        )
+        once = np.ones((1, len(predictions)), np.int64)
+        each = [one.precision(once)[0] for one in predictions.scores.rankings]
+        return RECALL_GRID, mean_of_defined(np.stack(each))
     evaluation = predictions.scores.evaluation
     axes = evaluation.axes
     at, everything = axes.threshold_index(IOU_THRESHOLD), axes.area_index("all")

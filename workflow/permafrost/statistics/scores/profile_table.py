@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tables import write_table
 from permafrost.statistics.tables import SCORES, table_of
 

@@ -9,8 +9,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.inputs.arrays import columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
-from permafrost.metrics.detection.inputs.compressed import compacted
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, prediction_entries
+from permafrost.metrics.detection.inputs.forms import compacted
 from permafrost.metrics.detection.inputs.parsing import is_path, load
 from permafrost.metrics.detection.inputs.plain import plain_columns
 from permafrost.metrics.detection.inputs.plausibility import detection_warnings

@@ -9,8 +9,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.inputs.arrays import ArrayColumns, Table, columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
-from permafrost.metrics.detection.inputs.compressed import compacted
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, truth_entries
+from permafrost.metrics.detection.inputs.forms import compacted
 from permafrost.metrics.detection.inputs.parsing import load
 from permafrost.metrics.detection.inputs.plausibility import corners_warning
 from permafrost.metrics.detection.inputs.tables import (
