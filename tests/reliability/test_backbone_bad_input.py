@@ -125,9 +125,9 @@ def test_a_missing_band_names_backbone_and_dataset():
 
 
 def test_a_full_disk_leaves_nothing_and_the_run_succeeds_once_there_is_room(tmp_path, small_disk):
-    dataset = Dataset(tmp_path, counts=(300, 5, 5))
-    entry = {"kind": "rcf", "features": 512, "input": {"size": None}}
-    disk = small_disk(200)
+    dataset = Dataset(tmp_path, counts=(160, 5, 5))
+    entry = {"kind": "rcf", "features": 128, "input": {"size": None}}
+    disk = small_disk(48)
     (tmp_path / "features").symlink_to(disk)
     with pytest.raises(
         PermafrostError, match=r"(?s)train.zarr: the feature store cannot be written: No space"
@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_nothing_and_the_run_succeeds_once_there_is_room(tmp_
         dataset.extract(entry)
     assert list(disk.iterdir()) == []
     (tmp_path / "features").unlink()
-    assert len(dataset.extract(entry)["train"]) == 300
+    assert len(dataset.extract(entry)["train"]) == 160
 
 
 def test_a_damaged_image_store_is_refused_by_name(tmp_path):

@@ -39,9 +39,9 @@ def check_entries(
     for name, entry in backbones.items():
         where = places["backbone"](name)
         with mistakes.gathered():
-            found = known_of(entry, offered, where)
-            if found is not None:
-                known[name] = (entry, where, found)
+            weights = known_of(entry, offered, where)
+            if weights is not None:
+                known[name] = (entry, where, weights)
         if entry["kind"] == "entrypoint":
             with mistakes.gathered():
                 check_entrypoint(entry, root, where)

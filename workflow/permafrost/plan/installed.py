@@ -167,7 +167,7 @@ def installed(cache: Path) -> Installed | None:
         return None
     content = _read(FILE, versions)
     if content is None:
-        # what the weights want is told by this library's own code as well
+        # this library's own code says too what the weights want
         key = "-".join([*versions.values(), code_hash("extract")[:12]])
         kept = cache / f"installed-{key}.json"
         content = _read(kept, versions) or _find_out(kept, versions)

@@ -185,5 +185,5 @@ def share_windows(frozen: FrozenStream, images: ImageStream) -> None:
 def _as_learned(labels: np.ndarray | None, task: str) -> torch.Tensor | None:
     if labels is None:
         return None
-    # labels of several, and numbers, are compared with floats
+    # multi-label targets, and numbers, are compared with floats
     return torch.from_numpy(labels.astype(np.int64 if task == "classification" else np.float32))
