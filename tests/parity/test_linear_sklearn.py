@@ -37,7 +37,7 @@ def problem(kind: str):
     rng = np.random.default_rng(5)
     n, d, classes = 240, 20, 4
     if kind == "d above n":
-        n, d = 60, 150
+        n, d = 40, 80
     labels = rng.integers(0, classes, n)
     x = 0.8 * rng.normal(size=(classes, d))[labels] + rng.normal(size=(n, d))
     if kind == "separable":

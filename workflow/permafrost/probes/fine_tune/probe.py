@@ -8,8 +8,8 @@ from torch import nn
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
 from permafrost.core.specification import from_json
+from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import open_backbone
-from permafrost.features.numerics import exact_numerics
 from permafrost.features.running import Run
 from permafrost.features.specification import BackboneSpec
 from permafrost.probes.dense.choice import check_warmup, rates_of

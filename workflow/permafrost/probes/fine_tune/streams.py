@@ -12,9 +12,8 @@ import numpy as np
 import torch
 
 from permafrost.features import reading
-from permafrost.features.fetching import total
 from permafrost.features.health import check_finite
-from permafrost.features.running import Run, batch_outputs, fed_images
+from permafrost.features.running import Run, batch_outputs, fed_images, total
 from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.dense.map_stream import MapStream, Windows, torch_type
 from permafrost.probes.fine_tune.augmentation import Augmentation
