@@ -71,6 +71,7 @@ def located_job(arguments) -> tuple[dict, str]:
 def run(arguments, extract, kind: type, **outputs) -> None:
     """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
     from permafrost.core.memory import keep_freed_memory
+    from permafrost.features.specification import Running
 
     images = images_of(arguments)
     keep_freed_memory()
@@ -80,9 +81,11 @@ def run(arguments, extract, kind: type, **outputs) -> None:
         images=images,
         card=arguments.card,
         fingerprint=fingerprint,
-        device=arguments.device,
-        batch_size=arguments.batch_size,
-        threads=arguments.threads,
+        running=Running(
+            device=arguments.device,
+            batch_size=arguments.batch_size,
+            threads=arguments.threads,
+        ),
         **outputs,
     )
 

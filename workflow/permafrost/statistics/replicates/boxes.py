@@ -21,14 +21,7 @@ from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.metrics.ratios import ratios_of_hits
 
-_SETTINGS = Settings(
-    iou_type="bbox",
-    mode="corrected",
-    lvis=False,
-    use_categories=True,
-    boundary_ratio=0.02,
-    detection_area="auto",
-)
+_SETTINGS = Settings("bbox")
 # of ``AR10``; no more than the largest cap
 _CAPS = (1, 10)
 
