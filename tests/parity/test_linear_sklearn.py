@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from permafrost.probes.linear import fit_linear
+from helpers.linear import fit_linear
 
 GRID = [1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4]
 RELATIVE = 1e-6

@@ -126,6 +126,7 @@ class Dataset:
     ) -> dict[str, Store]:
         """Feature stores by split."""
         from permafrost.features.extract import extract
+        from permafrost.features.specification import Running
 
         outputs = {split: self.folder / out / f"{split}.zarr" for split in SPLITS}
         spec = {
@@ -143,7 +144,7 @@ class Dataset:
             card=self.folder / "card.json",
             outputs=outputs,
             fingerprint="fingerprint-of-features",
-            **options,
+            running=Running(**options),
         )
         return {
             split: Store(path, expect="fingerprint-of-features") for split, path in outputs.items()

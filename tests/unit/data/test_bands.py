@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.data.bands import dataset_bands, known_band, select_bands
+from permafrost.data.entry import Units
 from permafrost.data.sensors import SENSORS, Band
 from permafrost.data.units import check_dtype, check_range, resolve_unit
 from permafrost.plan.validation import load_schema
@@ -110,13 +111,13 @@ def test_a_mapping_overrides_what_the_sensor_says():
 
 
 def test_units():
-    assert resolve_unit({"unit": "uint8"}, where="x")["scale"] == pytest.approx(1 / 255)
+    assert resolve_unit(Units(unit="uint8", offset=0), where="x")["scale"] == pytest.approx(1 / 255)
     with pytest.raises(PermafrostError, match="needs a scale"):
-        resolve_unit({"unit": "digital_number"}, where="x")
+        resolve_unit(Units(unit="digital_number", offset=0), where="x")
     with pytest.raises(PermafrostError, match="images hold uint16"):
         check_dtype("uint8", np.uint16, where="x")
     check_dtype("digital_number", np.uint16, where="x")
-    reflectance = resolve_unit({"unit": "reflectance"}, where="x")
+    reflectance = resolve_unit(Units(unit="reflectance", offset=0), where="x")
     check_range("B04", reflectance, 0.0, 1.4, where="x")
     with pytest.raises(PermafrostError, match="values reach 4000"):
         check_range("B04", reflectance, 0.0, 4000.0, where="x")

@@ -72,7 +72,7 @@ def dataset_bands(declared: Sequence, sensor: str | None, *, where: object = Non
 
 def _declared_band(item, sensor: str | None, where) -> Band:
     given = {"name": item} if isinstance(item, str) else dict(item)
-    sensor = given.get("sensor", sensor)
+    sensor = given.get("sensor") or sensor
     if sensor is None:
         return Band(**given)
     if isinstance(item, str) or not {"common_name", "wavelength_nm"} <= set(given):

@@ -71,9 +71,9 @@ def check_feeding(
     fed = []
     for name, (entry, where, known) in backbones.items():
         with mistakes.gathered():
-            own = entry.get("input") or {}
-            contract = input_contract(known.wants, own, extraction, where=where)
-            check_kernel(entry, contract.crop or contract.size, where)
+            contract = input_contract(known.wants, entry["input"], extraction, where=where)
+            if "kernel_size" in entry:
+                check_kernel(entry["kernel_size"], contract.crop or contract.size, where)
             fed.append(_Fed(name, where, known, contract))
     cards = [
         OfferedBands(name, [{**band, **_NO_STATISTICS} for band in bands], selected)

@@ -29,7 +29,7 @@ _EVALUATION = ("dataset", "backbone", "probe", "seed")
 
 @dataclass(frozen=True)
 class Job:
-    """What a stage is told: one canonical JSON string, one hash of its sources, and their fingerprint.
+    """The input of a stage: a specification (canonical JSON), a hash of its sources, and the fingerprint of both.
 
     Attributes
     ----------

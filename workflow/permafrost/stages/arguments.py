@@ -1,4 +1,4 @@
-"""Options that several stages share, and the reading of them."""
+"""Options that stages share, and how they are read."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class TileComparison:
     Attributes
     ----------
     whole, tiles : evaluated on whole images, and on windows of them as images of their own.
-    repeated : crowns that count in several windows; `repeats`: how often more than once, in all.
+    repeated : crowns that count in more than one window; `repeats`: how often more than once, in all.
     lost : crowns that count in none, as no window shows more than half of them.
     """
 

@@ -100,7 +100,7 @@ def _rows(tables: list[Truths] | list[Detections], numbers: list[np.ndarray]):
         segmentations = compacted([value for table in tables for value in table.segmentations])
     joined = replace(first, **arrays, segmentations=segmentations, notes=_notes(tables))
     entries = joined.entries
-    # entries of one file go back to its order; those of several files stay part by part
+    # entries of one file go back to its order; those of many files stay part by part
     whole = len(np.unique(entries)) == len(entries)
     order = np.argsort(entries, kind="stable") if whole else np.arange(len(entries))
     place = np.empty(len(order), np.int64)

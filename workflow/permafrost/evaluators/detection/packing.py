@@ -89,7 +89,7 @@ def _notes(table: Truths | Detections) -> dict:
 
 
 def arrays_of(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    """All arrays by name; lists of several lengths are flat, with their offsets."""
+    """All arrays by name; lists of different lengths are flat, with their offsets."""
     problem = evaluation.problem
     items = {
         "images": evaluation.truths.images,

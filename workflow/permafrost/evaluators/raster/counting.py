@@ -1,6 +1,6 @@
 """Counting pairs of classes block by block, without knowing the classes beforehand.
 
-Pixel values become class codes first: class rasters, logits of several classes, one logit.
+Pixel values become class codes first: class rasters, logits of all classes, one logit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def logits_to_classes(
 
     Parameters
     ----------
-    logits : (K, h, w). With several bands the class of the greatest logit, the first of equals;
+    logits : (K, h, w). With more than one band the class of the greatest logit, the first of equals;
         with one, class 1 where ``sigmoid(logit) > threshold``, strictly, else class 0.
     valid : (h, w); elsewhere the result means nothing.
 

@@ -115,9 +115,9 @@ def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:
     else:
         from scipy.spatial import cKDTree
 
-        near = cKDTree(first).query_ball_point(second, reach)
-        counts = np.fromiter(map(len, near), np.intp, len(near))
-        i = np.fromiter((index for found in near for index in found), np.intp, counts.sum())
+        reached = cKDTree(first).query_ball_point(second, reach)
+        counts = np.fromiter(map(len, reached), np.intp, len(reached))
+        i = np.fromiter((index for each in reached for index in each), np.intp, counts.sum())
         j = np.repeat(np.arange(len(second)), counts)
     distance = np.hypot(*(first[i] - second[j]).T)
     near_enough = distance < reach if np.isfinite(reach) else np.ones(len(i), bool)

@@ -258,7 +258,7 @@ class TargetSplit(MapSplit):
 
     @property
     def centre(self) -> float:
-        """A number near all targets."""
+        """A number close to all targets."""
         return float(self.attributes["target_centre"])
 
     @property

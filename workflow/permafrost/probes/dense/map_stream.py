@@ -1,6 +1,6 @@
 """Maps of a split as batches, kept in memory or streamed from the store ahead of their use, in random order.
 
-A block is a run of samples that lie in one file; blocks are drawn in random order, a window of several
+A block is a run of samples that lie in one file; blocks are drawn in random order, a window of many
 blocks is shuffled as one. So the disk is read sequentially, a bounded number of samples is held, and
 the order depends on the seed and the store only, not on whether the split is held in memory.
 Masks come with maps where a split has them; what else belongs to a sample is found by its row.
@@ -40,7 +40,7 @@ class Windows:
         return cls(count, block, max(1, rows // block))
 
     def in_order(self) -> list[np.ndarray]:
-        """Rows of each window as they lie in the store, for a split that is only looked at."""
+        """Rows of each window as they lie in the store, for a split that is only read."""
         rows = self.block * self.blocks_per_window
         return [
             np.arange(start, min(start + rows, self.count)) for start in range(0, self.count, rows)

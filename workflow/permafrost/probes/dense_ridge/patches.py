@@ -1,4 +1,4 @@
-"""Patches of one or several layers as rows of features, image by image, streamed from the store."""
+"""Patches of one layer or more as rows of features, image by image, streamed from the store."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
-from permafrost.features.devices import choose_device
-from permafrost.features.numerics import exact_numerics
+from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.choice import TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, all_finite, autocast

@@ -42,16 +42,11 @@ def _of_boxes(split: ObjectSplit, found: list[Detected]) -> float:
 
 
 def _of_points(split: ObjectSplit, found: list[Detected]) -> float:
-    objects = [image.objects for image in split.images]
     values = point_average_precision(
-        [each.centres for each in objects],
-        [each.classes for each in objects],
-        [each.centres for each in found],
-        [each.classes for each in found],
-        [each.scores for each in found],
+        [image.objects for image in split.images],
+        found,
         classes=len(split.classes),
         distance=split.detection["match_distance"],
-        crowd=[each.crowd for each in objects],
     )
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else math.nan

@@ -50,7 +50,7 @@ def open_images(job: ImageProbeJob, about: dict, *, resized: bool) -> dict[str, 
 
     Raises
     ------
-    PermafrostError : no test sample, images that are fed in several sizes, or targets that are not finite.
+    PermafrostError : no test sample, images that are fed in more than one size, or targets that are not finite.
     """
     splits = {
         name: ImageSplit(path, {**about, "split": name}, expect=job.images)

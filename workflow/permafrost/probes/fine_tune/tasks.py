@@ -52,7 +52,7 @@ class Answer:
 
 
 class Labels:
-    """Class ids or several labels: cross-entropy, or binary cross-entropy of each label."""
+    """Class ids or sets of labels: cross-entropy, or binary cross-entropy of each label."""
 
     def __init__(self, task: str, classes: int) -> None:
         self.task, self.outputs = task, classes

@@ -1,4 +1,4 @@
-"""Fine-tuning for one answer per image: a class, several labels, or a number."""
+"""Fine-tuning for one answer per image: a class, a set of labels, or a number."""
 
 from __future__ import annotations
 

@@ -147,10 +147,10 @@ def _answers(
     known = {"n_classes": len(train.classes), "task": train.task}
     for metric in options.metrics:
         found = neighbours(train.embeddings, queries, ks[-1], metric=metric, device=device)
-        near = None
+        likeness = None
         for weights in options.weights:
-            if weights == "temperature" and near is None:
-                near = similarities(train.embeddings, queries, found)
+            if weights == "temperature" and likeness is None:
+                likeness = similarities(train.embeddings, queries, found)
             for k in ks:
                 settings = {"k": k, "metric": metric, "weights": weights, "temperature": None}
                 if weights == "uniform":
@@ -158,6 +158,6 @@ def _answers(
                 else:
                     settings["temperature"] = heat = options.temperature
                     scores, answers = weighted_vote(
-                        found[:, :k], near[:, :k], train.labels, temperature=heat, **known
+                        found[:, :k], likeness[:, :k], train.labels, temperature=heat, **known
                     )
                 yield settings, (scores[:cut], answers[:cut]), (scores[cut:], answers[cut:])

@@ -86,7 +86,14 @@ def minimise(objective, theta, lam, *, memory, metric, tolerance, max_iter) -> S
         if gap <= tolerance * value or iterations == max_iter or stalled > PATIENCE:
             break
         step = objective.margins(objective.logits(direction))
-        length, margins, at = _search(objective, margins, step, theta, direction, lam, slope, at)
+        line = Line(
+            margins,
+            step,
+            slope,
+            lam * penalty_product(b, theta, direction),
+            lam * penalty_product(b, direction, direction),
+        )
+        length, margins, at = _search(objective, line, at)
         if length == 0.0:
             if not memory.order:
                 break
@@ -117,23 +124,38 @@ def _descent(backend, gradient, memory, metric):
     return direction, backend.dot(gradient, direction)
 
 
-def _search(objective, margins, step, theta, direction, lam, slope, at):
-    """The minimum along ``direction``: safeguarded Newton in one dimension.
+@dataclass(frozen=True)
+class Line:
+    """A direction from where the search stands.
+
+    Attributes
+    ----------
+    margins, step : margins there, and what they change by along the direction.
+    slope : of the objective there, along the direction.
+    linear, square : the penalty's first derivative there, and its second.
+    """
+
+    margins: Any
+    step: Any
+    slope: float
+    linear: float
+    square: float
+
+
+def _search(objective, line: Line, at):
+    """The minimum along the line, evaluated ``at`` its start: safeguarded Newton in one dimension.
 
     The objective is convex, so the sign of the slope says on which side the minimum lies.
     Returns (length, margins there, evaluation there); length 0 if rounding leaves no descent.
     """
-    b = objective.backend
-    linear = lam * penalty_product(b, theta, direction)
-    square = lam * penalty_product(b, direction, direction)
     low, high, length = 0.0, float("inf"), 1.0
     for _ in range(SEARCH_STEPS):
-        moved = margins + length * step
+        moved = line.margins + length * line.step
         there = objective.evaluate(moved)
-        first, second = objective.slopes(there, step)
-        first += linear + length * square
-        second += square
-        if abs(first) <= SEARCH_SLOPE * abs(slope):
+        first, second = objective.slopes(there, line.step)
+        first += line.linear + length * line.square
+        second += line.square
+        if abs(first) <= SEARCH_SLOPE * abs(line.slope):
             return length, moved, there
         if first > 0:
             high = length
@@ -144,8 +166,8 @@ def _search(objective, margins, step, theta, direction, lam, slope, at):
             newton = 0.5 * (low + high) if high < float("inf") else 2.0 * length
         length = newton
     if low == 0.0:
-        return 0.0, margins, at
-    moved = margins + low * step
+        return 0.0, line.margins, at
+    moved = line.margins + low * line.step
     return low, moved, objective.evaluate(moved)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from permafrost.core.memory import keep_freed_memory
-from permafrost.features.devices import choose_device
-from permafrost.features.numerics import exact_numerics
+from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.probes.dense.choice import LossOptions, TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, autocast
 from permafrost.probes.dense.map_splits import Layer, MaskSplit, mask_gates, open_splits

@@ -16,14 +16,14 @@ _FLOAT_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Queries:
-    """What the queries of a test set found; see `predictions.Predictions`.
+    """The results of a test set's queries; see `predictions.Predictions`.
 
     Attributes
     ----------
     precision : (N,) average precision, NaN where nothing is relevant.
     relevant : (N,) number of relevant images in the gallery.
     found : (N, len(ks)) number of relevant images among the nearest k.
-    ks : the numbers of nearest images that were looked at.
+    ks : the numbers k of nearest images.
     gallery : number of images that a query ranks.
     rules : what is relevant, which gallery, which metric.
     """

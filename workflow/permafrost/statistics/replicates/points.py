@@ -42,14 +42,7 @@ class PointScores:
     def rankings(self) -> list[RankedPoints]:
         """The detections of each class, by score."""
         return rank_points(
-            [each.centres for each in self.objects],
-            [each.classes for each in self.objects],
-            [each.centres for each in self.detections],
-            [each.classes for each in self.detections],
-            [each.scores for each in self.detections],
-            classes=self.classes,
-            distance=self.match_distance,
-            crowd=[each.crowd for each in self.objects],
+            self.objects, self.detections, classes=self.classes, distance=self.match_distance
         )
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a well-formed segmentation looks like, and what is wrong with one that is not.
+"""What a well-formed segmentation is, and what is wrong with one that is not.
 
 Many compressed masks, of which a file of detections mostly consists, are held without an object for each.
 """

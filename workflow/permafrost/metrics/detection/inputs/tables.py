@@ -214,6 +214,37 @@ def positions_of(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(known[found] == wanted, found, -1)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How truth and predictions are read.
+
+    Attributes
+    ----------
+    iou_type : decides which geometry must be there.
+    strict : treat what belongs to no image or category, the ``ignore`` flag and missing masks as the peers
+        do; see `truth.read_truth` and `predictions.read_predictions`.
+    lvis : read LVIS's frequencies and lists of categories.
+    use_categories : False reads truth without categories.
+    detection_area : what decides the area range of an unmatched detection: its ``bbox``, its ``mask``, or
+        ``auto``, the box where it has one.
+    joints : number of keypoints of an object.
+    drop : leave wrong entries out and count them.
+    """
+
+    iou_type: str
+    strict: bool = False
+    lvis: bool = False
+    use_categories: bool = True
+    detection_area: str = "auto"
+    joints: int = 17
+    drop: bool = False
+
+    @property
+    def by_mask(self) -> bool:
+        """Whether masks are compared."""
+        return self.iou_type in ("segm", "boundary")
+
+
 def check_choice(value: str, choices, what: str) -> None:
     """Refuse a word that is not one of `choices`."""
     from permafrost.core.errors import near_names

@@ -1,4 +1,4 @@
-"""Precision against recall, a line per backbone."""
+"""Curves of a detector: precision at every recall, and the share of right detections at every score."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from permafrost.report.figures.style import (
     COLOURS,
+    FAINT,
     MARKERS,
     PAGE_WIDTH,
     drawing,
@@ -60,4 +61,48 @@ def draw_precision_recall(curves: dict[str, dict[str, list]], *, title: str, not
         )
         put_title(figure, title)
         put_note(figure, note)
+    return figure
+
+
+def draw_calibration(bins, *, title: str):
+    """Share of right detections against their mean score, with the line on which the two agree.
+
+    Parameters
+    ----------
+    bins : by bin ``counts``, ``mean_score``, ``accuracy``, ``low``, ``high`` (`detection_charts`); empty
+        bins are left out.
+    """
+    kept = np.flatnonzero(np.asarray(bins["counts"]) > 0)
+    score, share, low, high = (
+        np.asarray(bins[name], float)[kept] for name in ("mean_score", "accuracy", "low", "high")
+    )
+    # rounding may leave a share a little outside of its own interval
+    spread = np.maximum([share - low, high - share], 0)
+    with drawing() as Figure:
+        figure = Figure(figsize=(PAGE_WIDTH * 0.6, 3.6))
+        axes = figure.add_subplot()
+        axes.plot([0, 1], [0, 1], color=FAINT, lw=1, ls=(0, (3, 2)), zorder=1)
+        axes.errorbar(
+            score,
+            share,
+            spread,
+            color=COLOURS[0],
+            marker="o",
+            ms=4.6,
+            lw=1.3,
+            ecolor=COLOURS[0] + "77",
+            elinewidth=2,
+        )
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_ylim(-0.01, 1.03)
+        axes.set_aspect("equal")
+        axes.grid(axis="both", lw=0.5)
+        axes.set_xlabel("score")
+        axes.set_ylabel("share of right detections")
+        put_title(figure, title)
+        put_note(
+            figure,
+            f"{sum(bins['counts'])} detections in bins of about equal number; "
+            "bars: 95 % intervals by Wilson",
+        )
     return figure

@@ -1,10 +1,15 @@
-"""What the commands that run a backbone over images share: their arguments, and finding the images."""
+"""What the commands share that run a backbone over images: arguments, the job, and its image stores."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from permafrost.core.specification import from_json
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import SPLITS, from_json
 from permafrost.stages.arguments import add_compute, add_job, planned_job
 
 
@@ -31,8 +36,6 @@ def add_batch_size(parser) -> None:
 
 def images_of(arguments) -> dict[str, Path]:
     """Image stores by split, which are made again where they were deleted."""
-    from permafrost.stages.remake import ensure_images
-
     return ensure_images(
         arguments.card,
         job=_prepare_job(arguments),
@@ -42,7 +45,7 @@ def images_of(arguments) -> dict[str, Path]:
 
 
 def _prepare_job(arguments) -> list[str]:
-    """The arguments by which ``permafrost prepare`` is told its job."""
+    """The arguments that name its job to ``permafrost prepare``."""
     if arguments.prepare_job is not None:
         return ["--job", arguments.prepare_job, "--plan", str(arguments.plan)]
     if arguments.prepare_spec is not None:
@@ -68,6 +71,7 @@ def located_job(arguments) -> tuple[dict, str]:
 def run(arguments, extract, kind: type, **outputs) -> None:
     """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
     from permafrost.core.memory import keep_freed_memory
+    from permafrost.features.specification import Running
 
     images = images_of(arguments)
     keep_freed_memory()
@@ -77,8 +81,55 @@ def run(arguments, extract, kind: type, **outputs) -> None:
         images=images,
         card=arguments.card,
         fingerprint=fingerprint,
-        device=arguments.device,
-        batch_size=arguments.batch_size,
-        threads=arguments.threads,
+        running=Running(
+            device=arguments.device,
+            batch_size=arguments.batch_size,
+            threads=arguments.threads,
+        ),
         **outputs,
     )
+
+
+def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dict[str, Path]:
+    """Paths of the image stores beside `card`; those that were deleted are prepared again first.
+
+    Jobs of different backbones may miss them at the same time: one prepares, the others wait.
+
+    Parameters
+    ----------
+    job : the arguments that tell ``permafrost prepare`` what to do; empty where that is not known.
+    """
+    stores = {split: card.with_name(f"{split}.zarr") for split in SPLITS}
+    if all(path.is_dir() for path in stores.values()):
+        return stores
+    with _alone(card.with_name(".prepare.lock")):
+        if not all(path.is_dir() for path in stores.values()):
+            _prepare(stores, card, job, data, workers)
+    return stores
+
+
+def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, workers: int) -> None:
+    import subprocess
+
+    # a process of its own, since dataset libraries have no place in extraction
+    program = "from permafrost.stages.cli import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", program, "prepare", *job]
+    command += ["--data", data, "--workers", str(workers)]
+    command += ["--output", *map(str, stores.values()), "--card", str(card)]
+    if not job or subprocess.run(command).returncode:
+        raise PermafrostError(
+            "the image stores were deleted and could not be made again (the reason is above)",
+            where=card.parent,
+            remedy="correct that, or bring the stores back",
+        )
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)  # the whole folder may have been deleted
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from permafrost.core.errors import PermafrostError
 from permafrost.data.bands import select_bands
 from permafrost.data.detection import check_options as check_object_options
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.masks import check_options as check_mask_options
 from permafrost.data.masks import declared_dead, mask_coding
 from permafrost.data.sources import check_source, source_bands
@@ -18,9 +19,11 @@ from permafrost.data.targets import check_options as check_target_options
 
 #: kinds of sources whose masks hold the entry's classes
 _MASK_FILES = frozenset({"folder", "table"})
+#: options that may say by ``<split>`` where a split's files lie
+_PATTERNS = ("images", "masks", "targets", "annotations", "points")
 
 
-def entry_mistakes(entry: dict, *, where: object) -> list[PermafrostError]:
+def entry_mistakes(entry: DatasetEntry, *, where: object) -> list[PermafrostError]:
     """Everything that is wrong with an entry whatever its data hold; one error for each mistake."""
     mistakes = []
     for check in (*_OPTIONS, check_source, *_CONTENT):
@@ -34,18 +37,17 @@ def entry_mistakes(entry: dict, *, where: object) -> list[PermafrostError]:
     return mistakes
 
 
-def selected_bands(entry: dict, *, where: object) -> tuple[list[dict], list[str]]:
+def selected_bands(entry: DatasetEntry, *, where: object) -> tuple[list[dict], list[str]]:
     """The bands of an entry as its card lists them, without statistics, and the names of those selected."""
     bands = source_bands(entry, where=where)
-    positions = select_bands(bands, entry.get("select", "all"), where=f"{where}: select")
+    positions = select_bands(bands, entry.select, where=f"{where}: select")
     return [band.as_dict() for band in bands], [bands[i].name for i in positions]
 
 
-def _check_splits(entry: dict, *, where: object) -> None:
-    options = entry.get("splits", {})
-    check_split_options(options, where=f"{where}: splits")
+def _check_splits(entry: DatasetEntry, *, where: object) -> None:
+    check_split_options(entry.splits, where=f"{where}: splits")
     named_by = _split_names(entry)
-    if options.get("method", "given") == "given" and named_by is not None:
+    if entry.splits.method == "given" and named_by is not None:
         raise PermafrostError(
             "nothing says which images train, validate and test",
             where=f"{where}: splits",
@@ -53,35 +55,36 @@ def _check_splits(entry: dict, *, where: object) -> None:
         )
 
 
-def _split_names(entry: dict) -> str | None:
+def _split_names(entry: DatasetEntry) -> str | None:
     """What would let the data name its splits, where the entry has it not; None where they do."""
-    source = entry["source"]
-    kind = source["kind"]
-    if kind == "folder" and entry["task"] == "classification":
-        return None if source.get("split_folders") else "set split_folders where folders name them"
+    kind, source = entry.kind, entry.source
+    if kind == "folder" and entry.task == "classification":
+        return None if source.split_folders else "set split_folders where folders name them"
     if kind == "table":
-        return None if "split" in source else "name the column with split"
-    if kind in ("coco", "deepforest"):
-        option = {"coco": "annotations", "deepforest": "table"}[kind]
-        by_file = isinstance(source[option], dict)
-        return None if by_file or "split" in source else f"give the {option} of each split"
-    if kind in ("folder", "voc", "points") and "image_sets" not in source:
-        patterns = [
-            source.get(key, "") for key in ("images", "masks", "targets", "annotations", "points")
-        ]
-        return None if any("<split>" in text for text in patterns) else "write <split> in images"
+        return "name the column with split" if source.split is None else None
+    if kind == "coco":
+        return (
+            None if isinstance(source.annotations, dict) else "give the annotations of each split"
+        )
+    if kind == "deepforest":
+        by_file = isinstance(source.table, dict)
+        return None if by_file or source.split else "give the table of each split"
+    if kind in ("folder", "voc", "points") and not getattr(source, "image_sets", None):
+        patterns = [getattr(source, key, None) for key in _PATTERNS]
+        named = any("<split>" in text for text in patterns if text)
+        return None if named else "write <split> in images"
     return None
 
 
-def _check_bands(entry: dict, *, where: object) -> None:
+def _check_bands(entry: DatasetEntry, *, where: object) -> None:
     selected_bands(entry, where=where)
 
 
-def _check_classes(entry: dict, *, where: object) -> None:
-    if entry["task"] == "segmentation" and entry["source"]["kind"] in _MASK_FILES:
+def _check_classes(entry: DatasetEntry, *, where: object) -> None:
+    if entry.task == "segmentation" and entry.kind in _MASK_FILES:
         mask_coding(entry, required_classes(entry, where=where), where=where)
-    if entry.get("classes"):
-        declared_dead(entry, entry["classes"], where=where)
+    if entry.classes:
+        declared_dead(entry, entry.classes, where=where)
 
 
 _OPTIONS = (check_mask_options, check_object_options, check_target_options)

@@ -1,4 +1,4 @@
-"""A run of which some jobs failed: what its leaderboard lacks and why, in words and tables."""
+"""What a leaderboard lacks: results of jobs that failed, or all of the current plan; in words and tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from permafrost.core.tables import read_metadata
+from permafrost.report.values.rows import distinct
 
 KEY = "incomplete"  # in the metadata of a leaderboard of what succeeded
 GATE = "incomplete_run"
@@ -104,3 +105,40 @@ def failures_table(failures: list[dict]) -> pa.Table:
 
 def _text(value) -> str | None:
     return None if value is None else str(value)
+
+
+def describe_outdated(table: pa.Table, metadata: Mapping, recorded: Mapping) -> str | None:
+    """What to say above a leaderboard that was made from another plan than `recorded`; None if it is of it.
+
+    Parameters
+    ----------
+    table : the leaderboard; metadata : its metadata, with ``fingerprint``.
+    recorded : the current plan (``outputs``, and by name ``backbones``, ``datasets``, ``probes``).
+    """
+    (current,) = (row for row in recorded["outputs"] if row["stage"] == "aggregate")
+    if metadata["fingerprint"] == current["fingerprint"]:
+        return None
+    rows = table.select(["backbone", "dataset", "probe"]).to_pylist()
+    # measures and profiles are rows of the leaderboard too, under names that no probe of the plan has
+    probes = {row["probe"] for row in recorded["outputs"] if row["stage"] == "bootstrap"}
+    differences = []
+    for kind, planned in (
+        ("backbone", set(recorded["backbones"])),
+        ("dataset", set(recorded["datasets"])),
+        ("probe", probes),
+    ):
+        shown = set(distinct(rows, kind))
+        lacking, further = sorted(planned - shown), sorted(shown - planned)
+        if kind == "probe":
+            further = [name for name in further if name not in ("measures", "profile")]
+        if lacking:
+            differences.append(f"without {kind} {', '.join(lacking)}")
+        if further:
+            differences.append(f"with {kind} {', '.join(further)}")
+    differs = f": it is {'; '.join(differences)}" if differences else ""
+    text = (
+        f"NOT of the current plan{differs}. This leaderboard was made from another configuration, data or "
+        f"code (plan {metadata['fingerprint'][:12]}; the current plan is {current['fingerprint'][:12]}), and "
+        "no run of the current plan has ended since. For the current one, run snakemake."
+    )
+    return textwrap.fill(text, 100)
