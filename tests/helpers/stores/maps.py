@@ -44,13 +44,13 @@ DENSE_KNN = {
 }
 
 
-def spec(options: dict, seed: int = 0, backbone: str = "made-up") -> dict:
-    """What a stage gives a probe of maps."""
+def spec(options: dict, seed=0, *, backbone="made-up", probe="seg") -> dict:
+    """What a stage gives a probe of maps. What the probe draws follows from its name, too."""
     return {
         "stage": options["kind"],
         "dataset": "toy",
         "backbone": backbone,
-        "probe": "toy-probe",
+        "probe": probe,
         "seed": seed,
         "options": options,
         "inputs": {"features": FINGERPRINT},

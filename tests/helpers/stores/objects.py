@@ -179,7 +179,7 @@ def toy_stores(
 def run(stores, folder, *, seed=0, device="cpu", memory=None, coco=None, **options):
     """Train and score a head with `DETECTION` and `options`: (table, metadata)."""
     how = {"device": device, "memory": memory, "second_output": coco}
-    return run_spec(spec({**DETECTION, **options}, seed), stores, folder, **how)[:2]
+    return run_spec(spec({**DETECTION, **options}, seed, probe="det"), stores, folder, **how)[:2]
 
 
 def detections(table) -> list[list[dict]]:

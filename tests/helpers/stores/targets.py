@@ -94,5 +94,5 @@ def run(
     stores, folder: Path, kind="dense_ridge", *, second_output=None, backbone="made-up", **options
 ):
     """Run a probe with its usual options and `options`: (table, metadata, path)."""
-    given = spec({**USUAL[kind], **options}, backbone=backbone)
+    given = spec({**USUAL[kind], **options}, backbone=backbone, probe="pixels")
     return run_spec(given, stores, folder, device="cpu", second_output=second_output)
