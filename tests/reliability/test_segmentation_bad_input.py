@@ -46,7 +46,9 @@ def stores_of(folder, sizes):
 
 def test_fpn_on_a_layer_without_spatial_extent(tmp_path):
     made = stores_of(tmp_path, [(1, 1), (4, 4)])
-    refused(made, tmp_path, "seg on toy, backbone made-up.*layers layer2, layer1.*1x1", head="fpn")
+    refused(
+        made, tmp_path, "toy-probe on toy, backbone made-up.*layers layer2, layer1.*1x1", head="fpn"
+    )
 
 
 def test_dpt_on_three_layers(tmp_path):

@@ -2,9 +2,70 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from permafrost.core.tables import write_table
 from permafrost.report.page import Report
+from permafrost.report.tables.leaderboard import write_leaderboard
+
+from helpers.results.tables import (
+    make_card,
+    make_comparison_table,
+    make_plan,
+    make_predictions,
+    make_score_rows,
+    score_table,
+    write_card,
+)
 
 
 def build_report(*, output_dir, **inputs) -> None:
     """Write the report of these inputs (`Report`) into a folder."""
     Report(**inputs).write(output_dir)
+
+
+def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) -> dict:
+    """Everything that a `Report` is made of, written below `tmp_path`."""
+    cards, predictions, tables, comparisons = {}, {}, [], {}
+    for place, (name, card) in enumerate(datasets.items()):
+        cards[name] = write_card(tmp_path / str(place) / "card.json", card)
+        for i, backbone in enumerate(backbones):
+            for probe in ("knn", "linear"):
+                made = make_predictions(
+                    tmp_path / f"{place}/{i}/{probe}.parquet",
+                    card,
+                    backbone=backbone,
+                    probe=probe,
+                    accuracy=0.5 + 0.1 * i,
+                )
+                predictions[name, backbone, 0, probe] = made["path"]
+                rows = make_score_rows(
+                    dataset=name,
+                    backbone=backbone,
+                    probe=probe,
+                    value=0.5 + 0.1 * i,
+                    classes=card["classes"],
+                    task=card["task"],
+                    spatially_random=card["spatially_random"],
+                    gates="below_chance" if i == 0 else "",
+                )
+                tables.append(score_table(rows))
+        for probe in ("knn", "linear"):
+            path = comparisons[name, probe] = tmp_path / f"{place}/compare-{probe}.parquet"
+            write_table(path, make_comparison_table(name, probe, backbones), {"fingerprint": "c"})
+    write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"})
+    return {
+        "plan": make_plan(list(datasets), backbones),
+        "leaderboard": tmp_path / "l.parquet",
+        "cards": cards,
+        "predictions": predictions,
+        "images": {},
+        "comparisons": comparisons,
+        "output_dir": tmp_path / "report",
+        "examples": 4,
+        **options,
+    }
+
+
+def small(name: str = "eurosat", **options) -> dict:
+    return make_card(name, **{"classes": 3, "bands": 3, "counts": (40, 20, 30), **options})

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.predictions.crowns import random_crowns
+from helpers.predictions.detection_command import write
 from helpers.predictions.detections import coco_case
 from helpers.predictions.panoptic import panoptic_case, write_panoptic
 from helpers.predictions.rasters import write as write_raster
@@ -22,6 +23,14 @@ def detections(tmp_path):
         path.write_text(json.dumps(content))
         options += [f"--{name}", path]
     return [*options, "--iou-type", "bbox"]
+
+
+@pytest.fixture
+def coco_files(tmp_path):
+    """Truth and detections of two categories of one name."""
+    truth, results = coco_case(1, ties=False, detections=12, first_id=0)
+    truth["categories"][1]["name"] = truth["categories"][0]["name"]
+    return write(tmp_path, truth, results)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -10,43 +9,17 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.predictions.detection_command import command, given, write
 from helpers.predictions.detections import coco_case, federate
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
 from permafrost.evaluators.detection import evaluate
-from permafrost.metrics.detection.analysis import calibrate, error_kinds, optimal_lrp
-from permafrost.stages import evaluate_detections
 from permafrost.stages.lists import area_ranges, lines_of, thresholds, values_of
 
 
-@pytest.fixture
-def files(tmp_path):
-    truth, results = coco_case(1, ties=False, detections=12, first_id=0)
-    truth["categories"][1]["name"] = truth["categories"][0]["name"]
-    return write(tmp_path, truth, results)
-
-
-def write(folder, truth, results, name="predictions"):
-    paths = folder / "truth.json", folder / f"{name}.json"
-    for path, content in zip(paths, (truth, results), strict=True):
-        path.write_text(json.dumps(content))
-    return paths
-
-
-def command(*options, resamples=50) -> None:
-    parser = argparse.ArgumentParser()
-    evaluate_detections.add_arguments(parser)
-    given = ["--resamples", resamples, *options]
-    evaluate_detections.run(parser.parse_args([str(option) for option in given]))
-
-
-def given(files, kernel="bbox"):
-    return "--truth", files[0], "--predictions", files[1], "--iou-type", kernel
-
-
-def test_figures_are_those_of_python_with_intervals(files, tmp_path, capsys):
-    command(*given(files), "--output", tmp_path / "s.json", "--tables", tmp_path / "t")
-    found = evaluate(*files, iou_type="bbox")
+def test_figures_are_those_of_python_with_intervals(coco_files, tmp_path, capsys):
+    command(*given(coco_files), "--output", tmp_path / "s.json", "--tables", tmp_path / "t")
+    found = evaluate(*coco_files, iou_type="bbox")
     written = json.loads((tmp_path / "s.json").read_text())
     assert written["stats"] == dict(zip(found.names, found.stats.tolist(), strict=True))
     rows = {(row["metric"], row["class"]): row for row in written["scores"]}
@@ -72,8 +45,8 @@ def test_figures_are_those_of_python_with_intervals(files, tmp_path, capsys):
     assert "leaving out each of 12 images; bias from 50 resamples" in printed
 
 
-def test_every_table_is_written_with_nulls_for_what_is_undefined(files, tmp_path):
-    command(*given(files), "--tables", tmp_path / "t", resamples=2)
+def test_every_table_is_written_with_nulls_for_what_is_undefined(coco_files, tmp_path):
+    command(*given(coco_files), "--tables", tmp_path / "t", resamples=2)
     names = {path.stem for path in (tmp_path / "t").iterdir()}
     assert names == {
         *("images", "categories", "curves", "detections", "pairs", "confusion", "errors", "olrp"),
@@ -81,7 +54,7 @@ def test_every_table_is_written_with_nulls_for_what_is_undefined(files, tmp_path
     }
     tables = {name: read_table(tmp_path / "t" / f"{name}.parquet")[0] for name in names}
     assert tables["images"].num_rows == 12 and tables["categories"].num_rows == 4
-    found = evaluate(*files, iou_type="bbox")
+    found = evaluate(*coco_files, iou_type="bbox")
     assert tables["detections"].num_rows == len(found.detections)
     confusion = tables["confusion"].to_pydict()
     misses = [p == "__none__" for p in confusion["predicted_category"]]
@@ -104,13 +77,15 @@ def test_a_category_without_truths_has_no_figures(tmp_path, capsys):
 def test_the_kind_of_interval_can_be_chosen(tmp_path, capsys):
     # a finer grid of scores than images: the envelope of a resample is clearly higher
     truth, results = coco_case(2, ties=False, images=40, detections=20)
-    files = write(tmp_path, truth, results)
+    coco_files = write(tmp_path, truth, results)
     found = {}
     for kind, words in (
         ("basic", "the intervals correct for it"),
         ("percentile", "do not correct"),
     ):
-        command(*given(files), "--interval", kind, "--output", tmp_path / "s.json", resamples=200)
+        command(
+            *given(coco_files), "--interval", kind, "--output", tmp_path / "s.json", resamples=200
+        )
         printed = capsys.readouterr().out
         assert f"200 resamples, {kind}" in printed and words in printed
         found[kind] = json.loads((tmp_path / "s.json").read_text())["scores"][0]
@@ -119,12 +94,17 @@ def test_the_kind_of_interval_can_be_chosen(tmp_path, capsys):
     assert basic["lower"] == pytest.approx(2 * plain["value"] - plain["upper"])
     assert basic["upper"] == pytest.approx(2 * plain["value"] - plain["lower"])
     with pytest.raises(PermafrostError, match="no interval is called 'bca'"):
-        command(*given(files), "--interval", "bca")
+        command(*given(coco_files), "--interval", "bca")
 
 
-def test_tables_that_do_not_exist_are_named(files, tmp_path, capsys):
+def test_tables_that_do_not_exist_are_named(coco_files, tmp_path, capsys):
     command(
-        *given(files), "--no-categories", "--iou-thresholds", "0.75", "--tables", tmp_path / "t"
+        *given(coco_files),
+        "--no-categories",
+        "--iou-thresholds",
+        "0.75",
+        "--tables",
+        tmp_path / "t",
     )
     printed = capsys.readouterr().out
     for name in ("confusion", "errors", "detections", "olrp", "calibration"):
@@ -132,22 +112,22 @@ def test_tables_that_do_not_exist_are_named(files, tmp_path, capsys):
     assert (tmp_path / "t" / "pairs.parquet").exists()
 
 
-def test_options_reach_the_evaluation(files, tmp_path, capsys):
+def test_options_reach_the_evaluation(coco_files, tmp_path, capsys):
     command(
-        *given(files),
+        *given(coco_files),
         *("--mode", "strict", "--max-dets", "1,3,100", "--iou-thresholds", "0.5:0.95:0.05"),
         *("--output", tmp_path / "s.json"),
         resamples=0,
     )
-    found = evaluate(*files, iou_type="bbox", mode="strict", max_dets=[1, 3, 100])
+    found = evaluate(*coco_files, iou_type="bbox", mode="strict", max_dets=[1, 3, 100])
     written = json.loads((tmp_path / "s.json").read_text())
     assert list(written["stats"].values()) == found.stats.tolist()
     assert all(row["lower"] is None for row in written["scores"])
     printed = capsys.readouterr().out
     assert "strict mode" in printed and "has the id 0" in printed and "none asked for" in printed
-    command(*given(files), "--area-ranges", "tiny=0:400", "--output", tmp_path / "s.json")
+    command(*given(coco_files), "--area-ranges", "tiny=0:400", "--output", tmp_path / "s.json")
     ranges = {"all": (0, 1e10), "tiny": (0, 400)}
-    found = evaluate(*files, iou_type="bbox", area_ranges=ranges)
+    found = evaluate(*coco_files, iou_type="bbox", area_ranges=ranges)
     written = json.loads((tmp_path / "s.json").read_text())
     assert written["stats"] == dict(zip(found.names, found.stats.tolist(), strict=True))
 
@@ -161,53 +141,34 @@ def test_lvis_has_its_own_summary(tmp_path, capsys):
 
 def test_wrong_entries_can_be_dropped_and_are_counted(tmp_path, capsys):
     truth, results = coco_case(3)
-    files = write(tmp_path, truth, [*results, {**results[0], "score": "high"}])
+    coco_files = write(tmp_path, truth, [*results, {**results[0], "score": "high"}])
     with pytest.raises(PermafrostError, match=f"predictions.json: .{len(results)}."):
-        command(*given(files))
-    command(*given(files), "--invalid", "drop")
+        command(*given(coco_files))
+    command(*given(coco_files), "--invalid", "drop")
     assert "Note: left out 1: detections" in capsys.readouterr().out
 
 
-def test_groups_are_resampled_together(files, tmp_path, capsys):
-    ids = sorted(image["id"] for image in json.loads(files[0].read_text())["images"])
+def test_groups_are_resampled_together(coco_files, tmp_path, capsys):
+    ids = sorted(image["id"] for image in json.loads(coco_files[0].read_text())["images"])
     table = tmp_path / "groups.csv"
     lines = [f"{identity},{n % 3}" for n, identity in enumerate(ids[:-2])]
     table.write_text("\n".join(["image_id,site", *lines, "9999,1"]))
-    command(*given(files), "--groups", table, "--group-column", "site")
+    command(*given(coco_files), "--groups", table, "--group-column", "site")
     printed = capsys.readouterr().out
     assert "leaving out each of 5 groups" in printed and "2 images have no group" in printed
     assert "1 images of the manifest are not in the truth" in printed
     with pytest.raises(PermafrostError, match="no column 'group'"):
-        command(*given(files), "--groups", table)
-
-
-def test_slices_are_scored_apart(files, tmp_path, capsys):
-    ids = sorted(image["id"] for image in json.loads(files[0].read_text())["images"])
-    manifest = tmp_path / "m.csv"
-    lines = [f"{i},{'fog' if n < 5 else 'sun'},{'ab'[n % 2]}" for n, i in enumerate(ids[:-1])]
-    manifest.write_text("\n".join(["image_id,sky,site", *lines]))
-    command(
-        *(*given(files), "--slices", manifest, "--cross-slices", "--output", tmp_path / "s.json")
-    )
-    printed = capsys.readouterr().out
-    assert "sky = fog, 5 images" in printed and "sky & site = fog & a, 3 images" in printed
-    assert "site = __unassigned__, 1 images" in printed
-    rows = json.loads((tmp_path / "s.json").read_text())["slices"]
-    fog = [row for row in rows if row["label"] == "fog"]
-    assert [row["metric"] for row in fog] == list(evaluate(*files, iou_type="bbox").names)
-    alone = evaluate(*files, iou_type="bbox", images=ids[:5])
-    assert fog[0]["value"] == alone.stats[0] and fog[0]["lower"] <= fog[0]["value"]
-    assert fog[0]["truths"] == len(alone.truths)
+        command(*given(coco_files), "--groups", table)
 
 
 def test_two_prediction_files_are_compared_on_the_same_resamples(tmp_path, capsys):
-    files = write(tmp_path, *coco_case(2, ties=False, images=40, detections=20))
-    results = json.loads(files[1].read_text())
+    coco_files = write(tmp_path, *coco_case(2, ties=False, images=40, detections=20))
+    results = json.loads(coco_files[1].read_text())
     rng = np.random.default_rng(0)
     for entry in results:
         entry["bbox"] = (np.array(entry["bbox"]) * rng.uniform(0.5, 1.5, 4)).tolist()
-    other = write(tmp_path, json.loads(files[0].read_text()), results, "worse")[1]
-    command(*given(files), "--against", other, "--output", tmp_path / "s.json", resamples=200)
+    other = write(tmp_path, json.loads(coco_files[0].read_text()), results, "worse")[1]
+    command(*given(coco_files), "--against", other, "--output", tmp_path / "s.json", resamples=200)
     printed = capsys.readouterr().out
     assert f"Difference to {other} on the same images" in printed and "p = 0.0" in printed
     written = json.loads((tmp_path / "s.json").read_text())
@@ -216,28 +177,28 @@ def test_two_prediction_files_are_compared_on_the_same_resamples(tmp_path, capsy
         if row["difference"] is not None:
             assert row["difference"] == row["value"] - row["against"]
     headline = rows["AP", None]
-    assert headline["against"] == evaluate(files[0], other, iou_type="bbox").stats[0]
+    assert headline["against"] == evaluate(coco_files[0], other, iou_type="bbox").stats[0]
     assert 0 < headline["lower"] < headline["difference"] < headline["upper"]
     assert headline["p_value"] < 0.05
     # the pairing takes away what is common: narrower than the intervals of the scores themselves
     score = next(row for row in written["scores"] if row["metric"] == "AP")
     assert headline["upper"] - headline["lower"] < score["upper"] - score["lower"]
-    command(*given(files), "--against", files[1], "--output", tmp_path / "s.json")
+    command(*given(coco_files), "--against", coco_files[1], "--output", tmp_path / "s.json")
     same = json.loads((tmp_path / "s.json").read_text())["comparison"][0]
     assert same["difference"] == 0 and same["p_value"] == 1
 
 
-def test_parts_merge_to_the_same_figures(files, tmp_path, capsys):
-    ids = [image["id"] for image in json.loads(files[0].read_text())["images"]]
+def test_parts_merge_to_the_same_figures(coco_files, tmp_path, capsys):
+    ids = [image["id"] for image in json.loads(coco_files[0].read_text())["images"]]
     parts = []
     for number in range(2):
         listed = tmp_path / f"{number}.txt"
         listed.write_text("\n".join(map(str, ids[number::2])) + "\n\n")
         parts.append(tmp_path / f"part{number}")
-        command(*given(files), "--images", listed, "--partial", parts[-1], resamples=0)
+        command(*given(coco_files), "--images", listed, "--partial", parts[-1], resamples=0)
     assert "only 6 of 12 images are evaluated" in capsys.readouterr().out
     command("--merge", *parts, "--output", tmp_path / "m.json", "--tables", tmp_path / "m")
-    command(*given(files), "--output", tmp_path / "w.json", "--tables", tmp_path / "w")
+    command(*given(coco_files), "--output", tmp_path / "w.json", "--tables", tmp_path / "w")
     merged, whole = (json.loads((tmp_path / f"{n}.json").read_text()) for n in "mw")
     for name in ("stats", "scores", "axes", "images", "truths", "detections"):
         assert merged[name] == whole[name]
@@ -247,12 +208,12 @@ def test_parts_merge_to_the_same_figures(files, tmp_path, capsys):
         command("--merge", parts[0])
     command("--merge", parts[0], "--incomplete")
     with pytest.raises(PermafrostError, match="--truth and --merge exclude each other"):
-        command("--merge", *parts, "--truth", files[0])
+        command("--merge", *parts, "--truth", coco_files[0])
 
 
-def test_what_is_missing_is_named(files):
+def test_what_is_missing_is_named(coco_files):
     with pytest.raises(PermafrostError, match="--iou-type is missing"):
-        command("--truth", files[0], "--predictions", files[1])
+        command("--truth", coco_files[0], "--predictions", coco_files[1])
 
 
 def test_a_single_image_has_no_interval(tmp_path, capsys):
@@ -323,32 +284,6 @@ def test_the_command_loads_nothing_heavy():
     assert done.stdout.split() == []
 
 
-def test_robustness_against_a_baseline(files, tmp_path, capsys):
-    ids = sorted(image["id"] for image in json.loads(files[0].read_text())["images"])
-    manifest = tmp_path / "m.csv"
-    lines = [f"{i},{('clear', 'fog', 'rain')[n % 3]},{'ab'[n % 2]}" for n, i in enumerate(ids)]
-    manifest.write_text("\n".join(["image_id,sky,site", *lines]))
-    out = tmp_path / "s.json"
-    options = ("--slices", manifest, "--baseline", "clear", "--output", out)
-    command(*given(files), *options)
-    printed = capsys.readouterr().out
-    assert re.search(r"mPC of AP +sky, 2 slices against clear +0\.\d+ +\[", printed)
-    assert re.search(r"rPC of AP50 +sky, 2 slices against clear +\d\.\d+ +\[", printed)
-    content = json.loads(out.read_text())
-    ap = {row["label"]: row["value"] for row in content["slices"] if row["metric"] == "AP"}
-    mpc, rpc = content["robustness"][:2]
-    assert mpc["value"] == (ap["fog"] + ap["rain"]) / 2
-    assert rpc["value"] == mpc["value"] / ap["clear"]
-    assert {row["axis"] for row in content["robustness"]} == {"sky"}
-    assert content["options"]["baseline"] == "clear"
-    with pytest.raises(PermafrostError, match="no image is labelled 'dry'"):
-        command(*given(files), "--slices", manifest, "--baseline", "dry")
-    with pytest.raises(
-        PermafrostError, match="--baseline changes nothing here: it is used with --slices"
-    ):
-        command(*given(files), "--baseline", "clear")
-
-
 def test_nothing_to_find_is_an_error_that_says_why(tmp_path, capsys):
     truth, results = coco_case(7)
     for entry in truth["annotations"]:
@@ -362,156 +297,3 @@ def test_nothing_to_find_is_an_error_that_says_why(tmp_path, capsys):
 
 
 # --- categories, groups, recalls, analyses -------------------------------------------------------
-
-
-def test_some_categories_and_groups_of_them(tmp_path, capsys):
-    truth, results = coco_case(3, ties=False, detections=12)
-    files = write(tmp_path, truth, results)
-    out = tmp_path / "s.json"
-    options = ["--categories", "kind 3, kind 1,kind 0", "--output", out, "--tables", tmp_path / "t"]
-    command(*given(files), *options, "--category-groups", "odd=kind 1,kind 3;kind 0=kind 0")
-    printed = capsys.readouterr().out
-    assert "only 3 of 4 categories are evaluated" in printed
-    content = json.loads(out.read_text())
-    assert content["category_groups"] == {"odd": ["kind 1", "kind 3"], "kind 0 (group)": ["kind 0"]}
-    rows = {(row["metric"], row["class"]): row for row in content["scores"]}
-    for label, names in (
-        ("odd", ["kind 1", "kind 3"]),
-        ("kind 0 (group)", ["kind 0"]),
-        (None, None),
-    ):
-        names = ["kind 0", "kind 1", "kind 3"] if names is None else names
-        alone = evaluate(*files, iou_type="bbox", categories=names)
-        for metric, value in zip(alone.names, alone.stats.tolist(), strict=True):
-            assert rows[metric, label]["value"] == (None if value == -1 else value)
-    odd = rows["AP", "odd"]
-    assert odd["lower"] < odd["value"] < odd["upper"]
-    assert re.search(rf"AP +odd +{odd['value']:.3f}  \[{odd['lower']:.3f}, ", printed)
-    assert "AR@100  odd" in printed and "AR@1 " not in printed
-    table = read_table(tmp_path / "t" / "scores.parquet")[0].to_pylist()
-    assert {row["class"] for row in table} >= {"odd", "kind 0 (group)", "kind 0"}
-    # the same from a file
-    (tmp_path / "g.csv").write_text("category,group\nkind 1,odd\nkind 3,odd\nkind 0,kind 0\n")
-    command(*given(files), *options, "--category-groups", tmp_path / "g.csv")
-    again = json.loads(out.read_text())
-    assert again["scores"] == content["scores"]
-    assert again["options"]["category_groups"]["sha256"]
-    assert content["options"]["category_groups"] == "odd=kind 1,kind 3;kind 0=kind 0"
-    command(*given(files), "--category-groups", tmp_path / "g.csv", "--against", files[1])
-    assert re.search(r"AP50 +odd +0.000 +\[", capsys.readouterr().out.split("Difference to")[1])
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--categories", "kind 9"], "there is no category 'kind 9'"),
-        (["--categories", "kind 1,,kind 2"], "names nothing between two commas"),
-        (["--category-groups", "a=kind 9"], "--category-groups: a: there is no category 'kind 9'"),
-        (["--category-groups", "a=kind 1;a=kind 2"], "'a=kind 2' is not a new group"),
-        (["--category-groups", "a="], "'a=' is not a new group"),
-        (["--category-groups", "absent.csv"], "absent.csv: the file does not exist"),
-        (["--categories", "kind 1", "--category-groups", "a=kind 2"], "no category 'kind 2'"),
-        (["--no-categories", "--category-groups", "a=kind 1"], "changes nothing here"),
-        (["--recall-grid", "0.5,0.2"], "must ascend"),
-        (["--recall-grid", "0:2:0.5"], r"must be numbers in \[0, 1\]"),
-        (["--partial", "p", "--no-analysis"], "--no-analysis changes nothing here"),
-    ],
-)
-def test_wrong_categories_groups_and_recalls_are_refused(files, options, words):
-    truth = json.loads(files[0].read_text())
-    truth["categories"][1]["name"] = "kind 1"
-    files[0].write_text(json.dumps(truth))
-    with pytest.raises(PermafrostError, match=words):
-        command(*given(files), *options)
-
-
-def test_recalls_of_ones_own(files, tmp_path, capsys):
-    out = tmp_path / "s.json"
-    command(*given(files), "--recall-grid", "0:1:0.1", "--output", out)
-    found = evaluate(*files, iou_type="bbox", recall_grid=np.linspace(0, 1, 11))
-    content = json.loads(out.read_text())
-    assert content["stats"]["AP"] == found.stats[0] != evaluate(*files, iou_type="bbox").stats[0]
-    assert content["axes"]["recall_grid"] == np.linspace(0, 1, 11).tolist()
-    assert "read at 11 recalls from 0 to 1, not at COCO's 101" in capsys.readouterr().out
-    command(*given(files), "--recall-grid", "0:1:0.01", "--output", out)
-    assert "read at" not in capsys.readouterr().out
-
-
-def test_parts_know_their_categories_and_recalls(files, tmp_path):
-    ids = [image["id"] for image in json.loads(files[0].read_text())["images"]]
-    parts = {}
-    for number, more in enumerate(([], [], ["--recall-grid", "0,1"], ["--categories", "kind 2"])):
-        listed = tmp_path / f"{number}.txt"
-        listed.write_text("\n".join(map(str, ids[number % 2 :: 2])))
-        common = [] if number == 3 else ["--categories", "kind 2,kind 3"]
-        parts[number] = tmp_path / f"part{number}"
-        options = [*common, *more, "--images", listed, "--partial", parts[number]]
-        command(*given(files), *options, resamples=0)
-    out = tmp_path / "m.json"
-    command("--merge", parts[0], parts[1], "--category-groups", "a=kind 3", "--output", out)
-    merged = json.loads(out.read_text())
-    found = evaluate(*files, iou_type="bbox", categories=["kind 2", "kind 3"])
-    assert list(merged["stats"].values()) == [None if v != v else v for v in found.stats.tolist()]
-    alone = evaluate(*files, iou_type="bbox", categories=["kind 3"])
-    rows = {(row["metric"], row["class"]): row["value"] for row in merged["scores"]}
-    assert rows["AP", "a"] == alone.stats[0]
-    for other, words in ((2, "another recall_grid"), (3, "another categories")):
-        with pytest.raises(PermafrostError, match=words):
-            command("--merge", parts[1], parts[other], "--incomplete")
-
-
-def test_errors_olrp_and_calibration_are_printed_and_written(files, tmp_path, capsys):
-    out = tmp_path / "s.json"
-    command(*given(files), "--output", out)
-    printed = capsys.readouterr().out
-    found = evaluate(*files, iou_type="bbox")
-    written = json.loads(out.read_text())["analysis"]
-    kinds, olrp, calibration = error_kinds(found), optimal_lrp(found), calibrate(found)
-    assert written["tide"]["gains"] == kinds.gain and written["tide"]["counts"] == kinds.counts
-    assert written["tide"]["ap"] == kinds.precision == found.stats[0]
-    assert written["olrp"] == olrp.means
-    assert written["calibration"]["expected_calibration_error"] == calibration.expected
-    assert written["calibration"]["mean_over_categories"] == calibration.macro
-    assert written["missing"] == {}
-    for kind, gain in kinds.gain.items():
-        line = next(line for line in printed.splitlines() if line.startswith(f"    {kind} "))
-        assert line.split()[1] == f"{gain:+.3f}".replace("-", "−")
-        assert line.split()[2] == str(kinds.counts[kind])
-    assert f"mean oLRP {olrp.means['olrp']:.3f} (localisation " in printed
-    assert f"calibration error {calibration.expected:.3f} (mean over categories" in printed
-    command(*given(files), "--output", out, "--no-analysis")
-    assert "analysis" not in json.loads(out.read_text())
-    assert "oLRP" not in capsys.readouterr().out
-
-
-def test_analyses_that_an_evaluation_has_not_are_named_with_the_reason(tmp_path, capsys):
-    truth, results = coco_case(1, images=8, truths=8.0, crowds=0.0)
-    results = [{**entry, "score": 3 * entry["score"]} for entry in results]
-    files = write(tmp_path, federate(truth, 1), results)
-    out = tmp_path / "s.json"
-    command(*given(files), "--lvis", "--output", out)
-    printed = capsys.readouterr().out
-    written = json.loads(out.read_text())["analysis"]
-    assert (
-        written["tide"] is None and written["calibration"] is None and written["olrp"]["olrp"] < 1
-    )
-    assert "no TIDE: errors are not sorted for keypoints and LVIS" in printed
-    assert "no calibration: scores outside 0 to 1 are no probabilities" in printed
-    assert set(written["missing"]) == {"tide", "calibration"}
-    files = write(tmp_path, truth, [])
-    command(*given(files), "--output", out)
-    written = json.loads(out.read_text())["analysis"]
-    assert written["tide"]["counts"]["missed"] > 0 and written["olrp"]["localisation"] is None
-    assert "no detection counts" in written["missing"]["calibration"]
-
-
-def test_curves_are_written_as_csv(files, tmp_path):
-    command(*given(files), "--tables", tmp_path / "t", "--table-format", "csv", resamples=0)
-    lines = (tmp_path / "t" / "curves.csv").read_text().splitlines()
-    head = '"category_id","category","iou_threshold","area","max_dets","recall","precision","score"'
-    assert lines[0] == head
-    found = evaluate(*files, iou_type="bbox")
-    # four categories and their mean, at 0.5, 0.75 and the mean of all thresholds
-    assert len(lines) - 1 == 5 * 3 * 101
-    first = lines[1].split(",")
-    assert float(first[6]) == found.precision[0, 0, 0, 0, -1]

@@ -1,0 +1,182 @@
+"""What pages say of scores: comparisons, ranks, kinds of probes, means over datasets."""
+
+from __future__ import annotations
+
+import csv
+import html
+from pathlib import Path
+
+import pytest
+from helpers.results.pages import build_report, prepare, small
+from helpers.results.tables import (
+    make_score_rows,
+    report_text,
+    score_table,
+)
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tables import read_table
+from permafrost.probes.kinds import KINDS
+from permafrost.report.sections.run import compute_words
+from permafrost.report.sections.scores import comparison_lines, leaderboard_lines, over_datasets
+from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.report.tables.summary import write_summary
+from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.report.values.notation import number
+
+
+def test_comparisons_are_turned_so_that_the_best_backbone_is_first():
+    row = {
+        "probe": "knn",
+        "seed": 0,
+        "difference": -0.2,
+        "lower": -0.3,
+        "upper": -0.1,
+        "p_adjusted": 0.01,
+        "resamples": 2000,
+    }
+    rows = [
+        {**row, "backbone_a": "weak", "backbone_b": "best"},
+        {**row, "backbone_a": "weak", "backbone_b": "other"},
+    ]
+    (line,) = comparison_lines(rows, "best")
+    assert (line["other"], line["difference"], line["lower"], line["upper"]) == (
+        "weak",
+        0.2,
+        0.1,
+        0.3,
+    )
+
+
+def test_bars_share_one_scale_per_dataset():
+    rows = make_score_rows(backbone="a", value=0.4, half=0.1) + make_score_rows(
+        backbone="b", value=0.8, half=0.1
+    )
+    rows = [{**row, "rank": 1.0, "mean_rank": 1.0} for row in rows]
+    bars = {line["backbone"]: line["bar"] for line in leaderboard_lines(rows)}
+    assert bars["a"] == {"left": 0.0, "width": 33.33, "at": 16.67}
+    assert bars["b"] == {"left": 66.67, "width": 33.33, "at": 83.33}
+
+
+def with_probes(tmp_path: Path, probes: dict[str, str]) -> str:
+    """The page of a run with these probes (name -> kind)."""
+    arguments = prepare(tmp_path, datasets={"eurosat": small()}, backbones=["a"])
+    plan = {**arguments["plan"], "probes": {name: {"kind": kind} for name, kind in probes.items()}}
+    build_report(**{**arguments, "plan": plan})
+    return html.unescape((tmp_path / "report/index.html").read_text())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_probe_is_explained_where_it_ran_and_only_there(tmp_path, kind):
+    text = with_probes(tmp_path, {"mine": kind})
+    for other, known in KINDS.items():
+        sentence = known.summary[0].upper() + known.summary[1:]
+        assert (sentence in text) == (other == kind), other
+    assert f'<dt>{kind} <span class="names">(mine)</span></dt>' in text
+
+
+def test_what_is_said_of_frozen_features_is_true_of_the_run(tmp_path):
+    frozen = with_probes(tmp_path / "1", {"linear": "linear"})
+    assert "No backbone was trained here" in frozen
+    both = with_probes(tmp_path / "2", {"linear": "linear", "tune": "fine_tune"})
+    assert "No backbone was trained here" not in both and "frozen and trained further" in both
+    assert (
+        "tune trained every backbone further" in both
+        and "linear read the features of frozen" in both
+    )
+    trained = with_probes(tmp_path / "3", {"tune": "fine_tune"})
+    assert "no score here is of frozen features" in trained and "frozen and trained" not in trained
+
+
+def test_tied_backbones_share_a_rank_that_says_so(tmp_path):
+    arguments = prepare(tmp_path, datasets={"eurosat": small()}, backbones=["a", "b", "c"])
+    values = {"a": 0.5, "b": 0.7, "c": 0.5}
+    tables = [
+        score_table(make_score_rows(backbone=name, value=value)) for name, value in values.items()
+    ]
+    board = write_leaderboard(
+        tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"}
+    )
+    lines = leaderboard_lines(board.to_pylist())
+    assert [(line["backbone"], line["place"]) for line in lines] == [
+        ("b", "1"),
+        ("a", "2="),
+        ("c", "2="),
+    ]
+    build_report(**arguments)
+    assert report_text(tmp_path / "report").count(">2=</td>") == 4
+    shown = [line.split()[:2] for line in format_leaderboard(board).splitlines()[2:]]
+    assert shown == [["1", "b"], ["2=", "a"], ["2=", "c"]]
+
+
+def summarised(tmp_path: Path, datasets: list[str]) -> str:
+    arguments = prepare(
+        tmp_path, datasets={name: small(name) for name in datasets}, backbones=["a", "b"]
+    )
+    board, _ = read_table(arguments["leaderboard"])
+    write_summary(board, tmp_path / "summary.csv", resamples=50, confidence=0.9, seed=0)
+    build_report(**arguments, summary=tmp_path / "summary.csv")
+    return (tmp_path / "report/index.html").read_text()
+
+
+def test_the_interquartile_mean_is_shown_with_its_interval_where_there_are_several_datasets(
+    tmp_path,
+):
+    text = summarised(tmp_path, ["eurosat", "second", "third"])
+    with open(tmp_path / "summary.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert (
+        len(rows) == 4
+        and "interquartile mean" in text
+        and "Its 90 % interval resamples datasets" in text
+    )
+    section = text.split("<h3>Over all datasets</h3>")[1].split("</table>")[0]
+    for row in rows:
+        value, lower, upper = (number(float(row[f"iqm{end}"])) for end in ("", "_lower", "_upper"))
+        line = next(
+            line
+            for line in section.split("<tr>")
+            if f">{row['backbone']}</th>" in line and f">{row['probe']}</td>" in line
+        )
+        assert f">{value}</td>" in line and f"[{lower}, {upper}]" in line
+
+
+def test_no_mean_over_datasets_is_shown_where_there_is_one(tmp_path):
+    assert "Over all datasets" not in summarised(tmp_path, ["eurosat"])
+
+
+def test_metrics_that_a_mean_over_datasets_mixes_are_named():
+    row = {
+        "probe": "knn",
+        "backbone": "a",
+        "iqm": 0.5,
+        "iqm_lower": 0.4,
+        "iqm_upper": 0.6,
+        "n_datasets": 2,
+    }
+    lines = [{"probe": "knn", "metric_name": name} for name in ("micro-AP", "accuracy", "accuracy")]
+    (note,) = over_datasets([row], lines)[1]
+    assert note.startswith("knn is scored by accuracy and micro-AP")
+    assert over_datasets([row], lines[1:])[1] == []
+
+
+def test_a_summary_of_another_leaderboard_is_refused(tmp_path):
+    summarised(tmp_path, ["eurosat", "second"])
+    arguments = prepare(tmp_path / "2", datasets={"eurosat": small()}, backbones=["a", "c"])
+    with pytest.raises(
+        PermafrostError, match=r"summary.csv: the summary over datasets is of another"
+    ):
+        build_report(**arguments, summary=tmp_path / "summary.csv")
+    (tmp_path / "summary.csv").write_text("probe,backbone\nknn,a\n")
+    with pytest.raises(
+        PermafrostError, match=r"summary.csv: the summary over datasets cannot be read"
+    ):
+        build_report(**arguments, summary=tmp_path / "summary.csv")
+
+
+def test_what_jobs_ran_on_is_said_where_it_is_recorded():
+    plain = {"settings": {"k": 5}}
+    assert compute_words([plain]) == ""
+    trained = {"settings": {"precision": "bf16"}, "device": "cuda (a card)"}
+    assert compute_words([plain, trained, {**plain, "device": "cpu"}]) == (
+        "Features were computed on cpu and cuda (a card). Heads were trained in bf16."
+    )
