@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import threading
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,6 +63,15 @@ class FileServer:
         self.files[f"/api/datasets/{repository}/tree/main"] = Served(listing)
         for name, content in files.items():
             self.files[f"/datasets/{repository}/resolve/main/{name}"] = Served(content)
+
+
+def zipped(files: dict[str, bytes], folder: str = "") -> bytes:
+    """A zip of these files, below `folder` (with a slash at its end)."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, inner in files.items():
+            archive.writestr(f"{folder}{name}", inner)
+    return content.getvalue()
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import socket
 
 import numpy as np
 import pytest
-from helpers.file_server import Served, file_server
+from helpers.file_server import Served
 from permafrost.core.errors import PermafrostError
 from permafrost.data.download import transfer
 from permafrost.data.download.steps import Get
@@ -18,15 +18,6 @@ from permafrost.data.download.transfer import fetch_file, remote_size
 CONTENT = np.random.default_rng(0).bytes(3_000_001)
 SHA256 = ("sha256", hashlib.sha256(CONTENT).hexdigest())
 PART = 1_000_000
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(transfer, "PAUSES_S", (0.0, 0.0, 0.0))
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with file_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -83,7 +83,8 @@ def _of_torchgeo(entry: dict, where: object) -> list[Step]:
             entry, f"torchgeo's {name} leaves downloading to another program", where, how
         )
     if asked.problem and not asked.steps:
-        raise _by_hand(entry, f"torchgeo's {name} downloads nothing ({asked.problem})", where)
+        problem = f"torchgeo's {name} downloads nothing, and does not find its data"
+        raise _by_hand(entry, f"{problem} ({asked.problem})", where)
     _refuse_pages(entry, asked.steps, where)
     return asked.steps
 
