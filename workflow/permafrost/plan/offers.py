@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,20 +179,22 @@ def misfits(
     problems(complete, "config")  # fills in what is left out
     offered = functools.cache(lambda: installed(offers.root / ".snakemake" / "permafrost"))
     found: dict[tuple[str, str], str | None] = {}
-    for dataset in datasets:
-        bands = selected_bands(offers.dataset(dataset), where=offers.datasets.where(dataset))
-        for backbone in backbones:
-            entry, where = offers.backbones.entry(backbone), offers.backbones.where(backbone)
-            mistakes = Mistakes()
-            try:
-                known = known_of(entry, offered, where)
-                if known is not None:
-                    fed = {backbone: (entry, where, known)}
-                    check_feeding(fed, {dataset: bands}, complete["extraction"], mistakes)
-                mistakes.refuse(where)
-                found[dataset, backbone] = None
-            except PermafrostError as error:
-                found[dataset, backbone] = error.problem
+    for dataset, backbone in itertools.product(datasets, backbones):
+        where = offers.backbones.where(backbone)
+        mistakes = Mistakes()
+        # a broken entry fits nothing, and does not hide what fits
+        with mistakes.gathered():
+            bands = selected_bands(offers.dataset(dataset), where=offers.datasets.where(dataset))
+            entry = offers.backbones.entry(backbone)
+            known = known_of(entry, offered, where)
+            if known is not None:
+                fed = {backbone: (entry, where, known)}
+                check_feeding(fed, {dataset: bands}, complete["extraction"], mistakes)
+        try:
+            mistakes.refuse(where)
+            found[dataset, backbone] = None
+        except PermafrostError as error:
+            found[dataset, backbone] = error.problem
     return found
 
 
