@@ -135,7 +135,11 @@ def file_server() -> Iterator[FileServer]:
         def log_message(self, *_):
             pass
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_):
+            pass  # clients may hang up
+
+    httpd = Server(("127.0.0.1", 0), Handler)
     server = FileServer(f"http://127.0.0.1:{httpd.server_port}")
     thread = threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
     thread.start()

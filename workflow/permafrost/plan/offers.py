@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.paths import substitute
+from permafrost.core.specification import substitute
 from permafrost.core.text import bytes_words, printable_name
 from permafrost.data.download.steps import fetchable
 from permafrost.data.files import is_junk
@@ -136,7 +136,7 @@ def data_places(entry: dict) -> list[Path]:
         root = source.get("arguments", {}).get("root")
         return [] if root is None else [Path(root)]
     places = []
-    for key in kind_of(entry).places:
+    for key in kind_of(source["kind"]).places:
         named = source.get(key)
         named = named.values() if isinstance(named, dict) else [named]
         # what lies inside of another place begins with <path>/
@@ -169,8 +169,9 @@ def misfits(
 
     What only a job can tell counts as fitting.
     """
-    from permafrost.data.entries import selected_bands
-    from permafrost.plan.feeding import check_feeding, known_of
+    from permafrost.data.entry_checks import selected_bands
+    from permafrost.data.sources import read_entry
+    from permafrost.plan.compatibility import check_feeding, known_of
     from permafrost.plan.installed import installed
     from permafrost.plan.mistakes import Mistakes
     from permafrost.plan.validation import problems
@@ -184,7 +185,8 @@ def misfits(
         mistakes = Mistakes()
         # a broken entry fits nothing, and does not hide what fits
         with mistakes.gathered():
-            bands = selected_bands(offers.dataset(dataset), where=offers.datasets.where(dataset))
+            place = offers.datasets.where(dataset)
+            bands = selected_bands(read_entry(offers.dataset(dataset), where=place), where=place)
             entry = offers.backbones.entry(backbone)
             known = known_of(entry, offered, where)
             if known is not None:

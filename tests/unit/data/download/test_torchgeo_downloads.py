@@ -12,7 +12,7 @@ import torchgeo.datasets
 import torchgeo.datasets.utils as library
 from helpers.file_server import Served, zipped
 from permafrost.core.errors import PermafrostError
-from permafrost.core.paths import substitute
+from permafrost.core.specification import substitute
 from permafrost.data.download.fetching import fetch, missing_steps, with_sizes
 from permafrost.data.download.steps import Get, Unpack, fetchable
 from permafrost.data.download.torchgeo_downloads import ask_torchgeo

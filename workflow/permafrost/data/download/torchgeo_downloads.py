@@ -20,7 +20,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.download.hub import mirrored
 from permafrost.data.download.steps import Get, Step, Unpack
-from permafrost.data.sources.torchgeo_source import arguments_of, dataset_class
+from permafrost.data.sources.torchgeo_samples import arguments_of, dataset_class
 
 _SPLITS = ("train", "val", "test")
 
