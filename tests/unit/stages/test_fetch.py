@@ -33,6 +33,7 @@ def server(tmp_path, monkeypatch):
             "task": "classification",
             "source": {"kind": "folder", "path": "{data}/scenes"},
             "download": [item],
+            "size_bytes": 2_070_000_000,
         }
         by_hand = {key: value for key, value in entry.items() if key != "download"}
         by_hand["url"] = "https://example.org/scenes"
@@ -62,6 +63,7 @@ def test_it_says_what_comes_and_brings_it_once(command, server, tmp_path, capsys
         "sha256",
     ):
         assert word.replace("230", str(len(ARCHIVE))) in said
+    assert "size unknown" not in said
     assert said.index("Nobody 2026") < said.index("mine: fetched")
     assert sorted(os.listdir(tmp_path / "data")) == ["scenes"]
     assert (tmp_path / "data" / "scenes" / "river" / "1.png").read_bytes() == b"one"
@@ -72,8 +74,9 @@ def test_it_says_what_comes_and_brings_it_once(command, server, tmp_path, capsys
 
 def test_a_dry_run_gets_nothing(command, server, tmp_path, capsys):
     assert command("mine", "--dry-run") == 0
-    assert f"{server.url}/scenes.zip" in capsys.readouterr().out
-    assert server.gets() == [] and not (tmp_path / "data").exists()
+    said = capsys.readouterr().out
+    assert f"{server.url}/scenes.zip" in said and "1 file of unknown size, about 2.07 GB" in said
+    assert server.asked == [] and not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(("answer", "status"), [("y", 0), ("", 1), ("n", 1)])

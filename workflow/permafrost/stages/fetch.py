@@ -11,7 +11,10 @@ def add_arguments(parser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help="datasets")
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before it starts")
     parser.add_argument(
-        "--dry-run", "-n", action="store_true", help="say what would be downloaded, and from where"
+        "--dry-run",
+        "-n",
+        action="store_true",
+        help="say what would be downloaded and from where, without a network",
     )
     add_places(parser)
 
@@ -28,10 +31,11 @@ def run(arguments) -> int:
         if not steps:
             print(f"{name}: nothing to fetch, the data are here")
             continue
-        download = with_sizes(steps)
-        free = check_room(download, offers.data)
+        dry = arguments.dry_run
+        download = with_sizes(steps, ask=not dry)
+        free = None if dry else check_room(download, offers.data)
         print(announcement(name, entry, download, offers.data, free), flush=True)
-        if arguments.dry_run:
+        if dry:
             continue
         if not (arguments.yes or _confirmed()):
             print(f"{name}: not fetched")
@@ -41,15 +45,18 @@ def run(arguments) -> int:
     return 0
 
 
-def announcement(name: str, entry: dict, download, folder, free: int) -> str:
+def announcement(name: str, entry: dict, download, folder, free: int | None = None) -> str:
     """What is said before a download starts."""
     from permafrost.core.text import bytes_words, printable
 
+    room = "" if free is None else f"; {bytes_words(free)} are free in {folder}"
+    told = download.unknown and "size_bytes" in entry
+    about = f", about {bytes_words(entry['size_bytes'])}" if told else ""
     lines = [
         f"{name}: {entry.get('title', name)}",
         f"  licence   {entry.get('licence', 'not given')}",
         f"  citation  {entry.get('citation', 'not given')}",
-        f"  size      {download}; {bytes_words(free)} are free in {folder}",
+        f"  size      {download}{about}{room}",
     ]
     for get in download.files:
         size = "size unknown" if get.size is None else bytes_words(get.size)

@@ -126,13 +126,16 @@ class Download:
         return [step for step in self.steps if isinstance(step, Get)]
 
     def __str__(self) -> str:
-        files = f"{len(self.files)} file" + ("s" if len(self.files) != 1 else "")
+        count = len(self.files)
+        files = f"{count} file" + ("s" if count != 1 else "")
+        if self.unknown == count > 0:
+            return f"{files} of unknown size"
         more = f" and {self.unknown} of unknown size" if self.unknown else ""
         return f"{files}, {bytes_words(self.size)}{more}"
 
 
-def with_sizes(steps: list[Step]) -> Download:
-    """The steps, with the sizes that servers tell.
+def with_sizes(steps: list[Step], *, ask: bool = True) -> Download:
+    """The steps, with the sizes that servers tell; without `ask`, only with those that are known.
 
     Raises
     ------
@@ -141,7 +144,7 @@ def with_sizes(steps: list[Step]) -> Download:
     sized, size, unknown = [], 0, 0
     for step in steps:
         if isinstance(step, Get) and not step.path.exists():
-            told = remote_size(step)
+            told = remote_size(step) if ask else step.size
             step = replace(step, size=told)
             size += told or 0
             unknown += told is None

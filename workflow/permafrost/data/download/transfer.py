@@ -53,7 +53,9 @@ def remote_size(get: Get) -> int | None:
         with _opened(get, {}, method="HEAD") as response:
             return None if response is None else _number(response.headers.get("Content-Length"))
 
-    return get.size if get.size is not None else _persist(get, ask, lambda: 0)
+    if get.size is not None:
+        return get.size
+    return _persist(get, ask, lambda: 0, PAUSES_S[:2])
 
 
 def fetch_file(get: Get) -> None:
@@ -77,7 +79,7 @@ def fetch_file(get: Get) -> None:
             return
         resumed = partial.size > 0
         while True:
-            _persist(get, lambda: _transfer(get, partial), lambda: partial.size)
+            _persist(get, lambda: _transfer(get, partial), lambda: partial.size, PAUSES_S)
             try:
                 _check(
                     get, partial.path, "fetch again; if that does not help, upstream's file changed"
@@ -269,7 +271,9 @@ def _refused(get: Get, error: urllib.error.HTTPError) -> PermafrostError:
     )
 
 
-def _persist[T](get: Get, attempt: Callable[[], T], reached: Callable[[], int]) -> T:
+def _persist[T](
+    get: Get, attempt: Callable[[], T], reached: Callable[[], int], pauses: tuple[float, ...]
+) -> T:
     """The result of `attempt`, which is made again while the connection fails and sometimes gives more."""
     failures, furthest = 0, reached()
     while True:
@@ -278,14 +282,14 @@ def _persist[T](get: Get, attempt: Callable[[], T], reached: Callable[[], int]) 
         except _BrokenOff as error:
             failures = 1 if reached() > furthest else failures + 1
             furthest = max(furthest, reached())
-            if failures > len(PAUSES_S):
+            if failures > len(pauses):
                 kept = f"; {bytes_words(reached())} are kept" if reached() else ""
                 raise PermafrostError(
                     f"{urlsplit(get.url).netloc} cannot be reached, or breaks off ({error}){kept}",
                     where=get.url,
                     remedy="run the command again on a machine with a network: it goes on from there",
                 ) from error
-            pause = max(PAUSES_S[failures - 1], min(error.pause, _LONGEST_PAUSE_S))
+            pause = max(pauses[failures - 1], min(error.pause, _LONGEST_PAUSE_S))
             said = f"permafrost: {get.path.name}: {error}; trying again in {pause:g} s"
             print(said, file=sys.stderr, flush=True)
             time.sleep(pause)
