@@ -21,7 +21,7 @@ class Card:
     """What is known of a prepared dataset.
 
     ``target`` is there exactly where images or pixels have a number, ``detection`` is None where the labels
-    are no objects.
+    are no objects. ``size_bytes`` is what the entry says of the download: pages have it, files of cards never.
     """
 
     dataset: str
@@ -44,6 +44,7 @@ class Card:
     licence: str | None
     citation: str | None
     target: dict | None = None
+    size_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if (self.target is not None) != task_of(self.task).numbers:
@@ -52,8 +53,9 @@ class Card:
     def as_json(self) -> dict:
         """The mapping that the file holds, in its order, without the digest."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.target is None:
-            del content["target"]
+        for key in ("target", "size_bytes"):
+            if content[key] is None:
+                del content[key]
         return content
 
 

@@ -75,6 +75,7 @@ class DatasetEntry:
     Attributes
     ----------
     kind, source : kind of source (`sources.KINDS`) and its options.
+    url, size_bytes, download : where the data can be had, for `data.download`; no result depends on them.
     bands, sensor, units, select, convert, nodata : what the images hold, and how files may be read.
     target : None where there are no numbers to predict.
     tiles : None where images stay whole.
@@ -92,6 +93,9 @@ class DatasetEntry:
     title: str | None = None
     licence: str | None = None
     citation: str | None = None
+    url: str | None = None
+    size_bytes: int | None = None
+    download: list[dict] | None = None
     gsd_m: float | None = None
     sensor: str | None = None
     bands: list[str | dict] | None = None

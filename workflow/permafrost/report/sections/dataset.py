@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
+from permafrost.core.text import bytes_words
 from permafrost.report.explanations.gates import explain, explain_at_length
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
@@ -82,6 +83,7 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
         ("split", _split(card)),
         ("licence", card.licence or "not given"),
         ("citation", card.citation or "not given"),
+        ("download", bytes_words(card.size_bytes) if card.size_bytes else ""),
     ]
     return [fact for fact in facts if fact[1]]
 
