@@ -19,6 +19,8 @@ INSIDE = "<path>/"
 TORCHGEO_PLACES = ("root", "download", "checksum")
 #: endings of images where the entry lists none
 IMAGE_ENDINGS = ("jpg", "jpeg", "png", "tif", "tiff")
+#: files of a GEO-Bench partition, by its name
+PARTITION_FILES = ("{}_partition.json", "{}_train_partition.json")
 # left behind by operating systems: no reader of torchgeo means them
 _LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
 
@@ -54,9 +56,14 @@ def read_of(entry: dict) -> Read:
     source = entry["source"]
     if not kind_of(entry).places:
         return Read()
+    root = source.get("root", "").strip("/")
+    if source["kind"] == "geobench":
+        # statistics, task specifications and the other partitions are not read
+        name = source.get("partition", "default").lower()
+        files = (f"{root}/{file.format(name)}".lstrip("/") for file in PARTITION_FILES)
+        return Read(hidden=False, root=f"{root}/" if root else "", endings=(".hdf5", *files))
     if source["kind"] != "folder":
         return Read(hidden=False)
-    root = source.get("root", "").strip("/")
     endings = source.get("extensions", ())
     # other files are an error of the entry, and so they count, unless it says that they don't
     ignored = source.get("other_files") == "ignore" and entry["task"] == "classification"

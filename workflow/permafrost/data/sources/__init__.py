@@ -53,6 +53,11 @@ KINDS: dict[str, Kind] = {
         tasks_with("label", "mask", "raster"),
         places=("path",),
     ),
+    "geobench": Kind(
+        "permafrost.data.sources.geobench:GeobenchSource",
+        tasks_with("label", "labels", "mask"),
+        places=("path",),
+    ),
     "points": Kind(
         "permafrost.data.sources.points:open_points", tasks_with("points"), places=("path",)
     ),
