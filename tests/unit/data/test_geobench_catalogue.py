@@ -33,13 +33,19 @@ def test_all_twelve_are_there_with_licence_and_citation():
     assert len(names) == 12 and names <= set(ENTRIES)
     for name in ENTRIES:
         entry = catalogue_entry(name, "data")
-        folder = "classification" if name in CLASSIFICATION else "segmentation"
+        folder = "classification" if entry["task"] != "segmentation" else "segmentation"
         assert f"/{folder}_v1.0/m-" in entry["source"]["path"]
         assert entry["licence"] and "arXiv:2306.03831" in entry["citation"] and entry["gsd_m"]
         assert "px" in entry["title"] or "no data" in entry["title"] or "height" in entry["title"]
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+def test_another_partition_is_another_entry():
+    small, whole = catalogue_entry("m-eurosat-1pct", ""), catalogue_entry("m-eurosat", "")
+    assert small["source"] == {**whole["source"], "partition": "0.01x"}
+    assert {**small, "title": "", "source": ""} == {**whole, "title": "", "source": ""}
+
+
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name != "m-eurosat-1pct"])
 def test_files_in_the_layout_of_each_are_prepared(tmp_path, name):
     entry = catalogue_entry(name, tmp_path)
     entry["source"]["size"] = 40
