@@ -13,11 +13,17 @@ from helpers.datasets.geobench import (
     write_partition,
     write_sample,
 )
-from helpers.datasets.images import Prepared, write_tar, write_zip
+from helpers.datasets.images import (
+    Prepared,
+    dataset_entry,
+    open_source,
+    validated,
+    write_tar,
+    write_zip,
+)
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
-from permafrost.data.entries import entry_mistakes
-from permafrost.data.sources import open_source
+from permafrost.data.entry_checks import entry_mistakes
 
 SPLITS = {"map": {"train": ["train"], "val": ["valid"], "test": ["test"]}}
 
@@ -38,6 +44,10 @@ def entry_of(path, task="classification", **options) -> dict:
         "splits": SPLITS,
         "source": {**source, **options},
     }
+
+
+def valid_entry(*arguments, **options) -> dict:
+    return validated(entry_of(*arguments, **options))
 
 
 def plane(value: int, side: int = 16, dtype=np.int16) -> np.ndarray:
@@ -123,7 +133,7 @@ def test_channels_of_a_cube_and_coarser_bands(tmp_path):
     )
     entry["bands"] = [{"name": f"b{i}"} for i in range(13)]
     del entry["sensor"]
-    assert entry_mistakes(entry, where="set") == []
+    assert entry_mistakes(dataset_entry(entry), where="set") == []
     with pytest.raises(Exception, match="'CHM' is 4 x 4 pixels, not 16 x 16"):
         open_source(entry, where="set").decode(0)
     entry["source"]["resample"] = "nearest"
@@ -151,15 +161,15 @@ def test_partitions_by_name(tmp_path):
 
 def test_only_samples_and_the_partition_are_the_identity(tmp_path):
     write_dataset(tmp_path, entry_of(tmp_path), count=2)
-    before = source_digest(entry_of(tmp_path))
+    before = source_digest(valid_entry(tmp_path))
     (tmp_path / "band_stats.json").write_text("{}")
     write_partition(tmp_path, {"train": ["sample_0"]}, "0.01x_train")
-    assert source_digest(entry_of(tmp_path)) == before
-    small = source_digest(entry_of(tmp_path, partition="0.01x"))
+    assert source_digest(valid_entry(tmp_path)) == before
+    small = source_digest(valid_entry(tmp_path, partition="0.01x"))
     write_partition(tmp_path, {"train": ["sample_1"]}, "0.01x_train")
-    assert source_digest(entry_of(tmp_path, partition="0.01x")) != small
+    assert source_digest(valid_entry(tmp_path, partition="0.01x")) != small
     write_partition(tmp_path, {"train": ["sample_0"]})
-    assert source_digest(entry_of(tmp_path)) != before
+    assert source_digest(valid_entry(tmp_path)) != before
 
 
 def test_groups_from_names_and_from_runs_of_numbers(tmp_path):
@@ -323,14 +333,14 @@ def test_all_damaged_files_are_named_at_once(tmp_path):
     ],
 )
 def test_entries_that_cannot_be_right(tmp_path, options, message):
-    (mistake,) = entry_mistakes(entry_of(tmp_path, **options), where="set")
+    (mistake,) = entry_mistakes(dataset_entry(entry_of(tmp_path, **options)), where="set")
     assert message in str(mistake)
 
 
 def test_an_entry_without_classes_is_refused(tmp_path):
     entry = entry_of(tmp_path)
     del entry["classes"]
-    (mistake,) = entry_mistakes(entry, where="set")
+    (mistake,) = entry_mistakes(dataset_entry(entry), where="set")
     assert "has to name the classes" in str(mistake)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from helpers.datasets.geobench import write_dataset, write_partition
-from helpers.datasets.images import CONFIG, Prepared, catalogue_entry
+from helpers.datasets.images import CONFIG, Prepared, catalogue_entry, open_source
 from permafrost.core.stores import Store
 
 ENTRIES = list(yaml.safe_load((CONFIG / "datasets" / "geobench.yaml").read_text()))
@@ -182,7 +182,6 @@ def test_the_bands_of_m_eurosat_are_what_the_catalogue_says(real_eurosat, tmp_pa
 @pytest.mark.shared
 def test_samples_that_were_not_downloaded_are_named(shared_data):
     from permafrost.core.errors import PermafrostError
-    from permafrost.data.sources import open_source
 
     entry = catalogue_entry("m-eurosat", shared_data / "geobench1_sample")
     entry["source"]["partition"] = "0.01x"

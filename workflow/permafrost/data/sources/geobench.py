@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.tasks import task_of
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import PARTITION_FILES
-from permafrost.data.files import open_members
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import folder_prefix, open_members
 from permafrost.data.masks import mask_coding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
@@ -39,31 +40,27 @@ _ENDING = ".hdf5"
 _DATED = re.compile(r"(.*)_(\d{4}-\d{2}-\d{2})(?:_.*)?", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Options:
-    """What an entry's source says.
+@dataclass(frozen=True, kw_only=True)
+class GeobenchOptions:
+    """Where the samples lie, and what of them is meant; the schema of dataset entries describes each.
 
     ``arrays``: where the entry's bands lie, in their order: names of arrays without dates, or mappings
     with ``name`` and ``channels``, the number of its bands or a list of those that are meant, from 0.
-    ``size``: side of every image in pixels. The others are as in the schema.
+    ``size``: side of every image in pixels. ``dtype``: type to store.
     """
 
     path: str
-    arrays: tuple
-    root: str = ""
-    partition: str = "default"
+    arrays: list
+    root: str
+    partition: str
+    resample: str
+    label: str
+    date: str
+    place: str
     size: int | None = None
-    resample: str = "none"
     dtype: str | None = None
-    label: str = "label"
-    date: str = "only"
-    place: str = "ignore"
     group: str | None = None
     group_run: int | None = None
-
-    @classmethod
-    def of(cls, source: Mapping) -> Options:
-        return cls(**{f.name: source[f.name] for f in fields(cls) if f.name in source})
 
     def channels(self) -> list[tuple[str, list[int] | None]]:
         """Each array with the channels that are meant of it; None for an array of one band."""
@@ -79,11 +76,11 @@ class Options:
         return found
 
 
-def check_entry(entry: dict, *, where: object) -> None:
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse an entry whose bands and arrays do not fit, or that names no classes."""
-    options = Options.of(entry["source"])
+    options: GeobenchOptions = entry.source
     offered = sum(1 if meant is None else len(meant) for _, meant in options.channels())
-    declared = len(entry.get("bands", ()))
+    declared = len(entry.bands or ())
     if declared and offered != declared:
         raise PermafrostError(
             f"the entry names {declared} bands, but arrays holds {offered}",
@@ -96,7 +93,7 @@ def check_entry(entry: dict, *, where: object) -> None:
             where=where,
             remedy="say with group where the number stands in the name of a sample",
         )
-    if not entry.get("classes"):
+    if not entry.classes:
         raise PermafrostError(
             "labels of GEO-Bench are numbers, so the entry has to name the classes",
             where=where,
@@ -105,21 +102,21 @@ def check_entry(entry: dict, *, where: object) -> None:
 
 
 class GeobenchSource:
-    """Samples that a partition names, with their labels; see the module's description and `Options`."""
+    """Samples that a partition names, with their labels; see the module's description."""
 
-    def __init__(self, entry: dict, *, where: object) -> None:
-        self._where, self._options = where, Options.of(entry["source"])
-        options = self._options
-        self.task: str = entry["task"]
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: GeobenchOptions = entry.source
+        self._where, self._options = where, options
+        self.task: str = entry.task
         self.bands = declared_bands(entry, where=where)
         self.classes = required_classes(entry, where=where)
-        self.ignore_index = entry.get("ignore_index")
+        self.ignore_index = entry.ignore_index
         self._arrays = options.channels()
         self._dtype = np.dtype(options.dtype) if options.dtype else None
         self._masked = task_of(self.task).targets == "mask"
         self._coding = mask_coding(entry, self.classes, where=where) if self._masked else None
         self._members = open_members(options.path, where=where)
-        self._root = f"{options.root.strip('/')}/" if options.root.strip("/") else ""
+        self._root = folder_prefix(options.root)
         self._names, splits = self._partition()
         self._records = self._describe(splits)
 
