@@ -216,6 +216,7 @@ def test_an_unknown_kind_lists_the_known_ones():
         "deepforest",
         "demo",
         "folder",
+        "geobench",
         "points",
         "table",
         "torchgeo",

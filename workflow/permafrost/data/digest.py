@@ -20,6 +20,8 @@ from permafrost.data.sources import kind_of
 INSIDE = "<path>/"
 #: arguments of torchgeo that say where the data lie and how they come there
 TORCHGEO_PLACES = ("root", "download", "checksum")
+#: files of a GEO-Bench partition, by its name
+PARTITION_FILES = ("{}_partition.json", "{}_train_partition.json")
 # left behind by operating systems: no reader of torchgeo means them
 _LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
 
@@ -55,6 +57,11 @@ def read_of(entry: dict) -> Read:
     source = entry["source"]
     if not kind_of(source["kind"]).places:
         return Read()
+    if source["kind"] == "geobench":
+        # statistics, task specifications and the other partitions are not read
+        root = folder_prefix(source["root"])
+        files = (f"{root}{file.format(source['partition'])}".lower() for file in PARTITION_FILES)
+        return Read(hidden=False, root=root, endings=(".hdf5", *files))
     if source["kind"] != "folder":
         return Read(hidden=False)
     # other files are an error of the entry, and so they count, unless it says that they don't

@@ -70,6 +70,12 @@ KINDS: dict[str, Kind] = {
         tasks_with("label", "mask", "raster"),
         places=("path",),
     ),
+    "geobench": Kind(
+        "permafrost.data.sources.geobench:GeobenchSource",
+        "permafrost.data.sources.geobench:GeobenchOptions",
+        tasks_with("label", "labels", "mask"),
+        places=("path",),
+    ),
     "points": Kind(
         "permafrost.data.sources.points:open_points",
         "permafrost.data.sources.points:PointsOptions",
