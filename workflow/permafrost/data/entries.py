@@ -17,7 +17,7 @@ from permafrost.data.splits import check_split_options
 from permafrost.data.targets import check_options as check_target_options
 
 #: kinds of sources whose masks hold the entry's classes
-_MASK_FILES = frozenset({"folder", "table"})
+_MASK_FILES = frozenset({"folder", "table", "tortilla"})
 
 
 def entry_mistakes(entry: dict, *, where: object) -> list[PermafrostError]:

@@ -293,6 +293,8 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         licence=entry.get("licence"),
         citation=entry.get("citation"),
         target=target,
+        choice=getattr(source, "choice", None),
+        size=entry.get("size"),
     )
 
 

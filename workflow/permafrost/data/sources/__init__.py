@@ -58,6 +58,11 @@ KINDS: dict[str, Kind] = {
     ),
     "table": Kind("permafrost.data.sources.table:TableSource", _LABELS, places=("table", "images")),
     "torchgeo": Kind("permafrost.data.sources.torchgeo:open_torchgeo", _LABELS | _BOXES, places=()),
+    "tortilla": Kind(
+        "permafrost.data.sources.tortilla:TortillaSource",
+        tasks_with("label", "labels", "mask", "raster", "boxes"),
+        places=("path",),
+    ),
     "voc": Kind("permafrost.data.sources.voc:open_voc", _BOXES, places=("path",)),
     "yolo": Kind("permafrost.data.sources.yolo:open_yolo", _BOXES, places=("path",)),
 }
