@@ -76,10 +76,11 @@ def _class(label, options: TortillaOptions, classes: Sequence[str]) -> str | Non
     """The class of a stored label; None of one that the entry leaves out (null)."""
     if label is None and options.empty_label is not None:
         return options.empty_label
-    values = options.label_values
-    if values is not None and str(label) in values:
+    # YAML writes numbers as keys where JSON has text
+    values = {str(key): name for key, name in (options.label_values or {}).items()}
+    if str(label) in values:
         return values[str(label)]
-    if values is None and label in classes:
+    if not values and label in classes:
         return label
     raise UnreadableImage(
         f"has an object with the label {label!r}, which no class has",
