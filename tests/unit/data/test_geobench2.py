@@ -1,5 +1,7 @@
 """GEO-Bench V2: every entry of the catalogue, on files in the layouts of its datasets and on real samples."""
 
+import re
+
 import numpy as np
 import pytest
 import yaml
@@ -71,6 +73,11 @@ def test_every_entry_has_a_licence_and_a_citation_and_says_how_large_it_is():
     unknown = {name for name in ENTRIES if "spacenet6" in name or "spacenet8" in name}
     assert [n for n, e in ENTRIES.items() if not (e.get("licence") and e.get("citation"))] == []
     assert {name for name, entry in ENTRIES.items() if "size" not in entry} == unknown
+
+
+def test_the_page_lists_every_entry_and_no_other():
+    page = (CONFIG.parent / "docs" / "geobench2.md").read_text()
+    assert sorted(re.findall(r"`(geobench2-[\w-]+)`", page)) == sorted(ENTRIES)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
