@@ -18,7 +18,7 @@ GRID = 10.0 ** np.linspace(-6, 4, 40)
 
 
 def ours(arrays: dict) -> tuple[float, dict]:
-    from permafrost.probes.linear import fit_linear
+    from permafrost.probes.linear import LinearSettings, fit_linear
 
     multilabel = arrays["y_train"].ndim == 2
     classes = arrays["y_train"].shape[1] if multilabel else int(arrays["y_train"].max()) + 1
@@ -27,7 +27,8 @@ def ours(arrays: dict) -> tuple[float, dict]:
 
     def fit(rows=None):
         data = [arrays[name][:rows] if rows else arrays[name] for name in names]
-        return fit_linear(*data, n_classes=classes, task=task, c_grid=GRID, keep_path=True)
+        settings = LinearSettings(GRID, keep_path=True)
+        return fit_linear(data[:2], data[2:], settings, n_classes=classes, task=task)
 
     seconds, done = cpu_seconds(fit, warm_up=lambda: fit(200))
     settings = done.settings

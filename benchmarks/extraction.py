@@ -77,15 +77,15 @@ def make_dataset(folder: Path, count: int, side: int) -> None:
 def run_extraction(folder: Path, model: str, arguments) -> dict:
     """Extract once; returns the seconds spent on the train split's batches, and the peak memory."""
     from permafrost.features import extract as stage
-    from permafrost.features.specification import Extraction, ExtractSpec, OfImages
-    from permafrost.plan.validation import load_schema
+    from permafrost.features.specification import Extraction, ExtractSpec, OfImages, Running
+    from permafrost.plan.validation import load_schema, validate
 
     seconds = {}
     inner = stage._extract_split
 
-    def timed(run, store, path, **options):
+    def timed(opened, split, path, *rest):
         start = time.perf_counter()
-        result = inner(run, store, path, **options)
+        result = inner(opened, split, path, *rest)
         seconds[Path(path).name] = time.perf_counter() - start
         return result
 
@@ -96,6 +96,7 @@ def run_extraction(folder: Path, model: str, arguments) -> dict:
         "weights": {"source": "random"},
         "input": {"normalization": "weights"},
     }
+    validate(entry, "backbone", where="entry of the benchmark")
     options = load_schema("config")["properties"]["extraction"]["properties"]
     extraction = {name: option["default"] for name, option in options.items()}
     spec = ExtractSpec(
@@ -113,9 +114,11 @@ def run_extraction(folder: Path, model: str, arguments) -> dict:
                 card=folder / "card.json",
                 outputs={split: Path(out) / f"{split}.zarr" for split in ("train", "val", "test")},
                 fingerprint="features",
-                device=arguments.device,
-                batch_size=arguments.batch_size,
-                threads=arguments.threads,
+                running=Running(
+                    device=arguments.device,
+                    batch_size=arguments.batch_size,
+                    threads=arguments.threads,
+                ),
             )
     finally:
         stage._extract_split = inner
@@ -146,8 +149,7 @@ def bare_loop(model, batches, device, precision) -> float:
 def compare(arguments) -> None:
     import timm
     import torch
-    from permafrost.features.devices import choose_device
-    from permafrost.features.numerics import exact_numerics
+    from permafrost.features.devices import choose_device, exact_numerics
     from permafrost.features.running import PRECISIONS
 
     device, precision = choose_device(arguments.device), PRECISIONS[arguments.precision]

@@ -27,7 +27,7 @@ from permafrost.metrics.objects.detected import Detected
 from permafrost.statistics.predictions.confusions import Confusions
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
-from permafrost.statistics.predictions.objects import DetectedObjects
+from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.resampling.units import find_units
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
@@ -191,11 +191,13 @@ def objects(rng, groups, *, points: bool):
             truth,
             [_detected(rng, one, sigmoid(own[i]), points) for i, one in enumerate(truth)],
             [(int(SIDE), int(SIDE))] * n,
-            task="point_detection" if points else "detection",
-            classes=["a", "b"],
-            score_threshold=0.4,
-            max_detections=100,
-            match_distance=10.0 if points else None,
+            scoring=ObjectScoring(
+                task="point_detection" if points else "detection",
+                classes=["a", "b"],
+                score_threshold=0.4,
+                max_detections=100,
+                match_distance=10.0 if points else None,
+            ),
             groups=groups.names,
         )
 
@@ -252,10 +254,12 @@ def detections(rng, groups: Groups, shares):
             truth,
             found,
             [(int(WIDE), int(WIDE))] * n,
-            task="detection",
-            classes=[f"class {k}" for k in range(len(shares))],
-            score_threshold=0.05,
-            max_detections=100,
+            scoring=ObjectScoring(
+                task="detection",
+                classes=[f"class {k}" for k in range(len(shares))],
+                score_threshold=0.05,
+                max_detections=100,
+            ),
             groups=groups.names,
         )
 

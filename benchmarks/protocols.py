@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from _timing import measure_command, print_table, run_worker, venv_python
 from permafrost.core.identity import derive_seed
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.plan import Plan
 from permafrost.probes.embeddings.features import read_features

@@ -55,7 +55,7 @@ def write_stores(folder: Path, samples: int, dimensions: int, classes: int) -> N
 
 def job(folder: Path, rates) -> float:
     """CPU seconds in the training loop; the command itself is timed from outside."""
-    import permafrost.probes.sgd.fit as fit
+    import permafrost.probes.sgd.training as fit
     from permafrost.core.identity import canonical_json
     from permafrost.plan.sources import code_hash
     from permafrost.stages.cli import main

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import os
 import shutil
 import subprocess
@@ -37,8 +38,20 @@ def fresh_project(tmp_path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def _finished(tmp_path_factory) -> Project:
-    return Project.finished(tmp_path_factory.mktemp("finished") / "project", {})
+def _finished(tmp_path_factory, worker_id) -> Project:
+    """The tiny project, which the worker that is first to need it runs for all."""
+    folder = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        folder = folder.parent
+    project = Project(folder / f"finished-{worker_id}")
+    with (folder / "finished.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "finished"
+        if not made.exists():
+            project.snakemake()
+            project.folder.rename(made)
+    project.folder = made
+    return project
 
 
 @pytest.fixture

@@ -13,6 +13,9 @@ from pathlib import Path
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# byte code and what was read of the sources are copied, so that no project makes them again; not what another
+# process is just writing
+UNFINISHED = shutil.ignore_patterns("*.pyc.*", "sources.[0-9a-f]*")
 
 BASE = {
     "probes": {"knn": {"kind": "knn"}, "linear": {"kind": "linear"}},
@@ -61,8 +64,7 @@ class Project:
         for name in ("workflow", "config", "profiles", "Snakefile"):
             source = REPOSITORY / name
             if source.is_dir():
-                ignore = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, folder / name, symlinks=True, ignore=ignore)
+                shutil.copytree(source, folder / name, symlinks=True, ignore=UNFINISHED)
             else:
                 shutil.copy2(source, folder / name)
         for name in ("local", "slurm"):

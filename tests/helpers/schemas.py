@@ -1,8 +1,12 @@
-"""Tables against their schemas."""
+"""Tables against their schemas; as a program, it writes the files of columns that jobs read.
+
+``envs/run python tests/helpers/schemas.py`` is to be run after a change of the columns in a schema.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 import re
 from pathlib import Path
 
@@ -11,13 +15,28 @@ import yaml
 from jsonschema import Draft202012Validator
 
 SCHEMAS = Path(__file__).parents[2] / "workflow" / "schemas"
+LIBRARY = SCHEMAS.parent / "permafrost"
+#: schema of a table to the file of its columns
+COLUMN_FILES = {
+    "scores": LIBRARY / "statistics/score_columns.json",
+    "comparisons": LIBRARY / "statistics/scores/comparison_columns.json",
+    "similarity": LIBRARY / "statistics/measures/similarity_columns.json",
+    "summary": LIBRARY / "report/tables/summary_columns.json",
+}
 
 
 def schema(name: str) -> dict:
     """The schema of a table; columns that another schema describes (``$ref``) are filled in."""
     described = _read(f"{name}.schema.yaml")
     columns = {column: _whole(entry) for column, entry in described["properties"].items()}
-    return {**described, "properties": columns}
+    required = described.get("required", list(columns))
+    return {**described, "properties": columns, "required": required}
+
+
+def columns_text(name: str) -> str:
+    """What the file of a table's columns must hold: a JSON object of names and arrow types."""
+    columns = {column: entry["x-arrow"] for column, entry in schema(name)["properties"].items()}
+    return json.dumps(columns, indent=1) + "\n"
 
 
 def _whole(entry: dict) -> dict:
@@ -49,3 +68,8 @@ def check(name: str, table: pa.Table) -> None:
     validator = Draft202012Validator(described)
     for row in table.to_pylist():
         validator.validate(row)
+
+
+if __name__ == "__main__":
+    for table, file in COLUMN_FILES.items():
+        file.write_text(columns_text(table))

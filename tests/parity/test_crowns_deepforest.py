@@ -15,7 +15,7 @@ from helpers.predictions.crowns import CORNERS, random_crowns
 from permafrost.data.deepforest.reading import read_annotations
 from permafrost.data.windows import cut_windows
 from permafrost.evaluators.crowns import DEEPFOREST, evaluate
-from permafrost.evaluators.crowns.windows import cut_annotations
+from permafrost.evaluators.crowns.tiles import cut_annotations
 from scipy.optimize import linear_sum_assignment
 
 

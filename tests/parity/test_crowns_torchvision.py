@@ -7,8 +7,7 @@ import pytest
 import torch
 from helpers.predictions.crowns import CORNERS, box, random_crowns
 from permafrost.evaluators.crowns import evaluate
-from permafrost.metrics.objects.overlaps import find_pairs
-from permafrost.metrics.objects.suppression import suppress
+from permafrost.metrics.objects.overlaps import find_pairs, suppress
 from torchvision.ops import box_iou, nms
 
 

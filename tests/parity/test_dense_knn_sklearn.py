@@ -8,7 +8,7 @@ import torch
 from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import DENSE_KNN, spec, write_maps
 from permafrost.core.tables import read_table
-from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.dense.map_splits import MaskSplit
 from sklearn.neighbors import KNeighborsClassifier
 
 

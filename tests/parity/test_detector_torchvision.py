@@ -13,9 +13,8 @@ from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.losses import centreness, focal_loss, giou_loss, iou_loss
 from permafrost.probes.detection.pyramid import plan_pyramid
-from permafrost.probes.detection.suppression import suppress
+from permafrost.probes.detection.stitching import ShownObjects, suppress
 from permafrost.probes.detection.targets import assign
-from permafrost.probes.detection.windows import ShownObjects
 
 
 def sides(count=50, seed=0):
@@ -66,7 +65,7 @@ def test_suppression_is_that_of_torchvision_class_by_class(threshold):
 def test_suppression_needs_neither_torchvision_nor_torchs_compiler_in_either_order():
     code = (
         "import sys, numpy as np;"
-        "from permafrost.probes.detection.suppression import suppress;"
+        "from permafrost.probes.detection.stitching import suppress;"
         "from permafrost.metrics.objects.detected import Detected;"
         "found = Detected(np.array([[0, 0, 4, 4], [0, 0, 4, 5.]]), np.zeros(2, int), np.ones(2));"
         "assert len(suppress(found, 0.5, points=False)) == 1;"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.stages.fine_tune import Scenes
-from permafrost.backbones.randomness import isolated_seed
+from permafrost.backbones.backbone import isolated_seed
 from permafrost.core.identity import derive_seed
 from torch import nn
 from torch.nn import functional

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.backbones import plan_input
 from permafrost.backbones.contract import OfferedBands, input_contract, resolve_input
-from permafrost.backbones.registry import plan_input
 from permafrost.core.errors import PermafrostError
-from permafrost.data.entries import selected_bands
+from permafrost.data.entry_checks import selected_bands
+from permafrost.data.sources import read_entry
 from permafrost.plan.catalogue import Catalogue
-from permafrost.plan.feeding import known_of
+from permafrost.plan.compatibility import known_of
 from permafrost.plan.installed import FILE, Installed, describe
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -34,7 +35,7 @@ def test_the_description_that_is_kept_is_that_of_the_locked_versions(kept):
 @pytest.mark.parametrize("dataset", ["eurosat", "demo-landcover", "demo-detection"])
 def test_planning_and_extraction_say_the_same_of_every_backbone(kept, dataset):
     backbones = Catalogue("backbone", [CONFIG], {})
-    entry = Catalogue("dataset", [CONFIG], {}).entry(dataset)
+    entry = read_entry(Catalogue("dataset", [CONFIG], {}).entry(dataset), where=dataset)
     bands, selected = selected_bands(entry, where=dataset)
     statistics = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}
     card = OfferedBands(dataset, [b | statistics for b in bands], selected)

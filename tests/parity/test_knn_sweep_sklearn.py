@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from permafrost.probes.knn.search import neighbours, vote
-from permafrost.probes.knn.weights import similarities, weighted_vote
+from permafrost.probes.knn.sweep import similarities, weighted_vote
 
 CLASSES = 5
 

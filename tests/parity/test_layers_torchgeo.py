@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, sentinel2_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.layers import choose_layers
-from permafrost.backbones.registry import build, plan_input
 from permafrost.backbones.torchgeo_families import FAMILIES
 
 torchgeo_models = pytest.importorskip("torchgeo.models")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.linear import fit_linear
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.linear import fit_linear
 from permafrost.probes.linear.ties import first_or_surest, log_loss
 
 RNG = np.random.default_rng(0)

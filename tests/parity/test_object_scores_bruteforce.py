@@ -87,7 +87,7 @@ def test_hits_without_crowds_are_those_of_the_crown_evaluation(task, ties):
         annotations(found, found.objects),
         annotations(found, found.detections),
         matching="within" if points else "area",
-        min_score=found.score_threshold,
+        min_score=found.scoring.score_threshold,
         average="dataset",
     ).values
     values, prefix = found.evaluate(), "point" if points else "box"

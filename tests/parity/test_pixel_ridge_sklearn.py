@@ -9,8 +9,8 @@ import pytest
 import torch
 from helpers.stores.targets import linear, run, toy_stores, write_targets
 from permafrost.core.stores import Store
+from permafrost.probes.dense.map_splits import TargetSplit
 from permafrost.probes.dense.patch_targets import patch_means
-from permafrost.probes.dense.target_splits import TargetSplit
 from permafrost.probes.dense_ridge.patch_ridge import BLOCK, Moments, PatchRidge
 from permafrost.probes.dense_ridge.patches import Patches
 from sklearn import linear_model, metrics, neighbors, preprocessing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.predictions.labels import naive_t_test
-from permafrost.probes.dense.target_rows import image_sums
+from permafrost.probes.dense.tables import image_sums
 from permafrost.statistics.predictions.pixel_numbers import RANGES, SUMS, PredictedPixels
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.scores.bootstrap import bootstrap_scores

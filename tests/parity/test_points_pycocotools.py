@@ -48,19 +48,8 @@ def peer(found) -> np.ndarray:
 
 
 def ours(found, **change) -> np.ndarray:
-    arguments = {
-        "classes": len(found.classes),
-        "distance": DISTANCE,
-        "crowd": [one.crowd for one in found.objects],
-    } | change
-    return point_average_precision(
-        [one.centres for one in found.objects],
-        [one.classes for one in found.objects],
-        [one.centres for one in found.detections],
-        [one.classes for one in found.detections],
-        [one.scores for one in found.detections],
-        **arguments,
-    )
+    arguments = {"classes": len(found.classes), "distance": DISTANCE} | change
+    return point_average_precision(found.objects, found.detections, **arguments)
 
 
 @pytest.mark.parametrize("seed", range(8))

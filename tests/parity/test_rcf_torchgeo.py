@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.backbones import build
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.contract import Channel, InputPlan
-from permafrost.backbones.rcf import build
 
 
 def plan_of(channels: int) -> InputPlan:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from permafrost.probes.sgd.gradient_descent import DescentSchedule, train
-from permafrost.probes.sgd.linear_heads import LinearHeads, uniform_start
-from permafrost.probes.sgd.perceptron import Perceptron
+from permafrost.probes.sgd.models import LinearHeads, Perceptron, uniform_start
+from permafrost.probes.sgd.training import DescentSchedule, train
 
 N, D, K = 130, 12, 5
 SINGLE, MANY = (0.1,), (1e-3, 0.02, 0.1)

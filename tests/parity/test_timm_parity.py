@@ -65,9 +65,9 @@ def test_normalisation_is_that_of_timms_own_transform(dataset, name, tmp_path):
 
 
 def test_adapted_input_convolution_is_timms(tmp_path):
+    from helpers.backbones import build, plan_input
     from helpers.stores.images import card_of, sentinel2_bands
     from permafrost.backbones.backbone import Resources
-    from permafrost.backbones.registry import build, plan_input
     from timm.models import adapt_input_conv
 
     model = timm.create_model("test_convnext", num_classes=0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError
 from permafrost.features.prepare import Preparer
 

@@ -8,9 +8,10 @@ import pickle
 import pytest
 import timm
 import torch
+from helpers.backbones import build, plan_input
 from helpers.stores.images import Dataset, card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.registry import build, plan_input
+from permafrost.backbones.registry import read_entry
 from permafrost.core.errors import PermafrostError
 
 
@@ -102,9 +103,10 @@ def test_an_unknown_model_lists_near_names():
     with pytest.raises(PermafrostError, match="no weights 'resnet50.a1_in1'.*resnet50.a1_in1k"):
         made({"kind": "timm", "model": "resnet50.a1_in1", "weights": weights})
     with pytest.raises(PermafrostError, match="unknown kind 'tim'"):
-        made({"kind": "tim"})
+        read_entry({"kind": "tim"}, where="backbone x")
+    known = {"kind": "timm", "model": "test_vit", "weights": weights, "seed": 0, "options": {}}
     with pytest.raises(PermafrostError, match="did you mean 'pooling'"):
-        made({"kind": "timm", "model": "test_vit", "weights": weights, "poling": "mean"})
+        read_entry({**known, "poling": "mean"}, where="backbone x")
 
 
 def test_a_checkpoint_for_other_bands_is_not_guessed_into_place(tmp_path):
@@ -123,9 +125,9 @@ def test_a_missing_band_names_backbone_and_dataset():
 
 
 def test_a_full_disk_leaves_nothing_and_the_run_succeeds_once_there_is_room(tmp_path, small_disk):
-    dataset = Dataset(tmp_path, counts=(300, 5, 5))
-    entry = {"kind": "rcf", "features": 512, "input": {"size": None}}
-    disk = small_disk(200)
+    dataset = Dataset(tmp_path, counts=(160, 5, 5))
+    entry = {"kind": "rcf", "features": 128, "input": {"size": None}}
+    disk = small_disk(48)
     (tmp_path / "features").symlink_to(disk)
     with pytest.raises(
         PermafrostError, match=r"(?s)train.zarr: the feature store cannot be written: No space"
@@ -133,7 +135,7 @@ def test_a_full_disk_leaves_nothing_and_the_run_succeeds_once_there_is_room(tmp_
         dataset.extract(entry)
     assert list(disk.iterdir()) == []
     (tmp_path / "features").unlink()
-    assert len(dataset.extract(entry)["train"]) == 300
+    assert len(dataset.extract(entry)["train"]) == 160
 
 
 def test_a_damaged_image_store_is_refused_by_name(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.reading import read_annotations
 from permafrost.evaluators.crowns import evaluate
-from permafrost.evaluators.crowns.rasters import image_sizes
+from permafrost.evaluators.crowns.overlay import image_sizes
 
 HEADER = "image_path,xmin,ymin,xmax,ymax,label,score\n"
 GOOD = "a.png,0,0,10,10,Tree,0.5\n"

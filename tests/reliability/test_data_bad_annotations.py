@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
-from permafrost.data.sources.points_file import parse_points
-from permafrost.data.sources.voc_file import parse_voc
-from permafrost.data.sources.yolo_file import parse_yolo
+from permafrost.data.sources.points import parse_points
+from permafrost.data.sources.voc import parse_voc
+from permafrost.data.sources.yolo import parse_yolo
 
 XML = b"""<annotation><size><width>32</width><height>24</height></size><object><name>tree</name>
 <bndbox><xmin>2</xmin><ymin>3</ymin><xmax>9</xmax><ymax>8</ymax></bndbox></object></annotation>"""

@@ -9,6 +9,7 @@ from helpers.datasets.images import (
     Prepared,
     encode,
     geotiff,
+    open_source,
     photo,
     write_folder,
     write_zip,
@@ -17,8 +18,7 @@ from helpers.datasets.objects import by_file, coco, coco_entry, write_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from permafrost.core.errors import PermafrostError
-from permafrost.data.sources import open_source
-from permafrost.data.sources.coco_file import parse_coco
+from permafrost.data.sources.coco import parse_coco
 
 
 @pytest.fixture

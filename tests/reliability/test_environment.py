@@ -14,6 +14,11 @@ from helpers.project import REPOSITORY
 
 # of what Linux and macOS have; neither flock nor sha256sum
 PROGRAMS = ["bash", "env", "cat", "dirname", "mkdir", "awk", "cksum", "grep", "true", "sleep"]
+# pip, which a real set-up does without where there is uv, takes seconds to install
+PYTHON = f"""#!/usr/bin/env bash
+if [ "$2" = venv ]; then set -- -m venv --without-pip "${{@:3}}"; fi
+exec {sys.executable} "$@"
+"""
 UV = """#!/usr/bin/env bash
 echo "start $*" >> "$CALLS"
 sleep 0.5
@@ -31,8 +36,9 @@ def clone(tmp_path):
     programs.mkdir()
     for name in PROGRAMS:
         (programs / name).symlink_to(shutil.which(name))
-    (programs / "uv").write_text(UV)
-    (programs / "uv").chmod(0o755)
+    for name, text in (("uv", UV), ("python", PYTHON)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
     return root
 
 
@@ -41,7 +47,7 @@ def start(clone: Path, *command: str, **environment: str) -> subprocess.Popen:
         "PATH": str(clone.parent / "programs"),
         "HOME": str(clone.parent),
         "CALLS": str(clone.parent / "calls"),
-        "PERMAFROST_PYTHON": sys.executable,
+        "PERMAFROST_PYTHON": str(clone.parent / "programs/python"),
         "PERMAFROST_ENV": "cpu",
     }
     arguments = [shutil.which("bash"), str(clone / "envs/run"), *command]
@@ -101,6 +107,11 @@ def test_torch_from_another_index_and_all_else_from_the_lock(clone):
     # remembered, so that the variable need not be set again
     finished(start(clone, "true"))
     assert len(calls(clone)) == 6
+
+
+def test_commands_keep_byte_code_also_where_the_machine_turns_it_off(clone):
+    printed = finished(start(clone, "env", PYTHONDONTWRITEBYTECODE="1"))
+    assert "VIRTUAL_ENV=" in printed and "PYTHONDONTWRITEBYTECODE" not in printed
 
 
 def names(lock: str) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import zipfile
 import zlib
@@ -30,10 +31,10 @@ PLAN = {
 RECORD = {"rule": "bootstrap", "incomplete": False, "starttime": 1.5, "input": []}
 
 
-@pytest.fixture
-def honest(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
     """An archive as `write_archive` makes it."""
-    root = tmp_path / "origin"
+    root = tmp_path_factory.mktemp("origin")
     for name, content in (
         ("Snakefile", "rule all:\n"),
         ("workflow/rules/common.smk", "# shared\n"),
@@ -42,8 +43,14 @@ def honest(tmp_path) -> Path:
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content)
-    write_archive(plan=PLAN, files=[Path(SCORES)], root=root, output=tmp_path / "honest.zip")
-    return tmp_path / "honest.zip"
+    write_archive(plan=PLAN, files=[Path(SCORES)], root=root, output=root / "honest.zip")
+    return root / "honest.zip"
+
+
+@pytest.fixture
+def honest(written, tmp_path) -> Path:
+    """A copy of it, beside which a test may forge another."""
+    return shutil.copy2(written, tmp_path / "honest.zip")
 
 
 @pytest.fixture

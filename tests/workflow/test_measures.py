@@ -1,14 +1,18 @@
-"""Measures of features and profiles in whole runs: made where they are asked for, and rerun when they must be."""
+"""Measures of features and of augmented views, and profiles, in whole runs: made where they are asked for, shown,
+and rerun when they must be."""
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from helpers.project import TINY, Project
+from permafrost.core.stores import Store
 
 SOURCE = {"kind": "demo", "chips": {"train": 40, "val": 10, "test": 16}, "chip_size": 32}
+VIEWED = {"max_rows": 30, "augmentations": {"images": 15, "views": 3}}
 CONFIG = {
     "datasets": ["tiny-landcover", "tiny-segmentation"],
     "extra_datasets": {
@@ -18,9 +22,13 @@ CONFIG = {
     "extra_backbones": TINY["extra_backbones"],
     "extraction": {"size": 32},
     "probes": {"knn": {"kind": "knn"}, "seg-knn": {"kind": "dense_knn"}},
-    "measures": {"max_rows": 30},
+    "measures": VIEWED,
     "profile": {"batch_size": 8, "repeats": 3, "latency_repeats": 5, "warm_up": 1},
 }
+
+
+# of the measures, those of augmented views
+OF_VIEWS = ("lidar", "alignment_augmentations")
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +50,45 @@ def test_measures_and_pairs_of_every_backbone_and_dataset_are_made(finished):
     assert {(row["dataset"], row["backbone"]) for row in board} == {
         (dataset, backbone) for dataset in CONFIG["datasets"] for backbone in TINY["backbones"]
     }
-    assert len(board) == 4 * 12 and all(row["rank"] is None for row in board)
+    assert len(board) == 4 * (12 + len(OF_VIEWS)) and all(row["rank"] is None for row in board)
     for row in board:
         notes = json.loads(row["settings"])
-        assert notes["rows"] == 30 and notes["drawn_from"] == 40
+        assert notes["rows"] == (15 if row["metric"] in OF_VIEWS else 30)
+        assert notes["drawn_from"] == 40 == row["n_train"]
         assert (row["value"] == row["value"]) != ("undefined" in notes)
     for dataset in CONFIG["datasets"]:
         (pair,) = rows_of(finished, f"results/similarity/{dataset}.parquet")
         assert (pair["backbone_a"], pair["backbone_b"]) == ("imagestats", "tiny-network")
         assert pair["lower"] <= pair["value"] <= pair["upper"]
+
+
+def test_views_are_those_of_the_same_images_for_every_backbone(finished):
+    for dataset in CONFIG["datasets"]:
+        folder = finished.path(f"results/views/{dataset}")
+        stores = [Store(folder / f"{backbone}.zarr") for backbone in TINY["backbones"]]
+        assert [store.shape("views")[:2] for store in stores] == [(15, 3), (15, 3)]
+        names = [store.samples()["sample_id"].to_pylist() for store in stores]
+        assert names[0] == names[1]
+
+
+def test_lidar_of_the_leaderboard_is_that_of_the_kept_views(finished):
+    """exp of the entropy of the shares of the eigenvalues of (Sw + delta I)^-1 Sb, delta 1e-4."""
+    rows = [row for row in finished.leaderboard() if row["metric"] == "lidar"]
+    assert len(rows) == 4
+    for row in rows:
+        path = finished.path(f"results/views/{row['dataset']}/{row['backbone']}.zarr")
+        views = Store(path).read("views").astype(np.float64)
+        means = views.mean(axis=1)
+        within = (views - means[:, None]).reshape(-1, views.shape[-1])
+        between = means - means.mean(axis=0)
+        delta = 1e-4 * np.eye(views.shape[-1])
+        relative = np.linalg.solve(
+            within.T @ within / len(within) + delta, between.T @ between / 15
+        )
+        shares = np.sort(np.linalg.eigvals(relative).real)[-15:].clip(0)
+        shares = shares / shares.sum() + 1e-7
+        assert row["value"] == pytest.approx(np.exp(-np.sum(shares * np.log(shares))), rel=1e-4)
+        assert row["lower"] <= row["value"] <= row["upper"]
 
 
 def test_the_task_decides_what_is_undefined(finished):
@@ -69,7 +107,9 @@ def test_the_report_shows_measures(finished):
     assert {
         f"{kind}__{name}.svg" for kind in ("measures", "similarity") for name in CONFIG["datasets"]
     } <= names
-    assert "The features themselves" in finished.report_text()
+    page = finished.report_text()
+    assert "The features themselves" in page
+    assert "(alignment (views), LiDAR): 3 of each of 15 of the 40 samples of train" in page
 
 
 def test_a_second_run_does_nothing(finished):
@@ -79,11 +119,18 @@ def test_a_second_run_does_nothing(finished):
 @pytest.mark.parametrize(
     ("change", "jobs"),
     [
-        ({"measures": {"max_rows": 29}}, {"measure": 4, "similarity": 2, "aggregate": 1, "report": 1}),
+        (
+            {"measures": VIEWED | {"max_rows": 29}},
+            {"measure": 4, "similarity": 2, "aggregate": 1, "report": 1},
+        ),
+        (
+            {"measures": VIEWED | {"augmentations": VIEWED["augmentations"] | {"seed": 1}}},
+            {"views": 4, "measure": 4, "aggregate": 1, "report": 1},
+        ),
         ({"measures": None}, {"aggregate": 1, "report": 1}),
     ],
-    ids=["rows", "off"],
-)  # fmt: skip
+    ids=["rows", "views", "off"],
+)
 def test_a_change_reruns_measures_and_no_probe(project, change, jobs):
     project.configure(**change)
     assert project.pending() == jobs

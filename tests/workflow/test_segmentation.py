@@ -8,7 +8,8 @@ import pytest
 from helpers.project import TINY, Project
 from permafrost.core.stores import Store
 
-HEADS = {"seg-linear": "linear", "seg-conv": "conv_block", "seg-fpn": "fpn", "seg-dpt": "dpt"}
+# of one layer of the backbone and of four
+HEADS = {"seg-linear": "linear", "seg-dpt": "dpt"}
 CONFIG = {
     "datasets": ["tiny-segmentation"],
     "extra_datasets": {
@@ -105,7 +106,7 @@ def test_a_second_run_does_nothing(finished):
 
 def test_another_epoch_reruns_one_head_only(finished, tmp_path):
     project = finished.copied(tmp_path / "project")
-    project.config["probes"]["seg-fpn"]["epochs"] = 3
+    project.config["probes"]["seg-dpt"]["epochs"] = 3
     project.configure()
     assert project.pending() == {
         "probe_maps": 4,

@@ -16,15 +16,14 @@ WORKFLOW = Path(workflow.basedir) / "workflow"
 sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.device import takes_gpu
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.plan.catalogue import read_yaml
-from permafrost.plan.console import shorten_console
 from permafrost.plan.demo import complete
-from permafrost.plan.environment import expose_commands
 from permafrost.plan.failures import check_executor, end_failed_run
+from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.plan import Plan
-from permafrost.plan.probes import KINDS, leaves
 from permafrost.plan.record import record_plan
+from permafrost.plan.snakemake_process import expose_commands, shorten_console
 
 expose_commands(WORKFLOW)
 STARTED = time.time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import tarfile
@@ -9,10 +10,14 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from permafrost.core.paths import substitute
+from permafrost.core.specification import substitute
 from permafrost.core.stores import Store
+from permafrost.data import sources
 from permafrost.data.card import read_card
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.prepare import PrepareSpec, prepare
+from permafrost.data.records import Source
+from permafrost.data.sources import read_entry
 from permafrost.plan.catalogue import Catalogue
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -158,6 +163,25 @@ def pair_entry(path, source: dict | None = None, **more) -> dict:
     return {**MASK_ENTRY, "source": place, "splits": RANDOM, **more}
 
 
+def validated(entry: dict) -> dict:
+    """A copy of the entry as a job gets it: validated, defaults filled in. None leaves a key out."""
+    from permafrost.plan.validation import validate
+
+    entry = copy.deepcopy({key: value for key, value in entry.items() if value is not None})
+    validate(entry, "dataset", where="entry of a test")
+    return entry
+
+
+def dataset_entry(entry: dict, *, where: str = "dataset set") -> DatasetEntry:
+    """The typed entry."""
+    return read_entry(validated(entry), where=where)
+
+
+def open_source(entry: dict, *, where: str = "dataset set") -> Source:
+    """`permafrost.data.sources.open_source` of an entry as a test writes it."""
+    return sources.open_source(dataset_entry(entry, where=where), where=where)
+
+
 class Prepared:
     """Where `prepare` writes in a test, and what it wrote."""
 
@@ -168,7 +192,7 @@ class Prepared:
 
     def run(self, entry: dict, *, name: str = "set", workers: int = 2) -> dict:
         return prepare(
-            PrepareSpec(dataset=name, entry=entry),
+            PrepareSpec(dataset=name, entry=validated(entry)),
             outputs=self.outputs,
             card_path=self.card_path,
             fingerprint="f" * 32,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from permafrost.core.tables import write_table
 from permafrost.data.objects import Objects, objects_column
 from permafrost.metrics.objects.detected import Detected
-from permafrost.statistics.predictions.objects import DetectedObjects
+from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 
 SIDE = 200.0
 
@@ -50,11 +50,13 @@ def predictions(
         truth,
         found,
         [(int(SIDE), int(SIDE))] * images,
-        task=task,
-        classes=[f"class {number}" for number in range(classes)],
-        score_threshold=score_threshold,
-        max_detections=max_detections,
-        match_distance=10.0 if points else None,
+        scoring=ObjectScoring(
+            task=task,
+            classes=[f"class {number}" for number in range(classes)],
+            score_threshold=score_threshold,
+            max_detections=max_detections,
+            match_distance=10.0 if points else None,
+        ),
         groups=groups,
     )
 
@@ -105,11 +107,13 @@ def repeated(found: DetectedObjects, times) -> DetectedObjects:
         [found.objects[row] for row in rows],
         [found.detections[row] for row in rows],
         found.sizes[rows],
-        task=found.task,
-        classes=found.classes,
-        score_threshold=found.score_threshold,
-        max_detections=found.max_detections,
-        match_distance=found.match_distance,
+        scoring=ObjectScoring(
+            task=found.task,
+            classes=found.classes,
+            score_threshold=found.scoring.score_threshold,
+            max_detections=found.scoring.max_detections,
+            match_distance=found.scoring.match_distance,
+        ),
     )
 
 
@@ -173,7 +177,7 @@ def metadata(found: DetectedObjects, **change) -> dict:
             "learning_rate": 1e-3,
             "epoch": 10,
             "epochs_log": [{"epoch": 1, "train_loss": 1.0, "val_ap": 0.1}],
-            "score_threshold": found.score_threshold,
+            "score_threshold": found.scoring.score_threshold,
             "precision": "fp32",
             "strides": [8],
         },
@@ -184,8 +188,8 @@ def metadata(found: DetectedObjects, **change) -> dict:
         "spatially_random": False,
         "detection": {
             "geometry": "point" if points else "box",
-            "max_detections": found.max_detections,
-            "match_distance": found.match_distance,
+            "max_detections": found.scoring.max_detections,
+            "match_distance": found.scoring.match_distance,
             "min_visible": 0.5,
             "tiles": None,
         },

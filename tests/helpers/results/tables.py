@@ -10,44 +10,8 @@ from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table
 from permafrost.data import card as data_card
+from permafrost.statistics.tables import SCORES
 
-SCORE_SCHEMA = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("backbone", pa.string()),
-        ("probe", pa.string()),
-        ("kind", pa.string()),
-        ("seed", pa.int64()),
-        ("task", pa.string()),
-        ("metric", pa.string()),
-        ("class", pa.string()),
-        ("setting", pa.string()),
-        ("value", pa.float64()),
-        ("lower", pa.float64()),
-        ("upper", pa.float64()),
-        ("confidence", pa.float64()),
-        ("method", pa.string()),
-        ("resamples", pa.int64()),
-        ("n_undefined", pa.int64()),
-        ("n_draws", pa.int64()),
-        ("draw_std", pa.float64()),
-        ("unit", pa.string()),
-        ("n_units", pa.int64()),
-        ("n_test", pa.int64()),
-        ("n_train", pa.int64()),
-        ("n_val", pa.int64()),
-        ("feature_dim", pa.int64()),
-        ("primary", pa.bool_()),
-        ("higher_is_better", pa.bool_()),
-        ("split_method", pa.string()),
-        ("spatially_random", pa.bool_()),
-        ("gates", pa.string()),
-        ("settings", pa.string()),
-        ("bootstrap_seed", pa.int64()),
-        ("fingerprint", pa.string()),
-        ("backbone_fingerprint", pa.string()),
-    ]
-)
 COMPARISON_SCHEMA = pa.schema(
     [
         ("dataset", pa.string()),
@@ -335,7 +299,7 @@ def make_score_rows(
 
 
 def score_table(rows: list[dict]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=SCORE_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=SCORES)
 
 
 def make_comparison_table(dataset: str, probe: str, backbones: list[str]) -> pa.Table:

@@ -10,6 +10,7 @@ from permafrost.core.stores import write_store
 from permafrost.core.tables import read_table
 from permafrost.data.card import write_card
 
+from helpers.backbones import validated
 from helpers.stages.probe_jobs import configured, job_of, run_probe
 from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import IMAGES, SPLITS, card_of, rgb_bands
@@ -133,7 +134,7 @@ class Scenes:
             "backbone": "toy",
             "probe": "tune",
             "seed": seed,
-            "entry": entry or self.entry(),
+            "entry": validated(entry or self.entry()),
             "extraction": {"size": size, "interpolation": "bilinear", "antialias": False, **maps},
             "files": {},
             "options": options(**changes),
@@ -170,6 +171,7 @@ class Scenes:
         """Embeddings by split, as the stage `extract` writes them."""
         from permafrost.core.stores import Store
         from permafrost.features.extract import extract
+        from permafrost.features.specification import Running
 
         outputs = {split: self.folder / "features" / f"{split}.zarr" for split in SPLITS}
         spec = {
@@ -186,8 +188,7 @@ class Scenes:
             card=self.folder / "card.json",
             outputs=outputs,
             fingerprint="e" * 32,
-            device="cpu",
-            threads=1,
+            running=Running(device="cpu", threads=1),
         )
         return {split: Store(path).read("embeddings") for split, path in outputs.items()}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from permafrost.core.identity import fingerprint
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.probes.embeddings.features import Features
 from permafrost.statistics.scores.score_table import score_predictions

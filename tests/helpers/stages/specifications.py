@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from permafrost.core.specification import from_json
 
+from helpers.backbones import validated
+
 _REST = {
     "bootstrap": {"backbone": "net", "probe": "knn", "seed": 0, "task": "classification"},
     "compare": {"task": "classification"},
@@ -11,8 +13,13 @@ _REST = {
 
 
 def specification(content: dict):
-    """The dataclass of the stage that `content` names, with what no result of it depends on."""
+    """The dataclass of the stage that `content` names, with what no result of it depends on.
+
+    The entry of a backbone gets its defaults.
+    """
     stage = content["stage"]
+    if stage in ("extract", "views", "profile") and content["entry"]:
+        content = {**content, "entry": validated(content["entry"])}
     return from_json(_kind(stage), {**_REST.get(stage, {}), **content}, where=stage)
 
 

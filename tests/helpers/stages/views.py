@@ -9,6 +9,7 @@ import pyarrow as pa
 from permafrost.core.identity import fingerprint
 from permafrost.core.stores import Store, write_store
 from permafrost.core.tables import read_table
+from permafrost.features.specification import Running
 from permafrost.features.views import extract_views
 from permafrost.statistics.measures.feature_measures import measure_features
 
@@ -67,7 +68,7 @@ def make_views(
         card=dataset.folder / "card.json",
         output=dataset.folder / out,
         fingerprint=VIEWS,
-        **(running or {"device": "cpu"}),
+        running=Running(**(running or {"device": "cpu"})),
     )
     return Store(dataset.folder / out, expect=VIEWS)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import Store, write_store
-from permafrost.data.bands import SENSORS
 from permafrost.data.card import Card, write_card
+from permafrost.data.sensors import SENSORS
 
 from helpers.stages.specifications import extraction_of, specification
 
@@ -29,8 +29,8 @@ def sentinel2_bands(names=tuple(SENSORS["sentinel2"])) -> list[dict]:
     return [
         band(
             name,
-            common_name=known[name][0],
-            wavelength_nm=known[name][1],
+            common_name=known[name].common_name,
+            wavelength_nm=known[name].wavelength_nm,
             sensor="sentinel2-l2a",
             unit="digital_number",
             scale=1e-4,
@@ -126,6 +126,7 @@ class Dataset:
     ) -> dict[str, Store]:
         """Feature stores by split."""
         from permafrost.features.extract import extract
+        from permafrost.features.specification import Running
 
         outputs = {split: self.folder / out / f"{split}.zarr" for split in SPLITS}
         spec = {
@@ -143,7 +144,7 @@ class Dataset:
             card=self.folder / "card.json",
             outputs=outputs,
             fingerprint="fingerprint-of-features",
-            **options,
+            running=Running(**options),
         )
         return {
             split: Store(path, expect="fingerprint-of-features") for split, path in outputs.items()

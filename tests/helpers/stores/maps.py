@@ -1,4 +1,4 @@
-"""Feature stores with maps and masks, made up, as a segmentation probe reads them."""
+"""Feature stores with maps, made up; those with masks, as a segmentation probe reads them."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ DENSE_KNN = {
 }
 
 
-def spec(options: dict, seed: int = 0) -> dict:
-    """What a stage gives a probe."""
+def spec(options: dict, seed: int = 0, backbone: str = "made-up") -> dict:
+    """What a stage gives a probe of maps."""
     return {
         "stage": options["kind"],
         "dataset": "toy",
-        "backbone": "made-up",
-        "probe": "seg",
+        "backbone": backbone,
+        "probe": "toy-probe",
         "seed": seed,
         "options": options,
         "inputs": {"features": FINGERPRINT},
@@ -73,45 +73,58 @@ def write_maps(
     dtype="float16",
 ) -> Path:
     """A store of `maps` (N, C, H, W), coarse to fine, and native `masks` (N, h, w)."""
-    count = len(masks)
-    sizes = np.array([masks.shape[1:]] * count if sizes is None else sizes).reshape(count, 2)
+    return write_pixels(
+        path,
+        maps,
+        {"masks": masks},
+        sizes=sizes,
+        extra=extra,
+        dtype=dtype,
+        rows_per_chunk=rows_per_chunk,
+        split=split,
+        task="segmentation",
+        classes=[f"class {i}" for i in range(classes)],
+        working_size=list(working or masks.shape[1:]),
+        ignore_index=ignore_index,
+        dead_classes=list(dead_classes),
+    )
+
+
+def write_pixels(path: Path, maps, pixels: dict, *, split: str, sizes, extra=None, **how) -> Path:
+    """A store of `maps` and of one array of native `pixels` (name -> (N, h, w)); `sizes` as of `write_maps`."""
+    ((name, values),) = pixels.items()
+    count = len(values)
+    sizes = np.array([values.shape[1:]] * count if sizes is None else sizes).reshape(count, 2)
+    columns = {
+        "sample_id": [f"{split}-{i}" for i in range(count)],
+        "group_id": [f"group-{i // 3}" for i in range(count)],
+        "height": pa.array(sizes[:, 0], pa.int32()),
+        "width": pa.array(sizes[:, 1], pa.int32()),
+        **(extra or {}),
+    }
+    return write_samples_of_maps(path, maps, columns, arrays={name: values}, split=split, **how)
+
+
+def write_samples_of_maps(
+    path: Path, maps, columns: dict, *, dtype, rows_per_chunk=4, arrays=None, **attributes
+) -> Path:
+    """A store of `maps` (N, C, H, W), coarse to fine, with the samples' `columns` and what is said of it."""
     with write_store(path, fingerprint=FINGERPRINT) as writer:
         layers = [
-            write_array_of_maps(writer, i, len(maps), values, dtype, rows_per_chunk)
+            _write_layer(writer, i, len(maps), values, dtype, rows_per_chunk)
             for i, values in enumerate(maps)
         ]
-        stored = writer.array("masks", masks.shape, masks.dtype, rows_per_chunk=rows_per_chunk)
-        if count:
-            stored[:] = masks
-        writer.samples(
-            pa.table(
-                {
-                    "sample_id": [f"{split}-{i}" for i in range(count)],
-                    "group_id": [f"group-{i // 3}" for i in range(count)],
-                    "height": pa.array(sizes[:, 0], pa.int32()),
-                    "width": pa.array(sizes[:, 1], pa.int32()),
-                    **(extra or {}),
-                }
-            )
-        )
-        writer.attributes.update(
-            {
-                "dataset": "toy",
-                "backbone": "made-up",
-                "split": split,
-                "task": "segmentation",
-                "classes": [f"class {i}" for i in range(classes)],
-                "layers": layers,
-                "working_size": list(working or masks.shape[1:]),
-                "ignore_index": ignore_index,
-                "dead_classes": list(dead_classes),
-                "gates": [],
-            }
-        )
+        for name, values in (arrays or {}).items():
+            stored = writer.array(name, values.shape, values.dtype, rows_per_chunk=rows_per_chunk)
+            if len(values):
+                stored[:] = values
+        writer.samples(pa.table(columns))
+        about = {"dataset": "toy", "backbone": "made-up", "layers": layers, "gates": []}
+        writer.attributes.update(about | attributes)
     return path
 
 
-def write_array_of_maps(writer, i: int, count: int, values, dtype, rows_per_chunk: int) -> dict:
+def _write_layer(writer, i: int, count: int, values, dtype, rows_per_chunk: int) -> dict:
     """The `i`-th of `count` arrays of maps, and what the store's attributes say of its layer."""
     array = writer.array(
         f"map{i}",
@@ -158,17 +171,16 @@ def toy_stores(folder: Path, *, counts=(24, 8, 10), grids=(4, 8), **changes) -> 
 
 def run(stores, folder, *, seed=0, device="cpu", memory=None, second_output=None, **options):
     """Train and score a head with `SEGMENTATION` and `options`: (table, metadata)."""
+    how = {"device": device, "memory": memory, "second_output": second_output}
+    return run_spec(spec({**SEGMENTATION, **options}, seed), stores, folder, **how)[:2]
+
+
+def run_spec(given: dict, stores, folder: Path, **how) -> tuple:
+    """Run the probe with this spec; its table is the next file of `folder`: (table, metadata, path)."""
+    folder.mkdir(parents=True, exist_ok=True)
     output = folder / f"{len(list(folder.iterdir()))}.parquet"
-    run_probe(
-        spec({**SEGMENTATION, **options}, seed),
-        stores,
-        output,
-        device=device,
-        memory=memory,
-        second_output=second_output,
-    )
-    table, metadata = read_table(output, expect="0" * 32)
-    return table, metadata
+    run_probe(given, stores, output, **how)
+    return *read_table(output, expect="0" * 32), output
 
 
 def confusion(table, classes=3):

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from permafrost.core.stores import write_store
-from permafrost.core.tables import read_table
 from permafrost.data.objects import Objects, objects_column
 
-from helpers.stages.probe_jobs import run_probe
-from helpers.stores.maps import FINGERPRINT, write_array_of_maps
+from helpers.stores.maps import run_spec, spec, write_samples_of_maps
 
 # enough to learn the toys
 LEARNS = {"epochs": 25, "learning_rate": 0.02, "hidden": 32}
@@ -37,19 +34,6 @@ DETECTION = {
     "max_per_image": 300,
     "pictures": 2,
 }
-
-
-def spec(options: dict, seed: int = 0) -> dict:
-    """What a stage gives a probe."""
-    return {
-        "stage": "detection",
-        "dataset": "toy",
-        "backbone": "made-up",
-        "probe": "det",
-        "seed": seed,
-        "options": options,
-        "inputs": {"features": FINGERPRINT},
-    }
 
 
 def write_objects(
@@ -79,51 +63,40 @@ def write_objects(
     offsets = np.zeros((count, 2)) if offsets is None else np.reshape(offsets, (count, 2))
     wholes = sizes if image_sizes is None else np.broadcast_to(image_sizes, (count, 2))
     names = [f"{split}-{i}" for i in range(count)]
-    with write_store(path, fingerprint=FINGERPRINT) as writer:
-        layers = [
-            write_array_of_maps(writer, i, len(maps), values, dtype, rows_per_chunk)
-            for i, values in enumerate(maps)
-        ]
-        columns = {
-            "height": sizes[:, 0],
-            "width": sizes[:, 1],
-            "x_offset": offsets[:, 0],
-            "y_offset": offsets[:, 1],
-            "image_height": wholes[:, 0],
-            "image_width": wholes[:, 1],
-        }
-        image_ids = names if image_ids is None else image_ids
-        writer.samples(
-            pa.table(
-                {
-                    "sample_id": names,
-                    "group_id": [f"group-{name}" for name in image_ids],
-                    **{name: pa.array(x.astype(np.int32)) for name, x in columns.items()},
-                    "image_id": image_ids,
-                    "objects": objects_column(objects),
-                }
-            )
-        )
-        writer.attributes.update(
-            {
-                "dataset": "toy",
-                "backbone": "made-up",
-                "split": split,
-                "task": "point_detection" if geometry == "point" else "detection",
-                "classes": [f"class {i}" for i in range(classes)],
-                "layers": layers,
-                "working_size": list(working),
-                "detection": {
-                    "geometry": geometry,
-                    "max_detections": 100,
-                    "match_distance": 10.0 if geometry == "point" else None,
-                    "min_visible": min_visible,
-                    "tiles": tiles,
-                },
-                "gates": [],
-            }
-        )
-    return path
+    sides = {
+        "height": sizes[:, 0],
+        "width": sizes[:, 1],
+        "x_offset": offsets[:, 0],
+        "y_offset": offsets[:, 1],
+        "image_height": wholes[:, 0],
+        "image_width": wholes[:, 1],
+    }
+    image_ids = names if image_ids is None else image_ids
+    columns = {
+        "sample_id": names,
+        "group_id": [f"group-{name}" for name in image_ids],
+        **{name: pa.array(x.astype(np.int32)) for name, x in sides.items()},
+        "image_id": image_ids,
+        "objects": objects_column(objects),
+    }
+    return write_samples_of_maps(
+        path,
+        maps,
+        columns,
+        dtype=dtype,
+        rows_per_chunk=rows_per_chunk,
+        split=split,
+        task="point_detection" if geometry == "point" else "detection",
+        classes=[f"class {i}" for i in range(classes)],
+        working_size=list(working),
+        detection={
+            "geometry": geometry,
+            "max_detections": 100,
+            "match_distance": 10.0 if geometry == "point" else None,
+            "min_visible": min_visible,
+            "tiles": tiles,
+        },
+    )
 
 
 def scatter(rng, size, *, most: int = 4, classes: int = 2, sides=(12, 40)) -> Objects:
@@ -205,16 +178,8 @@ def toy_stores(
 
 def run(stores, folder, *, seed=0, device="cpu", memory=None, coco=None, **options):
     """Train and score a head with `DETECTION` and `options`: (table, metadata)."""
-    output = folder / f"{len(list(folder.iterdir()))}.parquet"
-    run_probe(
-        spec({**DETECTION, **options}, seed),
-        stores,
-        output,
-        device=device,
-        memory=memory,
-        second_output=coco,
-    )
-    return read_table(output, expect="0" * 32)
+    how = {"device": device, "memory": memory, "second_output": coco}
+    return run_spec(spec({**DETECTION, **options}, seed), stores, folder, **how)[:2]
 
 
 def detections(table) -> list[list[dict]]:

@@ -8,15 +8,15 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 import torch
+from helpers.backbones import build, plan_input
 from helpers.project import REPOSITORY
 from helpers.stages.specifications import extraction_of
 from helpers.stores.images import Dataset, card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.digest import identify
-from permafrost.backbones.registry import build, plan_input
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
-from permafrost.core.paths import merged
+from permafrost.core.specification import merged
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.specification import Extraction, ExtractSpec, OfImages
 

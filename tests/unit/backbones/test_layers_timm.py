@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import timm
 import torch
+from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.layers import choose_layers
-from permafrost.backbones.registry import build, plan_input
-from permafrost.backbones.timm_layers import timm_dense
+from permafrost.backbones.timm_models import timm_dense
 from permafrost.core.errors import PermafrostError
 
 SWIN = {"embed_dim": 24, "depths": (1, 1, 2, 1), "num_heads": (1, 2, 3, 4)}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import timm
 import torch
+from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.registry import build, plan_input
 
 RANDOM = {"source": "random"}
 

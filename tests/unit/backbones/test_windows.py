@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.backbones import build
 from permafrost.backbones import imagestats, rcf
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.contract import Channel, InputPlan
@@ -17,7 +18,8 @@ def made(kind, entry=None, channels=3):
     plan = InputPlan(
         tuple(Channel(f"b{i}", i) for i in range(channels)), None, None, "bilinear", False, "none"
     )
-    return kind.build(entry or {}, plan, Resources("backbone x", {}, 0, None))
+    name = kind.__name__.rpartition(".")[2]
+    return build({"kind": name, **(entry or {})}, plan, Resources("backbone x", {}, 0, None))
 
 
 def images(size) -> torch.Tensor:

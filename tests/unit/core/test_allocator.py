@@ -12,7 +12,7 @@ from permafrost.plan.sources import ROOT
 PROGRAM = """
 import ctypes, resource, sys
 import numpy as np
-from permafrost.core.allocator import keep_freed_memory
+from permafrost.core.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 PR_SET_THP_DISABLE = 41  # huge pages would hide how many are asked for

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.datasets.images import geotiff
 from permafrost.core.errors import PermafrostError
-from permafrost.data import decode, mask_files, rasters
+from permafrost.data import decode, masks, rasters
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.sources import reading, torchgeo_samples
 
@@ -21,9 +21,9 @@ def silent(*_, **__):
 
 
 def timm_backbone(**entry):
+    from helpers.backbones import build, plan_input
     from helpers.stores.images import card_of, rgb_bands
     from permafrost.backbones.backbone import Resources
-    from permafrost.backbones.registry import build, plan_input
 
     card = card_of(rgb_bands())
     entry = {"kind": "timm", "model": "resnet18", **entry}
@@ -82,9 +82,9 @@ def test_headers_whose_reader_fails_without_a_word(monkeypatch):
 
 
 def test_masks_whose_decoder_fails_without_a_word(monkeypatch):
-    monkeypatch.setattr(mask_files, "_tiff", silent)
+    monkeypatch.setattr(masks, "_tiff", silent)
     with pytest.raises(UnreadableImage, match="^EOFError$"):
-        mask_files.decode_mask(geotiff(GREY))
+        masks.decode_mask(geotiff(GREY))
 
 
 def test_rasters_whose_decoder_fails_without_a_word(monkeypatch):
@@ -120,7 +120,7 @@ def test_sizes_that_pillow_cannot_read_without_a_word(tmp_path, monkeypatch):
 
 
 def test_samples_of_torchgeo_that_fail_without_a_word():
-    from permafrost.data.sources.torchgeo_detection import TorchgeoDetection
+    from permafrost.data.sources.torchgeo import TorchgeoDetection
     from permafrost.data.sources.torchgeo_source import TorchgeoSource
 
     images = object.__new__(TorchgeoSource)
@@ -132,7 +132,7 @@ def test_samples_of_torchgeo_that_fail_without_a_word():
 
 
 def test_a_dataset_of_torchgeo_that_cannot_be_built_without_a_word(tmp_path, monkeypatch):
-    from permafrost.data.sources import open_source
+    from helpers.datasets.images import open_source
     from torchgeo.datasets import EuroSAT
 
     def fails(self, root="data", split="train", bands=(), transforms=None, download=False):

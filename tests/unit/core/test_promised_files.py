@@ -6,12 +6,12 @@ import json
 import shutil
 
 import pytest
-from helpers.datasets.images import class_files, write_folder
+from helpers.datasets.images import class_files, validated, write_folder
 from helpers.stores.images import Dataset
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.promised import Promised, file_state
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data import digest as data_digest
 from permafrost.data.digest import source_digest
 from permafrost.plan.sources import code_hash
@@ -92,6 +92,7 @@ def prepare_arguments(folder, place) -> list[str]:
         "units": {"unit": "uint8"},
         "splits": {"method": "random", "fractions": [0.6, 0.2, 0.2]},
     }
+    entry = validated(entry)
     spec = {"stage": "prepare", "dataset": "set", "entry": entry, "source": source_digest(entry)}
     stores = [str(folder / "out" / f"{split}.zarr") for split in SPLITS]
     return [

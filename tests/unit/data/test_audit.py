@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 from helpers.datasets.images import photo
-from permafrost.core.splits import SPLITS
-from permafrost.data.audit import audit_splits, hamming_pairs, min_distance_km
+from permafrost.core.specification import SPLITS
+from permafrost.data.audit import (
+    audit_splits,
+    difference_hash,
+    exact_digest,
+    hamming_pairs,
+    hash_images,
+    min_distance_km,
+    thumbnail,
+)
 from permafrost.data.band_statistics import BandStatistics
-from permafrost.data.hashes import difference_hash, exact_digest, hash_images, thumbnail
 from permafrost.data.records import Record
 
 

@@ -1,10 +1,16 @@
 """Bands are found by true or unambiguous names; units are declared."""
 
+import re
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.data.bands import SENSORS, Band, dataset_bands, known_band, select_bands
+from permafrost.data.bands import dataset_bands, known_band, select_bands
+from permafrost.data.entry import Units
+from permafrost.data.sensors import SENSORS, Band
 from permafrost.data.units import check_dtype, check_range, resolve_unit
+from permafrost.plan.validation import load_schema
 
 SENTINEL2 = dataset_bands(list(SENSORS["sentinel2-l1c"]), "sentinel2-l1c")
 
@@ -99,17 +105,58 @@ def test_declared_twice_and_unknown_sensor_are_errors():
 
 def test_a_mapping_overrides_what_the_sensor_says():
     (band,) = dataset_bands([{"name": "B04", "unit": "reflectance"}], "sentinel2")
-    assert band == Band("B04", "red", 664.6, "sentinel2", "reflectance")
+    assert band == Band(
+        "B04", "red", 664.6, width_nm=31, gsd_m=10, sensor="sentinel2", unit="reflectance"
+    )
 
 
 def test_units():
-    assert resolve_unit({"unit": "uint8"}, where="x")["scale"] == pytest.approx(1 / 255)
+    assert resolve_unit(Units(unit="uint8", offset=0), where="x")["scale"] == pytest.approx(1 / 255)
     with pytest.raises(PermafrostError, match="needs a scale"):
-        resolve_unit({"unit": "digital_number"}, where="x")
+        resolve_unit(Units(unit="digital_number", offset=0), where="x")
     with pytest.raises(PermafrostError, match="images hold uint16"):
         check_dtype("uint8", np.uint16, where="x")
     check_dtype("digital_number", np.uint16, where="x")
-    reflectance = resolve_unit({"unit": "reflectance"}, where="x")
+    reflectance = resolve_unit(Units(unit="reflectance", offset=0), where="x")
     check_range("B04", reflectance, 0.0, 1.4, where="x")
     with pytest.raises(PermafrostError, match="values reach 4000"):
         check_range("B04", reflectance, 0.0, 4000.0, where="x")
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_no_two_bands_of_a_sensor_answer_to_one_name(sensor):
+    bands = list(SENSORS[sensor].values())
+    assert list(SENSORS[sensor]) == [band.name for band in bands]
+    for band in bands:
+        assert select_bands(bands, [band.name]) == [bands.index(band)]
+        if band.common_name:
+            assert select_bands(bands, [band.common_name]) == [bands.index(band)]
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_bands_look_where_their_names_say(sensor):
+    """Ranges of the field's common names, and the facts that every row of a table must keep."""
+    ranges = {
+        "coastal": (400, 455), "blue": (450, 515), "green": (510, 600), "yellow": (585, 625),
+        "red": (600, 690), "rededge1": (690, 720), "rededge2": (730, 760), "rededge3": (770, 790),
+        "nir": (750, 900), "nir08": (845, 885), "water_vapour": (930, 960), "cirrus": (1360, 1390),
+        "swir16": (1550, 1750), "swir22": (2080, 2350), "pan": (450, 900),
+    }  # fmt: skip
+    for band in SENSORS[sensor].values():
+        assert band.sensor == sensor
+        assert (band.wavelength_nm is None) == (band.width_nm is None) or sensor in (
+            "naip",
+            "aerial",
+            "rgb",
+        )
+        if band.common_name in ranges:
+            low, high = ranges[band.common_name]
+            assert low <= band.wavelength_nm <= high, band
+        assert (band.polarisation is not None) == sensor.startswith("sentinel1")
+
+
+def test_the_schema_names_every_sensor_and_every_field_of_a_band():
+    schema = load_schema("dataset")
+    described = schema["properties"]["sensor"]["description"]
+    assert set(re.findall(r"[a-z]+\d?(?:-[a-z0-9]+)?", described)) >= set(SENSORS)
+    assert set(schema["$defs"]["band"]["properties"]) == {f.name for f in fields(Band)}

@@ -4,12 +4,19 @@ import json
 
 import numpy as np
 import pytest
-from helpers.datasets.images import RGB_ENTRY, encode, photo, write_folder, write_tar, write_zip
+from helpers.datasets.images import (
+    RGB_ENTRY,
+    encode,
+    open_source,
+    photo,
+    write_folder,
+    write_tar,
+    write_zip,
+)
 from helpers.datasets.objects import coco, coco_entry, image_files, write_json
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
 from permafrost.data.rle import runs_box, runs_of
-from permafrost.data.sources import open_source
 
 MASK = np.zeros((60, 80), np.uint8)
 MASK[10:25, 30:42] = 1

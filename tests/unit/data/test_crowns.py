@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers.datasets.images import Prepared, catalogue_entry
+from helpers.datasets.images import Prepared, catalogue_entry, dataset_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import objects_of
@@ -22,13 +22,17 @@ SMALL = {
 }
 
 
+def typed(*task, **source):
+    return dataset_entry(entry(*task, **source), where="demo")
+
+
 def entry(task="detection", **source):
     return {"task": task, "source": {"kind": "demo", **SMALL, **source}}
 
 
 @pytest.fixture(scope="module")
 def source():
-    return open_demo(entry(), where="demo")
+    return open_demo(typed(), where="demo")
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +59,10 @@ def test_a_view_is_the_same_every_time_whatever_ran_before_and_whatever_bands_ar
 
 
 def test_pixels_do_not_depend_on_what_was_asked_first(source, records):
-    last = open_demo(entry(), where="demo")
+    last = open_demo(typed(), where="demo")
     np.testing.assert_array_equal(last.decode(33).image, source.decode(33).image)
     np.testing.assert_array_equal(last.records()[33].objects.boxes, records[33].objects.boxes)
-    rgb = open_demo(entry(bands="rgb"), where="demo")
+    rgb = open_demo(typed(bands="rgb"), where="demo")
     np.testing.assert_array_equal(rgb.decode(33).image, source.decode(33).image[:3])
 
 
@@ -70,9 +74,11 @@ def test_boxes_enclose_what_was_drawn(seen):
     for number, box in zip(truth.numbers, truth.boxes.astype(int), strict=True):
         if box.min() == 0 or box.max() == spec.size:
             continue  # what lies beyond the edge shines in
-        looks = view.looks.copy()
-        looks[number] = 0.9
-        white = photograph.photograph(spec, dataclasses.replace(view, looks=looks), ALL)
+        reflectances = view.reflectances.copy()
+        reflectances[number] = 0.9
+        white = photograph.photograph(
+            spec, dataclasses.replace(view, reflectances=reflectances), ALL
+        )
         y, x = np.nonzero((white != image).any(axis=0))
         changed = np.array([x.min(), y.min(), x.max() + 1, y.max() + 1])
         # the optics spread it by one pixel on each side
@@ -175,7 +181,7 @@ def test_objects_lie_in_their_image_and_both_classes_are_common(records):
 
 
 def test_points_are_the_middles_of_the_same_crowns(records):
-    points = open_demo(entry("point_detection"), where="demo").records()
+    points = open_demo(typed("point_detection"), where="demo").records()
     centres = 0
     for boxed, pointed in zip(records, points, strict=True):
         assert boxed.sample_id == pointed.sample_id
@@ -218,7 +224,7 @@ def test_prepare_writes_the_crowns(tmp_path, task):
     store = ImageStore(out.outputs["train"])
     assert store.read().images.shape == (8, 4, 128, 128)
     written = objects_of(out.store("train").samples(["objects"]).column("objects"))
-    expected = open_demo(entry(task, **small), where="demo").records()[:8]
+    expected = open_demo(typed(task, **small), where="demo").records()[:8]
     for stored, record in zip(written, expected, strict=True):
         np.testing.assert_array_equal(stored.boxes, record.objects.boxes)
         np.testing.assert_array_equal(stored.crowd, record.objects.crowd)
@@ -228,16 +234,16 @@ def test_prepare_writes_the_crowns(tmp_path, task):
 
 @pytest.mark.parametrize("name", ["demo-detection", "demo-points"])
 def test_the_catalogue_offers_them(name, tmp_path):
-    made = open_demo(catalogue_entry(name, tmp_path), where=name)
+    made = open_demo(dataset_entry(catalogue_entry(name, tmp_path)), where=name)
     assert [band.name for band in made.bands] == ALL
     assert made.bands[0].sensor == "aerial"
 
 
 def test_a_view_larger_than_its_scene_is_refused():
     with pytest.raises(PermafrostError, match="more than the world holds"):
-        open_demo(entry(scene_size=aerial.LARGEST + 8), where="demo")
+        open_demo(typed(scene_size=aerial.LARGEST + 8), where="demo")
     with pytest.raises(PermafrostError, match="do not fit into a scene"):
-        open_demo(entry(chips={"train": 200}), where="demo")
+        open_demo(typed(chips={"train": 200}), where="demo")
 
 
 def test_the_largest_view_has_ground_everywhere(monkeypatch):

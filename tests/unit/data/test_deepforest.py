@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers.datasets.images import RGB_ENTRY, encode, photo, write_folder, write_zip
+from helpers.datasets.images import RGB_ENTRY, encode, open_source, photo, write_folder, write_zip
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
-from permafrost.data.sources import open_source
 
 BOXES = """image_path,xmin,ymin,xmax,ymax,label
 b.png,1,2,11,12,Tree

@@ -5,12 +5,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.datasets.images import class_files, write_folder, write_zip
+from helpers.datasets.images import class_files, validated, write_folder, write_zip
 from permafrost.core.errors import PermafrostError
-from permafrost.core.paths import merged
+from permafrost.core.specification import merged
 from permafrost.data.digest import source_digest, source_files, without_places
 from permafrost.data.sources import KINDS
 from permafrost.plan.validation import load_schema
+
+
+def digest(entry: dict, *how) -> str:
+    """`source_digest` of an entry as a job gets it."""
+    return source_digest(validated(entry), *how)
 
 
 def folder(path, **options):
@@ -19,53 +24,53 @@ def folder(path, **options):
 
 def test_an_archive_counts_by_content_and_not_by_place_or_date(tmp_path):
     one = write_zip(tmp_path / "a.zip", class_files(count=2))
-    before = source_digest(folder(one))
+    before = digest(folder(one))
     moved = tmp_path / "elsewhere.zip"
     moved.write_bytes(one.read_bytes())
-    assert source_digest(folder(moved)) == before
+    assert digest(folder(moved)) == before
     data = bytearray(one.read_bytes())
     data[100] ^= 1
     one.write_bytes(data)
-    assert source_digest(folder(one)) != before
+    assert digest(folder(one)) != before
 
 
 def test_a_folder_counts_by_names_and_contents(tmp_path):
     place = write_folder(tmp_path / "set", class_files(count=2))
-    before = source_digest(folder(place))
-    assert source_digest(folder(place)) == before
+    before = digest(folder(place))
+    assert digest(folder(place)) == before
     (place / "field" / "new.png").write_bytes(b"x")
-    added = source_digest(folder(place))
+    added = digest(folder(place))
     (place / "field" / "new.png").rename(place / "field" / "other.png")
-    renamed = source_digest(folder(place))
+    renamed = digest(folder(place))
     (place / "field" / "other.png").write_bytes(b"y")
-    assert len({before, added, renamed, source_digest(folder(place))}) == 4
+    assert len({before, added, renamed, digest(folder(place))}) == 4
 
 
 @pytest.mark.parametrize("name", ["Thumbs.db", "field/.DS_Store", ".git/config", "__MACOSX/a.png"])
 def test_files_that_no_reader_reads_do_not_count(tmp_path, name):
     place = write_folder(tmp_path / "set", class_files(count=2))
-    before = source_digest(folder(place))
+    before = digest(folder(place))
     (place / name).parent.mkdir(exist_ok=True)
     (place / name).write_bytes(b"x")
-    assert source_digest(folder(place)) == before
+    assert digest(folder(place)) == before
 
 
 def test_files_that_are_no_images_count_unless_the_entry_ignores_them(tmp_path):
     place = write_folder(tmp_path / "set", class_files(count=2))
     strict, lenient = folder(place), folder(place, other_files="ignore")
-    before = source_digest(strict), source_digest(lenient)
+    before = digest(strict), digest(lenient)
     (place / "field" / "notes.txt").write_text("x")
-    assert source_digest(strict) != before[0]
-    assert source_digest(lenient) == before[1]
+    assert digest(strict) != before[0]
+    assert digest(lenient) == before[1]
     (place / "field" / "more.PNG").write_bytes(b"x")
-    assert source_digest(lenient) != before[1]
+    assert digest(lenient) != before[1]
 
 
 def test_what_lies_outside_of_the_root_does_not_count(tmp_path):
     place = write_folder(tmp_path / "set", {f"in/{k}": v for k, v in class_files(count=1).items()})
-    before = source_digest(folder(place, root="in"))
+    before = digest(folder(place, root="in"))
     (place / "README.md").write_text("x")
-    assert source_digest(folder(place, root="in")) == before
+    assert digest(folder(place, root="in")) == before
 
 
 def test_places_leave_an_entry_and_can_be_put_back(tmp_path):
@@ -89,9 +94,9 @@ def test_places_leave_an_entry_and_can_be_put_back(tmp_path):
 
 def test_options_of_the_source_count(tmp_path):
     place = write_folder(tmp_path / "set", class_files(count=1))
-    assert source_digest(folder(place)) != source_digest(folder(place, root="field"))
+    assert digest(folder(place)) != digest(folder(place, root="field"))
     demo = [{"task": "classification", "source": {"kind": "demo", "seed": seed}} for seed in (0, 1)]
-    assert source_digest(demo[0]) != source_digest(demo[1])
+    assert digest(demo[0]) != digest(demo[1])
 
 
 def test_a_table_counts_with_its_images_and_its_pattern(tmp_path):
@@ -101,32 +106,33 @@ def test_a_table_counts_with_its_images_and_its_pattern(tmp_path):
     source = {"kind": "table", "table": str(index), "images": str(images), "path": "<kind>/<file>"}
     entry = {"task": "classification", "source": source}
     assert source_files(entry) == [index, images]
-    digests = {source_digest(entry), source_digest({**entry, "source": {**source, "path": "file"}})}
+    digests = {digest(entry), digest({**entry, "source": {**source, "path": "file"}})}
     index.write_text("file,kind\n000.png,town\n")
-    digests.add(source_digest(entry))
+    digests.add(digest(entry))
     assert len(digests) == 3
 
 
 def test_a_caller_may_remember_the_digest_of_a_file(tmp_path):
     entry = folder(write_zip(tmp_path / "a.zip", class_files(count=1)))
     asked = []
-    source_digest(entry, lambda path, _: asked.append(path) or "known")
+    digest(entry, lambda path, _: asked.append(path) or "known")
     assert asked == [tmp_path / "a.zip"]
 
 
 def test_downloading_does_not_change_the_identity(tmp_path):
     arguments = {"root": str(tmp_path / "data"), "download": True}
-    entry = {"source": {"kind": "torchgeo", "name": "EuroSAT", "arguments": arguments}}
-    before = source_digest(entry)
+    source = {"kind": "torchgeo", "name": "EuroSAT", "arguments": arguments}
+    entry = {"task": "classification", "source": source}
+    before = digest(entry)
     write_folder(tmp_path / "data", {"EuroSAT.zip": b"downloaded"})
-    assert source_digest(entry) == before
+    assert digest(entry) == before
     arguments["bands"] = ["B02"]
-    assert source_digest(entry) != before
+    assert digest(entry) != before
 
 
 def test_a_missing_path_is_an_error(tmp_path):
     with pytest.raises(PermafrostError, match="does not exist"):
-        source_digest(folder(tmp_path / "nothing.zip"))
+        digest(folder(tmp_path / "nothing.zip"))
 
 
 def test_every_kind_of_source_in_the_schema_declares_its_places():
@@ -148,11 +154,13 @@ def test_the_content_of_every_place_counts(tmp_path, kind):
     places = {place: tmp_path / place for place in KINDS[kind].places}
     for path in places.values():
         path.write_bytes(b"one")
-    entry = {"source": {"kind": kind, **{place: str(path) for place, path in places.items()}}}
-    digests = [source_digest(entry)]
+    source = {"kind": kind, **{place: str(path) for place, path in places.items()}}
+    needed = {"image": "s2"} if kind == "tortilla" else {}
+    entry = {"task": min(KINDS[kind].tasks), "source": {"path": "name", **needed, **source}}
+    digests = [digest(entry)]
     for path in places.values():
         path.write_bytes(b"two")
-        digests.append(source_digest(entry))
+        digests.append(digest(entry))
     assert len(set(digests)) == len(digests)
 
 

@@ -5,10 +5,9 @@ import re
 import numpy as np
 import pytest
 import yaml
-from helpers.datasets.images import CONFIG, Prepared, catalogue_entry
+from helpers.datasets.images import CONFIG, Prepared, catalogue_entry, open_source
 from helpers.datasets.tortilla import SIZE, write_dataset
 from permafrost.data.image_store import ImageStore
-from permafrost.data.sources import open_source
 
 ENTRIES = yaml.safe_load((CONFIG / "datasets" / "geobench2.yaml").read_text())
 #: of the leaderboard, then of the package alone

@@ -6,11 +6,11 @@ import zlib
 
 import numpy as np
 import pytest
-from helpers.datasets.images import CONFIG, MASK_ENTRY, encode, geotiff, photo
+from helpers.datasets.images import CONFIG, MASK_ENTRY, dataset_entry, encode, geotiff, photo
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
-from permafrost.data.mask_files import decode_mask
-from permafrost.data.masks import check_options, declared_dead, mask_coding
+from permafrost.data.masks import check_options, declared_dead, decode_mask, mask_coding
+from permafrost.data.sources import read_entry
 from permafrost.plan.catalogue import Catalogue
 
 CLASSES = MASK_ENTRY["classes"]
@@ -19,7 +19,13 @@ COLOURS = {"#FF0000": "land", "#00ff00": "sea", "#0000FF": "town", "#000000": No
 
 
 def coding(**more):
-    return mask_coding({**MASK_ENTRY, **more}, CLASSES, where="dataset set")
+    return mask_coding(entry(**{"ignore_index": 255, **more}), CLASSES, where="dataset set")
+
+
+def entry(kind: str = "folder", **more):
+    known = {key: value for key, value in MASK_ENTRY.items() if key != "ignore_index"}
+    source = {"kind": kind} if kind == "demo" else {"kind": kind, "path": "images"}
+    return dataset_entry({**known, "source": source, **more})
 
 
 def palette_png(labels, colours) -> bytes:
@@ -172,25 +178,21 @@ def test_a_class_declared_dead_needs_no_value():
 
 
 def test_dead_classes_are_names_of_classes_and_leave_one():
-    assert declared_dead({"dead_classes": ["town", "land"]}, CLASSES, where="x") == [0, 2]
-    assert declared_dead({}, CLASSES, where="x") == []
+    assert declared_dead(entry(dead_classes=["town", "land"]), CLASSES, where="x") == [0, 2]
+    assert declared_dead(entry(), CLASSES, where="x") == []
     with pytest.raises(PermafrostError, match="'lnd', which is no class; did you mean 'land'"):
-        declared_dead({"dead_classes": ["lnd"]}, CLASSES, where="x")
+        declared_dead(entry(dead_classes=["lnd"]), CLASSES, where="x")
     with pytest.raises(PermafrostError, match="leaves no class"):
-        declared_dead({"dead_classes": list(CLASSES)}, CLASSES, where="x")
+        declared_dead(entry(dead_classes=list(CLASSES)), CLASSES, where="x")
 
 
 def test_options_about_masks_are_refused_where_they_would_do_nothing():
-    images = {"task": "classification", "source": {"kind": "folder"}, "ignore_index": 255}
     with pytest.raises(PermafrostError, match="ignore_index has no meaning"):
-        check_options(images, where="x")
-    demo = {"task": "segmentation", "source": {"kind": "demo"}, "mask_values": {0: "a"}}
+        check_options(entry(task="classification", ignore_index=255), where="x")
     with pytest.raises(PermafrostError, match="mask_values has no meaning"):
-        check_options(demo, where="x")
-    check_options(
-        {"task": "segmentation", "source": {"kind": "demo"}, "dead_classes": []}, where="x"
-    )
-    check_options({**images, "task": "segmentation"}, where="x")
+        check_options(entry("demo", mask_values={0: "a"}), where="x")
+    check_options(entry("demo", dead_classes=["sea"]), where="x")
+    check_options(entry(ignore_index=255), where="x")
 
 
 def test_every_segmentation_entry_of_the_catalogue_declares_masks_that_fit():
@@ -198,5 +200,6 @@ def test_every_segmentation_entry_of_the_catalogue_declares_masks_that_fit():
     chosen = {name: e for name, e in entries.items() if e["task"] == "segmentation"}
     assert {"dubai-segmentation", "demo-segmentation", "loveda", "landcoverai"} <= set(chosen)
     for name, entry in chosen.items():
-        check_options(entry, where=name)
-        mask_coding(entry, entry.get("classes", ["a", "b"]), where=name)
+        typed = read_entry(entry, where=name)
+        check_options(typed, where=name)
+        mask_coding(typed, typed.classes or ["a", "b"], where=name)

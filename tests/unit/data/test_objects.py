@@ -1,13 +1,15 @@
 """Datasets of objects from their entry to the stores: columns, card, splits and audit."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.datasets.images import Prepared, encode, photo
+from helpers.datasets.images import Prepared, dataset_entry, encode, photo
 from helpers.datasets.objects import by_file, coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
+from permafrost.data.entry import Splits
 from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
 from permafrost.data.objects import OBJECTS, WINDOW, Objects, objects_of
 from permafrost.data.prepare import plan_dataset
@@ -130,7 +132,7 @@ def test_all_windows_of_an_image_follow_each_other_in_one_split(tmp_path):
 
 def test_an_image_is_in_the_same_split_with_tiles_as_without(tmp_path):
     def homes(**more):
-        job = plan_dataset("set", coco_entry(tmp_path, **more))
+        job = plan_dataset("set", dataset_entry(coco_entry(tmp_path, **more)))
         return {split: {r.image_id or r.sample_id for r in job.of(split)} for split in SPLITS}
 
     assert homes() == homes(tiles={"size": 32, "overlap": 0})
@@ -190,7 +192,7 @@ def test_splits_of_the_annotations_are_the_splits(tmp_path):
         "method": "given",
         "map": {"train": ["train"], "val": ["valid"], "test": ["test"]},
     }
-    job = plan_dataset("set", entry)
+    job = plan_dataset("set", dataset_entry(entry))
     assert [r.sample_id for r in job.of("val")] == [f"{i:02d}.png" for i in range(4, 8)]
 
 
@@ -202,7 +204,7 @@ def test_splits_balance_images_and_the_objects_of_every_class():
         classes = generator.choice(3, 40 if many else 2, p=[0.9, 0.08, 0.02])
         objects = Objects.of(np.tile([0.0, 0, 1, 1], (len(classes), 1)), classes)
         records.append(Record(f"i{number}", objects=objects))
-    options = {"method": "random", "fractions": [0.6, 0.2, 0.2]}
+    options = Splits(method="random", fractions=[0.6, 0.2, 0.2], seed=0, spatially_random=False)
     plan = make_splits(records, options, name="set", where="x")
     total = np.bincount(np.concatenate([r.objects.classes for r in records]))
     for split, share in zip(SPLITS, (0.6, 0.2, 0.2), strict=True):
@@ -213,7 +215,7 @@ def test_splits_balance_images_and_the_objects_of_every_class():
         )
         np.testing.assert_allclose(held / total, share, atol=0.03)
     again = make_splits(records, options, name="set", where="x")
-    other = make_splits(records, {**options, "seed": 1}, name="set", where="x")
+    other = make_splits(records, replace(options, seed=1), name="set", where="x")
     assert all((plan.indices[s] == again.indices[s]).all() for s in SPLITS)
     assert any(plan.indices[s].tolist() != other.indices[s].tolist() for s in SPLITS)
     # large images go anywhere, not always to train
@@ -228,7 +230,9 @@ def test_chance_decides_where_an_image_goes_also_where_no_two_hold_as_many_objec
     ]
     homes = set()
     for seed in range(20):
-        options = {"method": "random", "fractions": [0.4, 0.3, 0.3], "seed": seed}
+        options = Splits(
+            method="random", fractions=[0.4, 0.3, 0.3], seed=seed, spatially_random=False
+        )
         plan = make_splits(records, options, name="set", where="x")
         homes |= {split for split in SPLITS if 29 in plan.indices[split]}
     assert homes == set(SPLITS)
@@ -241,7 +245,7 @@ def test_val_is_set_aside_from_train_by_objects_too(tmp_path):
         split: write_json(tmp_path / f"{split}.json", part) for split, part in parts.items()
     }
     entry["splits"] = {"val_from_train": 0.25}
-    job = plan_dataset("set", entry)
+    job = plan_dataset("set", dataset_entry(entry))
     count = {s: sum(len(r.objects) for r in job.images[s]) for s in SPLITS}
     share = count["val"] / (count["train"] + count["val"])
     assert len(job.of("val")) == 10 and 0.2 < share < 0.3 and len(job.of("test")) == 6
@@ -263,7 +267,7 @@ def test_options_without_a_meaning_are_refused(tmp_path, task, key, value):
     if task == "point_detection":
         entry["tiles"] = {"size": 32, "overlap": 0}
     with pytest.raises(PermafrostError, match=f"{key} has no meaning here"):
-        plan_dataset("set", entry)
+        plan_dataset("set", dataset_entry(entry))
 
 
 def test_a_split_without_an_object_is_refused(tmp_path):
@@ -274,14 +278,14 @@ def test_a_split_without_an_object_is_refused(tmp_path):
         split: write_json(tmp_path / f"{split}.json", part) for split, part in parts.items()
     }
     with pytest.raises(PermafrostError, match="val holds no object"):
-        plan_dataset("set", entry)
+        plan_dataset("set", dataset_entry(entry))
 
 
 def test_a_class_that_train_lacks_is_refused_as_for_other_tasks(tmp_path):
     content = coco()
     content["categories"].append({"id": 1, "name": "elm"})
     with pytest.raises(PermafrostError, match="train holds nothing of 1 class: elm"):
-        plan_dataset("set", coco_entry(tmp_path, content))
+        plan_dataset("set", dataset_entry(coco_entry(tmp_path, content)))
     entry = coco_entry(tmp_path, content, allow_missing_classes=True)
     card = Prepared(tmp_path / "out").run(entry)
     assert card["classes"] == ["elm", "pine", "oak"] and card["dead_classes"] == [0]

@@ -6,6 +6,7 @@ from helpers.datasets.images import (
     Prepared,
     encode,
     mask,
+    open_source,
     pair_entry,
     pair_files,
     photo,
@@ -15,7 +16,6 @@ from helpers.datasets.images import (
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
-from permafrost.data.sources import open_source
 
 
 def opened(path, **source):

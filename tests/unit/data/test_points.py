@@ -12,13 +12,13 @@ from helpers.datasets.images import (
     Prepared,
     catalogue_entry,
     encode,
+    open_source,
     photo,
     write_folder,
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import objects_of
-from permafrost.data.sources import open_source
 
 
 def entry(path, source=None, **more) -> dict:

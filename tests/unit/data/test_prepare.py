@@ -10,6 +10,7 @@ from helpers.datasets.images import (
     RANDOM,
     Prepared,
     class_files,
+    dataset_entry,
     encode,
     folder_entry,
     photo,
@@ -197,7 +198,7 @@ def test_declared_nodata_is_filled_and_left_out_of_the_statistics(out, tmp_path)
 
 def test_a_plan_can_be_made_without_reading_pixels(tmp_path):
     files = {f"{c}/{i}.png": b"no image" for c in "ab" for i in range(8)}
-    job = plan_dataset("set", folder_entry(write_folder(tmp_path / "set", files)))
+    job = plan_dataset("set", dataset_entry(folder_entry(write_folder(tmp_path / "set", files))))
     assert [len(job.of(s)) for s in ("train", "val", "test")] == [8, 4, 4]
 
 

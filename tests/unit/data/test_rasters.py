@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers.datasets.images import Prepared, encode, geotiff, write_folder, write_table, write_zip
 from helpers.datasets.rasters import heights, npy, raster_entry, raster_files
-from permafrost.data.raster_statistics import BINS, TargetStatistics
 from permafrost.data.rasters import TargetCoding, decode_raster
+from permafrost.data.targets import BINS, TargetStatistics
 from permafrost.plan.validation import validate
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")

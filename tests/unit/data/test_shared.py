@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.datasets.images import Prepared, catalogue_entry, write_table
+from helpers.datasets.images import Prepared, catalogue_entry, open_source, write_table
 from permafrost.data.image_store import ImageStore
-from permafrost.data.sources import open_source
 
 pytestmark = pytest.mark.shared
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from helpers.datasets.images import RGB_ENTRY, Prepared, catalogue_entry
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import objects_of
 

@@ -7,6 +7,7 @@ from helpers.datasets.images import (
     Prepared,
     class_files,
     encode,
+    open_source,
     photo,
     write_folder,
     write_table,
@@ -14,7 +15,7 @@ from helpers.datasets.images import (
     write_zip,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.sources import KINDS, open_source
+from permafrost.data.sources import KINDS
 
 FILES = class_files(count=6)
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from helpers.datasets.images import dataset_entry
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data.classes import check_classes
 from permafrost.data.records import Record
 from permafrost.data.splits import make_splits
@@ -17,7 +18,8 @@ def records(count=300, classes=3, **columns):
 
 
 def split(data, **options):
-    return make_splits(data, options, name="set", where="dataset set")
+    entry = {"task": "classification", "source": {"kind": "demo"}, "splits": options}
+    return make_splits(data, dataset_entry(entry).splits, name="set", where="dataset set")
 
 
 def labels(data, plan, part):

@@ -8,16 +8,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from helpers.datasets.images import RGB_ENTRY, geotiff, photo, write_folder, write_tar, write_zip
+from helpers.datasets.images import (
+    RGB_ENTRY,
+    geotiff,
+    open_source,
+    photo,
+    write_folder,
+    write_tar,
+    write_zip,
+)
 from helpers.datasets.objects import coco, coco_entry, write_json
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.data import decode as decode_module
 from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import Objects
 from permafrost.data.records import Decoded, Record
-from permafrost.data.sources import open_source
 from permafrost.data.tiles import TiledSource, objects_in
 from permafrost.data.windows import Window
 from rasterio.errors import NotGeoreferencedWarning
@@ -255,11 +262,13 @@ content = {{"images": [{{"id": 1, "file_name": "large.tif"}}],
             "annotations": [{{"id": 1, "image_id": 1, "category_id": 1,
                               "bbox": [51_300, 51_300, 20, 20]}}]}}
 json.dump(content, open({str(tmp_path / "o.json")!r}, "w"))
-from permafrost.data.sources import open_source
+from permafrost.data.sources import open_source, read_entry
 from permafrost.data.tiles import TiledSource
+from permafrost.plan.validation import validate
 entry = {{"task": "detection", "bands": ["red", "green", "blue"], "units": {{"unit": "uint8"}},
           "source": {{"kind": "coco", "path": {str(tmp_path)!r}, "annotations": {str(tmp_path / "o.json")!r}}}}}
-source = open_source(entry, where="x")
+validate(entry, "dataset", where="x")
+source = open_source(read_entry(entry, where="x"), where="x")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 cut = TiledSource(source, source.records(), size=400, overlap=0.05)
 shown = [i for i, record in enumerate(cut.records()) if len(record.objects)]

@@ -10,11 +10,11 @@ from helpers.datasets.images import (
     catalogue_entry,
     encode,
     geotiff,
+    open_source,
     photo,
     write_folder,
 )
 from permafrost.core.errors import PermafrostError
-from permafrost.data.sources import open_source
 
 EUROSAT_BANDS = [
     "B01",

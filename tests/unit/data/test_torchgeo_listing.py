@@ -7,9 +7,8 @@ import os
 
 import numpy as np
 import pytest
-from helpers.datasets.images import Prepared, encode, geotiff
+from helpers.datasets.images import Prepared, encode, geotiff, open_source
 from permafrost.core.errors import PermafrostError
-from permafrost.data.sources import open_source
 
 UINT8, COUNTS = {"unit": "uint8"}, {"unit": "digital_number", "scale": 1.0e-4}
 TREES = ("Abies", "Picea", "Quercus")

@@ -8,12 +8,12 @@ from helpers.datasets.images import (
     encode,
     geotiff,
     mask,
+    open_source,
     photo,
     write_folder,
 )
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
-from permafrost.data.sources import open_source
 
 
 def entry_of(name: str, data) -> dict:

@@ -4,11 +4,18 @@ import json
 
 import numpy as np
 import pytest
-from helpers.datasets.images import Prepared, catalogue_entry, encode, geotiff, photo, write_folder
+from helpers.datasets.images import (
+    Prepared,
+    catalogue_entry,
+    encode,
+    geotiff,
+    open_source,
+    photo,
+    write_folder,
+)
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import objects_of
-from permafrost.data.sources import open_source
 
 
 def entry_of(name: str, data, **more) -> dict:

@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from helpers.datasets.images import Prepared, geotiff
+from helpers.datasets.images import Prepared, dataset_entry, geotiff, open_source, validated
 from helpers.datasets.tortilla import (
     box_table,
     hdf5,
@@ -25,8 +25,7 @@ from permafrost.data import tortilla as format_of
 from permafrost.data import tortilla_parts
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import source_digest
-from permafrost.data.entries import entry_mistakes
-from permafrost.data.sources import open_source
+from permafrost.data.entry_checks import entry_mistakes
 from permafrost.data.tortilla import Extent, by_sensor, dates_of, iso_date, parts_of, read_items
 from permafrost.data.tortilla_parts import read_sensor
 
@@ -517,11 +516,11 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path, source):
 def test_only_the_files_that_are_read_are_part_of_the_identity(tmp_path):
     written(tmp_path, WHOLE)
     of = entry(tmp_path, source={"files": ["set.tortilla"]})
-    before = source_digest(of)
+    before = source_digest(validated(of))
     (tmp_path / "README.md").write_text("another set's")
-    assert source_digest(of) == before
+    assert source_digest(validated(of)) == before
     written(tmp_path, tortilla(two_samples()[:1]))
-    assert source_digest(of) != before
+    assert source_digest(validated(of)) != before
 
 
 @pytest.mark.parametrize(
@@ -540,7 +539,7 @@ def test_only_the_files_that_are_read_are_part_of_the_identity(tmp_path):
 def test_an_entry_says_where_its_task_finds_the_truth(tmp_path, task, source, why):
     given = entry(tmp_path, task, source=source)
     given["source"] = {key: value for key, value in given["source"].items() if value is not None}
-    mistakes = entry_mistakes(given, where="dataset set")
+    mistakes = entry_mistakes(dataset_entry(given), where="dataset set")
     assert why in " ".join(map(str, mistakes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.data.sources.web_tiles import WebTile, web_tiles
+from permafrost.data.sources.web_tiles import WebTile, WebTileNames, web_tiles
 
 OPTIONS = {"pattern": "OAM-<x>-<y>-<z>"}
 
@@ -29,9 +29,9 @@ def test_tiles_of_any_zoom_that_show_the_same_ground_are_one_group():
         "OAM-16-24-5.png",
         "OAM-5-6-3.png",
     ]
-    groups = [group for _, group in web_tiles(names, OPTIONS, where="data")]
+    groups = [group for _, group in web_tiles(names, WebTileNames(**OPTIONS), where="data")]
     assert groups == ["3/4/6", "3/4/6", "3/4/6", "3/4/6", "3/5/6"]
-    coarse = web_tiles(names, {**OPTIONS, "group_zoom": 2}, where="data")
+    coarse = web_tiles(names, WebTileNames(**OPTIONS, group_zoom=2), where="data")
     assert {group for _, group in coarse} == {"2/2/3"}
 
 
@@ -48,4 +48,4 @@ def test_tiles_of_any_zoom_that_show_the_same_ground_are_one_group():
 )
 def test_what_is_no_tile_is_refused_by_name(name, options, problem):
     with pytest.raises(PermafrostError, match=problem):
-        web_tiles([name], options, where="data")
+        web_tiles([name], WebTileNames(**options), where="data")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.datasets.images import Prepared
+from helpers.datasets.images import Prepared, dataset_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.data.sources.demo import DemoSource
@@ -15,6 +15,10 @@ SMALL = {
     "chip_size": 32,
 }
 BANDS = ["B02", "B03", "B04", "B08", "B11"]
+
+
+def typed(*task, **source):
+    return dataset_entry(entry(*task, **source), where="demo")
 
 
 def entry(task="classification", **source):
@@ -72,7 +76,7 @@ def test_scrub_and_orchards_hold_the_same_but_arranged_otherwise(rendered):
 
 
 def test_splits_come_from_different_scenes_and_chips_stay_apart():
-    source = DemoSource(entry(), where="demo")
+    source = DemoSource(typed(), where="demo")
     records = source.records()
     homes = {s: {r.group_id for r in records if r.split == s} for s in ("train", "val", "test")}
     assert not homes["train"] & homes["val"] and not homes["train"] & homes["test"]
@@ -86,14 +90,14 @@ def test_splits_come_from_different_scenes_and_chips_stay_apart():
 
 
 def test_the_label_of_a_chip_covers_at_least_half_of_it():
-    source = DemoSource(entry(), where="demo")
+    source = DemoSource(typed(), where="demo")
     for _, chip in source._chips[::7]:
         window = chip.window(scene.layout(chip.scene))
         assert (window == chip.label).mean() >= cuts.DOMINANT
 
 
 def test_several_labels_are_the_classes_present():
-    source = DemoSource(entry("multilabel", presence=0.1), where="demo")
+    source = DemoSource(typed("multilabel", presence=0.1), where="demo")
     records = source.records()
     chip = source._chips[5][1]
     window = chip.window(scene.layout(chip.scene))
@@ -118,9 +122,9 @@ def test_segmentation_stores_masks_and_ignores_clouds(tmp_path):
 
 
 def test_bands_can_be_chosen():
-    source = DemoSource(entry(bands="all"), where="demo")
+    source = DemoSource(typed(bands="all"), where="demo")
     assert [b.name for b in source.bands] == spectra.BANDS
-    rgb = DemoSource(entry(bands="rgb"), where="demo")
+    rgb = DemoSource(typed(bands="rgb"), where="demo")
     assert [b.name for b in rgb.bands] == ["B04", "B03", "B02"]
     assert rgb.decode(0).image.shape == (3, 32, 32)
     i = [b.name for b in source.bands].index("B02")
@@ -129,7 +133,7 @@ def test_bands_can_be_chosen():
 
 def test_too_many_chips_are_an_error_not_a_smaller_dataset():
     with pytest.raises(PermafrostError, match="find no place.*larger scenes"):
-        DemoSource(entry(chips={"train": 4000}), where="demo")
+        DemoSource(typed(chips={"train": 4000}), where="demo")
 
 
 def test_colour_statistics_beat_chance_by_far_and_are_not_enough(tmp_path):

@@ -7,6 +7,7 @@ from helpers.datasets.images import (
     RGB_ENTRY,
     Prepared,
     encode,
+    open_source,
     photo,
     write_folder,
     write_zip,
@@ -14,7 +15,6 @@ from helpers.datasets.images import (
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.data.objects import objects_of
-from permafrost.data.sources import open_source
 
 SIZE = (48, 64)
 DATA = b"path: ../set\ntrain: images/train\nnc: 2\nnames:\n  0: tree\n  1: car\n"

@@ -15,12 +15,15 @@ from permafrost.data.deepforest.annotations import concatenate
 from permafrost.data.deepforest.reading import as_kind, read_annotations
 from permafrost.data.windows import Window, cut_windows
 from permafrost.evaluators.crowns import evaluate
-from permafrost.evaluators.crowns.rasters import image_sizes
-from permafrost.evaluators.crowns.tile_predictions import read_tile_predictions
-from permafrost.evaluators.crowns.tiles import compare_tiles
-from permafrost.evaluators.crowns.windows import clip_to_window, cut_annotations
+from permafrost.evaluators.crowns.overlay import image_sizes
+from permafrost.evaluators.crowns.tiles import (
+    clip_to_window,
+    compare_tiles,
+    cut_annotations,
+    read_tile_predictions,
+)
+from permafrost.metrics.objects.overlaps import suppress
 from permafrost.metrics.objects.stitching import stitch
-from permafrost.metrics.objects.suppression import suppress
 from PIL import Image
 
 WINDOW = Window(100, 50, 200, 100)
@@ -266,7 +269,7 @@ def test_tile_predictions_are_read_and_checked():
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_rasters_are_read_window_by_window(tmp_path):
     import rasterio
-    from permafrost.evaluators.crowns.rasters import image_size, read_small, read_windows
+    from permafrost.evaluators.crowns.overlay import image_size, read_small, read_windows
 
     pixels = np.arange(3 * 70 * 90, dtype=np.uint16).reshape(3, 70, 90)
     path = tmp_path / "image.tif"

@@ -8,7 +8,7 @@ from helpers.predictions.rasters import block, command, crossed, two, write
 from permafrost.core.tables import read_table
 from permafrost.evaluators.output.confusion_text import confusion_lines
 from permafrost.evaluators.raster import evaluate_blocks
-from permafrost.evaluators.raster.tables import confusion_table
+from permafrost.evaluators.raster.result import confusion_table
 
 
 def cells(lines: list[str]) -> list[list[str]]:

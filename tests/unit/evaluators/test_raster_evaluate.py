@@ -10,7 +10,7 @@ import pytest
 from helpers.predictions.rasters import block, command, crossed, two, write
 from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.raster import evaluate, evaluate_blocks
-from permafrost.evaluators.raster.blocks import raster_blocks
+from permafrost.evaluators.raster.blocks import BlockReading, raster_blocks
 from rasterio.transform import from_origin
 
 
@@ -28,7 +28,7 @@ def test_counts_do_not_depend_on_the_blocks(tmp_path, size):
 def test_a_raster_passes_through_memory_block_by_block(tmp_path):
     reference, prediction = two()
     paths = write(tmp_path / "r.tif", reference), write(tmp_path / "p.tif", prediction)
-    shapes = [part.reference.shape for part in raster_blocks(*paths, block=32)]
+    shapes = [part.reference.shape for part in raster_blocks(*paths, BlockReading(block=32))]
     assert max(shapes) == (32, 32) and len(shapes) == 9
 
     # blocks that are only ever made one at a time, as many as a huge raster has

@@ -323,6 +323,7 @@ def test_features_of_another_width_in_a_later_split_are_refused(dataset, tmp_pat
 
 def test_images_of_another_plan_are_refused(dataset):
     from permafrost.features.extract import extract
+    from permafrost.features.specification import Running
 
     spec = {
         "stage": "extract",
@@ -340,6 +341,7 @@ def test_images_of_another_plan_are_refused(dataset):
             card=dataset.folder / "card.json",
             outputs={split: dataset.folder / "none" / f"{split}.zarr" for split in splits},
             fingerprint="f",
+            running=Running(),
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from helpers.predictions.detections import coco_case
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection import pairs
-from permafrost.metrics.detection.candidates import candidate_pairs
+from permafrost.metrics.detection.pairs import candidate_pairs
 
 
 def meeting(detected, true):

@@ -8,9 +8,7 @@ from helpers.predictions.detections import coco_case, federate
 from permafrost.evaluators.detection import evaluate
 from permafrost.metrics.detection import resampled
 from permafrost.metrics.detection.accumulate import Ranked
-from permafrost.metrics.detection.axes import RECALL_GRID
-from permafrost.metrics.detection.resampled import points_reached, replicates
-from permafrost.metrics.detection.resampled_curves import _points_reached, reached_before
+from permafrost.metrics.detection.resampled import replicates
 from permafrost.metrics.detection.summarise import Statistic
 
 IMAGES = 9
@@ -158,26 +156,43 @@ def test_an_evaluation_of_nothing_has_replicates_too():
     ).all()
 
 
-def test_points_of_the_grid_are_counted_as_by_a_search():
-    total = np.arange(1, 400)
-    recall = (np.arange(0, 400)[:, None] / total).ravel()
-    expected = np.searchsorted(RECALL_GRID, recall, side="right")
-    assert np.array_equal(points_reached(recall, RECALL_GRID), expected)
+def crowded_case(seed: int, **options):
+    """Ties, crowds that count, extreme scores, an image and a category with nothing, detections and no truth."""
+    truth, results = coco_case(seed, images=IMAGES, truths=9, detections=20, ignores=0.2, **options)
+    for place, score in enumerate((0.0, 5e-324, 1e9, -1e9, 1.0)):
+        results[place]["score"] = score
+    empty = truth["images"][0]["id"]
+    truth["annotations"] = [one for one in truth["annotations"] if one["image_id"] != empty]
+    return truth, results
 
 
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    "grid",
-    [[0.5], [0.0], [1.0], [0.2, 0.21, 0.9], [0, 0.001, 0.002, 0.003, 1], np.linspace(0, 1, 7)],
+    "options",
+    [{}, {"mode": "strict"}, {"use_categories": False}, {"lvis": True}, {"max_dets": [1, 3, 100]}],
+    ids=str,
 )
-def test_points_of_any_ascending_grid_are_counted_as_by_a_search(grid):
-    total = np.arange(1, 60)
-    recall = np.append((np.arange(0, 60)[:, None] / total).ravel(), np.array(grid, float))
-    grid = np.array(grid, float)
-    assert np.array_equal(points_reached(recall, grid), np.searchsorted(grid, recall, side="right"))
-    # the compiled loop counts by the same rule
-    table = reached_before(grid)
-    compiled = [_points_reached(float(r), grid, table) for r in np.minimum(recall, 1)]
-    assert compiled == np.searchsorted(grid, np.minimum(recall, 1), side="right").tolist()
+def test_curves_of_images_drawn_once_are_those_of_the_evaluation_bit_by_bit(seed, options):
+    """A grid of one recall: the mean over it is the precision there, and nothing is rounded anew."""
+    truth, results = crowded_case(seed)
+    truth = federate(truth, seed) if options.get("lvis") else truth
+    compared = 0
+    for want in [0.0, 0.01, 0.29, 1 / 3, 0.5, 0.57, 0.99, 1.0]:
+        found = evaluate(truth, results, iou_type="bbox", recall_grid=[want], **options)
+        source = resampled.ResampledCurves(found, list(found.statistics))
+        curves = source.curves(np.ones((2, len(found.truths.images)), np.uint16))
+        for (area, cap), (precision, recall) in curves.items():
+            known = found.curves.precision[:, 0, :, area, cap]
+            if source.wanted[area, cap]:
+                assert np.array_equal(
+                    precision[..., 1], np.where(known == -1, np.nan, known), equal_nan=True
+                )
+            known = found.curves.recall[:, :, area, cap]
+            assert np.array_equal(
+                recall[..., 1], np.where(known == -1, np.nan, known), equal_nan=True
+            )
+            compared += np.count_nonzero(known > 0)
+    assert compared > 50
 
 
 def test_the_ranking_names_the_image_of_every_row():

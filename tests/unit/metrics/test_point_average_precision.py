@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.predictions.objects import predictions
+from helpers.predictions.objects import all_crowd, predictions, repeated, without
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.objects.point_precision import point_average_precision
+from permafrost.metrics.objects.point_precision import (
+    FoundPoints,
+    TruePoints,
+    point_average_precision,
+)
 
 ONE = np.array([[5.0, 5.0]])
 
 
 def average_precision(truths, detections, scores, **options):
     """Of one class."""
-    zeros = [[np.zeros(len(points), int) for points in images] for images in (truths, detections)]
-    options = {"classes": 1, "distance": 10.0} | options
-    value = point_average_precision(truths, zeros[0], detections, zeros[1], scores, **options)[0]
+    crowd = options.pop("crowd", [np.zeros(len(points), bool) for points in truths])
+    pairs = [zip(truths, crowd, strict=True), zip(detections, scores, strict=True)]
+    kinds = (TruePoints, FoundPoints)
+    images = [
+        [kind(points, np.zeros(len(points), int), column) for points, column in each]
+        for kind, each in zip(kinds, pairs, strict=True)
+    ]
+    value = point_average_precision(*images, **{"classes": 1, "distance": 10.0} | options)[0]
     # COCO divides by a little more than the number of detections
     return round(value, 12)
 
@@ -57,6 +66,30 @@ def test_it_equals_a_brute_force(seed, ties):
     np.testing.assert_allclose(values["class_point_ap"], expected, rtol=1e-12)
     assert values["point_ap"] == pytest.approx(np.nanmean(expected), rel=1e-12)
     assert 0.1 < values["point_ap"] < 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", [lambda p: p, lambda p: without(p, detections=True), all_crowd])
+def test_the_value_is_the_replicate_of_images_drawn_once_bit_by_bit(seed, make):
+    found = make(predictions("point_detection", seed=seed, ties=True, objects=10))
+    counts = np.random.default_rng(seed).poisson(1, (len(found), 9))
+    counts[:, 4], counts[:, 5] = 1, 0
+    drawn = found.scores.curve_replicates(counts, {"point_ap"})
+    values = found.scores.curve_values()
+    assert np.array_equal(drawn["class_point_ap"][:, 4], values["class_point_ap"], equal_nan=True)
+    assert np.array_equal(drawn["point_ap"][4], values["point_ap"], equal_nan=True)
+    assert np.isnan(drawn["class_point_ap"][:, 5]).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weighing_equals_copying_the_images(seed):
+    found = predictions("point_detection", seed=seed, objects=10)
+    counts = np.random.default_rng(seed).poisson(1, len(found))
+    drawn = found.scores.curve_replicates(counts[:, None], {"point_ap"})
+    again = repeated(found, counts).evaluate()
+    np.testing.assert_allclose(
+        drawn["class_point_ap"][:, 0], again["class_point_ap"], rtol=0, atol=1e-13
+    )
 
 
 def test_by_hand():
@@ -104,27 +137,22 @@ def test_a_crowd_excuses_what_is_near_it_and_finds_nothing_else():
     [
         ({"distance": 0.0}, "not above 0"),
         ({"distance": np.nan}, "not above 0"),
-        ({"scores": [[0.5, 0.5]]}, "scores do not have one entry per point"),
-        ({"scores": [[np.nan]]}, "score that is not finite"),
-        ({"detections": [[[np.inf, 1.0]]]}, "x or y is not finite"),
-        ({"truth_classes": [[2]]}, "class id outside of 0 … 1"),
-        ({"detection_classes": [[-1]]}, "class id outside"),
-        ({"detections": [ONE, ONE], "detection_classes": [[0], [0]], "scores": [[0.1], [0.1]]}, "on 1 images"),
+        ({"detections": [FoundPoints(ONE, [0], [0.5, 0.5])]}, "scores of image 0 are not one per point"),
+        ({"detections": [FoundPoints(ONE, [0, 0], [0.5])]}, "classes of image 0 are not one per point"),
+        ({"truth": [TruePoints(ONE, [0], [])]}, "crowd of image 0 are not one per point"),
+        ({"detections": [FoundPoints(ONE, [0], [np.nan])]}, "score that is not finite"),
+        ({"detections": [FoundPoints([[np.inf, 1.0]], [0], [0.5])]}, "x or y is not finite"),
+        ({"truth": [TruePoints(ONE, [2], [False])]}, "class id outside of 0 … 1"),
+        ({"detections": [FoundPoints(ONE, [-1], [0.5])]}, "class id outside"),
+        ({"detections": [FoundPoints(ONE, [0], [0.5])] * 2}, "on 1 images"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_ranked_is_refused(change, message):
     arguments = {
-        "truths": [ONE],
-        "truth_classes": [[0]],
-        "detections": [ONE],
-        "detection_classes": [[0]],
-        "scores": [[0.5]],
+        "truth": [TruePoints(ONE, [0], [False])],
+        "detections": [FoundPoints(ONE, [0], [0.5])],
         "classes": 2,
         "distance": 10.0,
     } | change
-    lists = [
-        arguments.pop(name)
-        for name in ("truths", "truth_classes", "detections", "detection_classes", "scores")
-    ]
     with pytest.raises(PermafrostError, match=message):
-        point_average_precision(*lists, **arguments)
+        point_average_precision(**arguments)

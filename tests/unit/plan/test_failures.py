@@ -12,16 +12,16 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.console import Messages, Shortened, shorten_console
 from permafrost.plan.failures import Failure, check_executor, error_in, failures_of, read_failures
-from permafrost.report.explanations.incomplete import (
+from permafrost.plan.snakemake_process import Messages, Shortened, shorten_console
+from permafrost.report.explanations.leaderboard_state import (
     GATE,
     describe,
     format_failures,
     headline,
     mark_incomplete,
 )
-from permafrost.report.sections.incomplete import incomplete_section
+from permafrost.report.sections.run import incomplete_section
 
 SENTENCE = "backbone b on d: no such model. Remedy: correct the name"
 

@@ -7,14 +7,13 @@ import pyarrow as pa
 import pytest
 from helpers.results.masks import make_dense_card, make_dense_predictions, score
 from helpers.results.tables import (
-    SCORE_SCHEMA,
     make_card,
     make_comparison_table,
     make_predictions,
     make_score_rows,
     score_table,
 )
-from helpers.schemas import check, schema
+from helpers.schemas import COLUMN_FILES, check, columns_text, schema
 from helpers.stages.fine_tune import Scenes
 from helpers.stages.measuring import measure, mixture, pair, write_features
 from helpers.stages.probe_jobs import configured, job_of, options_of
@@ -33,6 +32,7 @@ from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.summary import build_summary
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
+from permafrost.statistics.tables import SCORES
 
 TABLES = (
     "predictions",
@@ -212,6 +212,19 @@ def test_calibration_keeps_to_the_schemas(tmp_path, task):
     assert table["p_value"].to_pylist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("name", COLUMN_FILES)
+def test_files_of_columns_are_written_from_the_schemas(name):
+    found = COLUMN_FILES[name].read_text()
+    assert found == columns_text(name), "run: envs/run python tests/helpers/schemas.py"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_whose_columns_are_all_required_counts_them(name):
+    described = schema(name)
+    if "minProperties" in described:
+        assert described["minProperties"] == len(described["properties"])
+
+
 def test_all_columns_are_required_but_those_of_boundaries_and_of_several_settings():
     optional = {
         "predictions_segmentation": {
@@ -271,9 +284,7 @@ def test_measures_and_pairs_keep_to_their_schemas_also_when_undefined(tmp_path, 
     measure(path, tmp_path / "m.parquet")
     table = read_table(tmp_path / "m.parquet")[0]
     check("measures", table)
-    assert dict(zip(table.column_names, table.schema.types, strict=True)) == {
-        name: kind for name, kind in zip(SCORE_SCHEMA.names, SCORE_SCHEMA.types, strict=True)
-    }
+    assert table.schema.remove_metadata() == SCORES
     check("leaderboard", build_leaderboard([score_table(make_score_rows(backbone="a")), table]))
     pair(tmp_path, tmp_path / "s.parquet", ["a", "b"])
     check("similarity", read_table(tmp_path / "s.parquet")[0])

@@ -10,7 +10,7 @@ from helpers.plans import CONFIG, fill_root, make_plan
 from helpers.stores.images import card_of, rgb_bands
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.stamps import write_stamp
 from permafrost.core.stores import write_store
 from permafrost.core.tables import write_table

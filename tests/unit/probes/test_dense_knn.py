@@ -17,7 +17,7 @@ from permafrost.probes.dense.interpolate import (
     resize_bilinear,
     resize_mask,
 )
-from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.patch_targets import NO_LABEL, patch_labels
 from permafrost.probes.dense_knn.patch_search import choose_layer
 from permafrost.probes.dense_knn.probe import PatchClasses, train_patches

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import torch
 from helpers.stores.maps import separable, write_maps
+from permafrost.probes.dense import map_stream as order
 from permafrost.probes.dense import map_stream as stream
-from permafrost.probes.dense import sample_order as order
-from permafrost.probes.dense.map_stream import MapStream, available_bytes, fits
-from permafrost.probes.dense.mask_splits import MaskSplit
-from permafrost.probes.dense.sample_order import Windows, batch_sizes
+from permafrost.probes.dense.map_splits import MaskSplit
+from permafrost.probes.dense.map_stream import (
+    MapStream,
+    Windows,
+    available_bytes,
+    batch_sizes,
+    fits,
+)
 
 CPU = torch.device("cpu")
 

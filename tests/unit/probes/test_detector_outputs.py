@@ -83,7 +83,7 @@ def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_
     from permafrost.metrics.objects.detected import Detected
     from permafrost.probes.detection.coco_json import coco_folder
     from permafrost.probes.detection.object_splits import WholeImage
-    from permafrost.statistics.predictions.objects import DetectedObjects
+    from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
 
     true, wrong = [10, 10, 30, 30], [40, 40, 60, 60]
     images = [
@@ -100,9 +100,11 @@ def test_detections_of_equal_score_count_in_the_folder_as_in_the_statistics(tmp_
         [image.objects for image in images],
         found,
         [(64, 64)] * 2,
-        task="detection",
-        classes=["tree"],
-        score_threshold=0.1,
+        scoring=ObjectScoring(
+            task="detection",
+            classes=["tree"],
+            score_threshold=0.1,
+        ),
     ).evaluate()
     assert evaluate(*paths, iou_type="bbox").stats[0] == scored["AP"]
     assert 0.2 < scored["AP"] < 0.3  # the wrong one of "a" comes first

@@ -15,9 +15,8 @@ from permafrost.probes.detection.decode import CANDIDATES, Decoder
 from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.object_splits import WholeImage
 from permafrost.probes.detection.pyramid import plan_pyramid
-from permafrost.probes.detection.stitching import Stitcher
+from permafrost.probes.detection.stitching import Stitcher, shown_objects
 from permafrost.probes.detection.targets import BatchTargets, assign
-from permafrost.probes.detection.windows import shown_objects
 
 CLASSES = 3
 

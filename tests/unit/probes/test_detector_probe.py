@@ -21,7 +21,7 @@ from helpers.stores.objects import (
 from permafrost.core.errors import PermafrostError
 from permafrost.data.objects import Objects, objects_of
 from permafrost.evaluators.detection import evaluate
-from permafrost.probes.dense import sample_order as order
+from permafrost.probes.dense import map_stream as order
 from permafrost.probes.detection.detection_trainer import DetectionTrainer
 from permafrost.probes.detection.object_splits import ObjectSplit
 
@@ -220,8 +220,8 @@ def test_cells_in_a_crowd_have_no_gradient(tmp_path):
     from permafrost.probes.detection.losses import detection_loss
     from permafrost.probes.detection.model import Output
     from permafrost.probes.detection.pyramid import plan_pyramid
+    from permafrost.probes.detection.stitching import shown_objects
     from permafrost.probes.detection.targets import assign
-    from permafrost.probes.detection.windows import shown_objects
 
     box = Objects.of([[2, 2, 30, 30], [32, 32, 64, 64]], [0, 1], crowd=[False, True])
     split = ObjectSplit(write_toy(tmp_path / "x.zarr", [box]))

@@ -13,8 +13,8 @@ from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.detection.decode import corners
 from permafrost.probes.detection.object_splits import ObjectSplit
 from permafrost.probes.detection.pyramid import plan_pyramid
+from permafrost.probes.detection.stitching import ShownObjects, shown_objects
 from permafrost.probes.detection.targets import assign
-from permafrost.probes.detection.windows import ShownObjects, shown_objects
 
 
 def layers(*sizes):

@@ -10,8 +10,12 @@ from permafrost.data.objects import Objects
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.point_precision import point_average_precision
 from permafrost.probes.detection.object_splits import WholeImage
-from permafrost.probes.detection.scoring import average_precision, hits
-from permafrost.probes.detection.threshold import THRESHOLDS, choose_threshold
+from permafrost.probes.detection.scoring import (
+    THRESHOLDS,
+    average_precision,
+    choose_threshold,
+    hits,
+)
 
 
 def made(count=6, *, points=False, seed=0):
@@ -84,16 +88,7 @@ def test_average_precision_of_boxes_is_that_of_cocos_own_evaluator(tmp_path):
 def test_average_precision_of_points_is_the_mean_over_classes_with_truth():
     split, found = made(points=True)
     objects = [image.objects for image in split.images]
-    values = point_average_precision(
-        [each.centres for each in objects],
-        [each.classes for each in objects],
-        [each.centres for each in found],
-        [each.classes for each in found],
-        [each.scores for each in found],
-        classes=2,
-        distance=10.0,
-        crowd=[each.crowd for each in objects],
-    )
+    values = point_average_precision(objects, found, classes=2, distance=10.0)
     assert average_precision(split, found) == pytest.approx(np.nanmean(values))
     split.classes = ["a", "b", "never"]
     assert average_precision(split, found) == pytest.approx(np.nanmean(values))

@@ -9,8 +9,7 @@ import pytest
 from permafrost.data.objects import NO_OBJECTS
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.object_splits import WholeImage
-from permafrost.probes.detection.stitching import Stitcher
-from permafrost.probes.detection.suppression import suppress
+from permafrost.probes.detection.stitching import Stitcher, suppress
 
 SIZE, WIDTH = 64, 160
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from helpers.stages.fine_tune import Scenes, options
+from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import open_backbone
-from permafrost.features.numerics import exact_numerics
 from permafrost.features.reading import Batch
 from permafrost.probes.fine_tune.augmentation import Augmentation, Change, crop_box
 from permafrost.probes.fine_tune.depth import layers_of

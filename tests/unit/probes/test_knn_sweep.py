@@ -11,8 +11,7 @@ from helpers.stages.probing import make_splits, write_and_score
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.classification import accuracy, micro_average_precision
 from permafrost.probes.knn.search import knn_predict, neighbours
-from permafrost.probes.knn.sweep import name_of, run_knn_sweep
-from permafrost.probes.knn.weights import similarities, weighted_vote
+from permafrost.probes.knn.sweep import name_of, run_knn_sweep, similarities, weighted_vote
 
 OPTIONS = {"k": [1, 5, 20], "metrics": ["l2", "cosine"], "weights": ["uniform", "temperature"],
            "temperature": 0.07}  # fmt: skip

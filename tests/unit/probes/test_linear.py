@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.linear import fit_linear
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.linear import fit_linear
 from permafrost.probes.linear.checks import check_grid
 
 BACKENDS = ["numpy", "torch"]
@@ -291,9 +291,9 @@ def test_validation_without_any_label_is_an_error():
 
 def test_the_cpu_path_imports_no_torch_and_no_scikit_learn():
     code = (
-        "import sys, numpy as np; from permafrost.probes.linear import fit_linear;"
+        "import sys, numpy as np; from permafrost.probes.linear import LinearSettings, fit_linear;"
         "x = np.random.default_rng(0).normal(size=(30, 3)); y = np.arange(30) % 3;"
-        "fit_linear(x, y, x, y, n_classes=3, task='classification');"
+        "fit_linear((x, y), (x, y), LinearSettings(), n_classes=3, task='classification');"
         "print([m for m in ('torch', 'sklearn', 'scipy', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

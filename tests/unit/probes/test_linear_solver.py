@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from permafrost.probes.linear import path
 from permafrost.probes.linear.backend import NumpyBackend, make_backend
-from permafrost.probes.linear.memory import Memory
+from permafrost.probes.linear.minimise import Memory
+from permafrost.probes.linear.objective import Targets
 from permafrost.probes.linear.rotation import rotate
-from permafrost.probes.linear.targets import Targets
 
 
 def problem(n=200, d=12, classes=5, seed=0):

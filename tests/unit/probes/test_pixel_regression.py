@@ -12,7 +12,7 @@ from helpers.stores.targets import linear, run, toy_stores, write_targets
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import Store
 from permafrost.probes.dense.shown import LONGEST, thinned
-from permafrost.probes.dense.target_rows import BINS, enlarged, joint_histogram
+from permafrost.probes.dense.tables import BINS, enlarged, joint_histogram
 from permafrost.statistics.predictions.pixel_numbers import PredictedPixels
 from permafrost.statistics.predictions.reading import predictions_from_table
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
@@ -101,7 +101,7 @@ def test_images_of_several_sizes_and_without_data_are_scored_as_they_are(tmp_pat
     table, metadata, _ = run(stores, tmp_path / "o", masks="geotiff", second_output=place)
     assert table["pixels"][1].as_py() == 0 and table["truth_min"][1].as_py() is None
     assert table["pixels"][5].as_py() == np.count_nonzero(~np.isnan(targets[5]))
-    with rasterio.open(place / "test-005.tif") as file:
+    with rasterio.open(place / "test-5.tif") as file:
         assert file.shape == (12, 9)
     assert predictions_from_table(table, metadata).evaluate()["r2"] > 0.3
     # a resample that draws nothing but the image without data has no score

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.segmentation.losses import Loss
-from permafrost.probes.segmentation.unified_focal import SMOOTH, UnifiedFocalLoss
+from permafrost.probes.segmentation.losses import SMOOTH, Loss, UnifiedFocalLoss
 
 CPU = torch.device("cpu")
-UNIFIED = "permafrost.probes.segmentation.unified_focal.UnifiedFocalLoss"
+UNIFIED = "permafrost.probes.segmentation.losses.UnifiedFocalLoss"
 NAMED = [
     ("torch.nn.CrossEntropyLoss", {"weight": [1, 2, 0.5]}),
     ("torch.nn.CrossEntropyLoss", {"label_smoothing": 0.1}),
@@ -91,7 +90,7 @@ def test_an_ignore_value_that_is_a_class_is_ignored():
         ("torch.nnx.CrossEntropyLoss", {}, "may not be used"),
         ("kornia.losses.__import__", {}, "no loss"),
         ("permafrost.stages.run.main", {}, "may not be used"),
-        ("permafrost.probes.segmentation.unified_focal.SMOOTH", {}, "not a class"),
+        ("permafrost.probes.segmentation.losses.SMOOTH", {}, "not a class"),
         ("torch.nn.functional.cross_entropy", {}, "not a class of loss"),
         ("torch.nn.CrossEntropy", {}, "no loss"),
         ("torch.nn.CrossEntropyLoss", {"gamma": 2}, "cannot be built.*gamma"),

@@ -145,7 +145,7 @@ def test_predicted_masks_are_written_with_the_table(tmp_path, kind):
 def test_masks_need_a_place_and_vanish_with_a_failed_run(toy, tmp_path, monkeypatch):
     with pytest.raises(PermafrostError, match="needs a place"):
         run(toy, tmp_path, masks="zarr")
-    monkeypatch.setattr("permafrost.probes.dense.mask_rows.write_masks", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("permafrost.probes.dense.tables.write_masks", lambda *_, **__: 1 / 0)
     for kind in ("zarr", "geotiff"):
         with pytest.raises(ZeroDivisionError):
             run(toy, tmp_path, masks=kind, second_output=tmp_path / "out")

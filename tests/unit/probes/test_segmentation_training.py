@@ -19,10 +19,10 @@ from helpers.stores.maps import (
 from permafrost.core import device as device_module
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.segmentation import mean_iou
-from permafrost.probes.dense import sample_order as order
+from permafrost.probes.dense import map_stream as order
+from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.map_stream import MapStream
 from permafrost.probes.dense.mask_scoring import confusion_per_image
-from permafrost.probes.dense.mask_splits import MaskSplit
 from permafrost.probes.segmentation import probe as probe
 from permafrost.probes.segmentation.mask_trainer import MaskTrainer
 

@@ -11,9 +11,9 @@ import pytest
 from helpers.stages.probe_jobs import options_of
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features
-from permafrost.probes.sgd.gradient_descent import DescentSchedule, shuffled, train
 from permafrost.probes.sgd.linear_probe import run_sgd_linear
 from permafrost.probes.sgd.mlp_probe import run_mlp
+from permafrost.probes.sgd.training import DescentSchedule, shuffled, train
 
 SGD = {"kind": "sgd_linear", "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.0,
        "epochs": 30, "batch_size": 32, "standardize": True}  # fmt: skip

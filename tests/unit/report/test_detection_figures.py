@@ -25,8 +25,7 @@ from permafrost.report.figures.detections import Answer, Example
 from permafrost.report.figures.style import save_figure
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import Material
-from permafrost.report.material.object_counts import read_truth
-from permafrost.report.material.objects import read_detected
+from permafrost.report.material.objects import read_detected, read_truth
 from permafrost.report.values.rows import metric_name, of_metrics
 from permafrost.statistics.predictions.charts import detection_charts, precision_recall
 from PIL import Image
@@ -156,8 +155,8 @@ def test_the_answers_add_up_to_the_scores(tmp_path):
     card = make_object_card()
     made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.6)
     read = read_detected(made["path"])
-    answers = [read.answer(name) for name in read.found.sample_ids.tolist()]
-    hits, truths, shown = read.found.scores.counts
+    answers = [read.answer(name) for name in read.detected.sample_ids.tolist()]
+    hits, truths, shown = read.detected.scores.counts
     for one, hit, truth, count in zip(answers, hits, truths, shown, strict=True):
         assert len(one.hits) + len(one.confused) == len(one.found) == hit
         assert len(one.found) + len(one.missed) == truth
@@ -182,7 +181,7 @@ def test_the_mean_of_the_curve_is_the_score(tmp_path, geometry):
     card = make_object_card(geometry=geometry, classes=("a", "b", "never there"))
     card["classes"] = ["a", "b", "never there"]
     made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.5)
-    found = read_detected(made["path"]).found
+    found = read_detected(made["path"]).detected
     recall, precision = precision_recall(found)
     values = found.evaluate()
     score = values["AP50"] if geometry == "box" else values["point_ap"]
@@ -193,7 +192,7 @@ def test_the_mean_of_the_curve_is_the_score(tmp_path, geometry):
 def test_charts_of_boxes_are_the_analyses_as_plain_values(tmp_path):
     card = make_object_card()
     made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.6)
-    found = read_detected(made["path"]).found
+    found = read_detected(made["path"]).detected
     charts = json.loads(json.dumps(detection_charts(found)))
     kinds, bins = error_kinds(found.scores.evaluation), calibrate(found.scores.evaluation)
     assert charts["errors"] == {"gain": kinds.gain, "counts": kinds.counts}
@@ -207,13 +206,13 @@ def test_charts_of_boxes_are_the_analyses_as_plain_values(tmp_path):
 def test_what_is_undefined_is_none_in_charts(tmp_path):
     card = make_object_card()
     made = make_object_predictions(tmp_path / "p.parquet", card, backbone="net", quality=0.6)
-    found = read_detected(made["path"]).found
+    found = read_detected(made["path"]).detected
     below = [replace(each, scores=each.scores * 0.01) for each in found.detections]
     assert detection_charts(replace(found, detections=below))["calibration"] is None
     points = make_object_predictions(
         tmp_path / "q.parquet", make_object_card(geometry="point"), backbone="net", quality=0.6
     )
-    assert set(detection_charts(read_detected(points["path"]).found)) == {"precision_recall"}
+    assert set(detection_charts(read_detected(points["path"]).detected)) == {"precision_recall"}
 
 
 # --- charts -------------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from permafrost.report.figures import (
     c_curve,
     confusion,
     dataset,
+    detection_curves,
     dotplot,
     errors,
     per_class,
-    precision_recall,
     setting_curves,
     strip,
     training,
@@ -194,7 +194,7 @@ def figures_with_legends() -> dict:
             title="t",
         ),
         "per_class": per_class.draw_per_class(per_class_rows, title="t"),
-        "precision_recall": precision_recall.draw_precision_recall(
+        "precision_recall": detection_curves.draw_precision_recall(
             {name: {"recall": [0, 0.5, 1], "precision": [1, 0.5, None]} for name in LONG},
             title="t",
             note="n",

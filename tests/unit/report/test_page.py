@@ -30,9 +30,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
 from permafrost.probes.kinds import KINDS
 from permafrost.report.material.dataset import slug
-from permafrost.report.sections.comparisons import comparison_lines
 from permafrost.report.sections.run import compute_words
-from permafrost.report.sections.scores import leaderboard_lines, over_datasets
+from permafrost.report.sections.scores import comparison_lines, leaderboard_lines, over_datasets
 from permafrost.report.tables.leaderboard import write_leaderboard
 from permafrost.report.tables.summary import write_summary
 from permafrost.report.tables.terminal import format_leaderboard

@@ -175,14 +175,16 @@ def fronts(axes) -> list[int]:
     ]
 
 
-def test_each_panel_has_its_front_and_names_its_points():
+def test_each_panel_has_its_front_and_its_points_have_numbers():
     drawn = figure()
     assert len(drawn.axes) == 2 * 4
     # members of the front, and the end of the line
     assert [fronts(axes) for axes in drawn.axes[:4]] == [[3 + 1], [2 + 1], [3 + 1], [3 + 1]]
-    names = [{text.get_text() for text in axes.texts} for axes in drawn.axes]
-    assert names[0] == set(KNOWN) and names[1] == set(KNOWN) - {"statistics"}
-    note = drawn._supxlabel.get_text().replace("\n", " ")
+    (legend,) = drawn.legends
+    names = dict(text.get_text().split("  ") for text in legend.get_texts())
+    shown = [{names[text.get_text()] for text in axes.texts} for axes in drawn.axes]
+    assert shown[0] == set(KNOWN) and shown[1] == set(KNOWN) - {"statistics"}
+    note = legend.get_title().get_text().replace("\n", " ")
     assert "unknown: FLOPs of statistics" in note
 
 
@@ -193,13 +195,19 @@ def test_a_cost_of_nothing_stands_left_of_all_others_and_is_called_so():
     assert labels.count("0") == 1 and places[labels.index("0")] == min(places)
 
 
-def test_names_of_points_do_not_lie_on_each_other():
-    drawn = figure()
-    drawn.draw_without_rendering()
-    for axes in drawn.axes:
-        boxes = [text.get_window_extent() for text in axes.texts]
-        for i, one in enumerate(boxes):
-            assert not any(one.overlaps(other) for other in boxes[i + 1 :])
+def test_of_many_backbones_only_those_on_a_front_have_numbers():
+    rows = board()
+    kept = [row for row in rows if row["backbone"] == "small"]
+    many = [
+        {**row, "backbone": f"backbone {i}", "value": row["value"] * worse}
+        for i in range(40)
+        for row in kept
+        for worse in [1 + i / 50 if (row["kind"] == "profile") or i < 2 else 1 / (1 + i)]
+    ]
+    drawn = figure(many)
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["1  backbone 1", "2  backbone 0"]
+    assert [len(axes.texts) for axes in drawn.axes] == [2] * 8
 
 
 @pytest.mark.parametrize("count", [1, 40])

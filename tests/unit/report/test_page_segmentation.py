@@ -31,7 +31,7 @@ from permafrost.report.material.dataset import (
     names_of,
 )
 from permafrost.report.tables.leaderboard import write_leaderboard
-from permafrost.report.tasks.registry import task_figures
+from permafrost.report.tasks.dataset_figures import task_figures
 
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report"
 BACKBONES = {"net": 0.1, "weak": 0.6, "middle": 0.3}
@@ -133,7 +133,7 @@ def test_without_seeds_backbones_or_kept_masks_nothing_is_made_of_them(tmp_path)
         tmp_path, make_dense_card(), backbones={"net": 0.1}, probes={"fpn": [0]}, pictures=0
     )
     assert "±" not in text and "Several seeds" not in text
-    assert "No masks are shown: fpn was told to keep no pictures." in text
+    assert "No masks are shown: fpn keeps no pictures." in text
     assert not {"pictures__town", "backbones__town"} & figures_of(tmp_path)
 
 

@@ -7,7 +7,7 @@ from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.core.identity import canonical_json
 from permafrost.report.figures.setting_curves import Point, draw_setting_curves
 from permafrost.report.material.dataset import Material
-from permafrost.report.tasks.setting_curves import draw_settings
+from permafrost.report.tasks.probe_figures import draw_settings
 
 
 def rows_of(backbone, probe, kind, settings):

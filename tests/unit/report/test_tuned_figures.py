@@ -6,7 +6,7 @@ import pytest
 from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.report.figures.tuned import draw_tuned
 from permafrost.report.material.dataset import Material
-from permafrost.report.tasks.tuned import SHOWN, draw_gains
+from permafrost.report.tasks.probe_figures import SHOWN, draw_gains
 
 
 def rows_of(backbone: str, tuned: float, frozen: float, seed: int = 0) -> list[dict]:

@@ -10,7 +10,13 @@ from permafrost.core.errors import PermafrostError
 from permafrost.metrics import calibration
 from permafrost.metrics.tasks import CALIBRATION, CALIBRATION_ERRORS, SCALED, TEMPERATURE
 from permafrost.statistics.across_datasets.ranks import add_ranks
-from permafrost.statistics.predictions.calibration import AT_BOUND, FLAT, UNDEFINED, Calibration
+from permafrost.statistics.predictions.calibration import (
+    AT_BOUND,
+    FLAT,
+    UNDEFINED,
+    Calibration,
+    CalibrationOptions,
+)
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.resampling.intervals import (
     basic_square_interval,
@@ -90,7 +96,9 @@ def scored(arrays, task="classification", groups=None, judged=OPTIONS, **options
 def test_replicates_equal_the_metric_on_resampled_rows(case, groups):
     task, (target, _, scores) = CASES[case]
     units = units_of(len(target), GROUPS[groups])
-    judged = Calibration(target, scores, units, task=task, **{**OPTIONS, "floor": 0.01})
+    judged = Calibration(
+        target, scores, units, task=task, options=CalibrationOptions(**{**OPTIONS, "floor": 0.01})
+    )
     drawn = draw_resamples(int(units.max()) + 1, 20, 7)
     found = judged.replicates(drawn)
     assert list(found) == list(CALIBRATION)
@@ -111,7 +119,7 @@ def test_replicates_equal_the_metric_on_resampled_rows(case, groups):
 def test_temperatures_on_resamples_are_those_fitted_there(case):
     task, (target, _, scores) = CASES[case]
     units = units_of(len(target), None)
-    judged = Calibration(target, scores, units, task=task, **OPTIONS)
+    judged = Calibration(target, scores, units, task=task, options=CalibrationOptions(**OPTIONS))
     drawn = draw_resamples(len(target), 60, 5)
     found = judged.replicates(drawn, [TEMPERATURE])[TEMPERATURE]
     exact = []
@@ -172,7 +180,9 @@ def test_mirrored_squares_hold_the_truth_where_percentiles_do_not():
     held = {"percentile": 0, "basic_square": 0}
     for seed in range(100):
         target, _, scores = softmax(300, sharpness=1.0, seed=seed)
-        judged = Calibration(target, scores, np.arange(300), task="classification", bins=15)
+        judged = Calibration(
+            target, scores, np.arange(300), task="classification", options=CalibrationOptions(15)
+        )
         name = "expected_calibration_error"
         value = judged.evaluate([name])[name]
         drawn = judged.replicates(draw_resamples(300, 100, seed), [name])[name]
@@ -215,7 +225,9 @@ def test_one_right_answer_without_a_vote_leaves_no_scaled_scores_at_all():
     """The fold that holds it has a temperature, all others have none: a part would be misleading."""
     target, answer, scores = softmax(50)
     scores[7] = np.eye(6, dtype=np.float32)[(target[7] + 1) % 6]
-    judged = Calibration(target, scores, np.arange(50), task="classification", **OPTIONS)
+    judged = Calibration(
+        target, scores, np.arange(50), task="classification", options=CalibrationOptions(**OPTIONS)
+    )
     assert np.isnan(judged.values["brier_score_scaled"])
     assert judged.flags("brier_score_scaled") == judged.flags(TEMPERATURE) == [UNDEFINED]
     assert judged.flags("brier_score") == []
@@ -224,11 +236,13 @@ def test_one_right_answer_without_a_vote_leaves_no_scaled_scores_at_all():
 def test_temperatures_that_mean_little_are_flagged():
     target = np.arange(40) % 3
     sure = np.full((40, 3), 0.1, np.float32) + 0.7 * np.eye(3, dtype=np.float32)[target]
-    assert Calibration(target, sure, np.arange(40), task="classification", **OPTIONS).flags(
-        TEMPERATURE
-    ) == [AT_BOUND]
+    assert Calibration(
+        target, sure, np.arange(40), task="classification", options=CalibrationOptions(**OPTIONS)
+    ).flags(TEMPERATURE) == [AT_BOUND]
     same = np.full((40, 4), 0.25, np.float32)
-    flat = Calibration(target, same, np.arange(40), task="classification", **OPTIONS)
+    flat = Calibration(
+        target, same, np.arange(40), task="classification", options=CalibrationOptions(**OPTIONS)
+    )
     assert flat.flags("brier_score_scaled") == flat.flags(TEMPERATURE) == [FLAT]
     assert set(flat.replicates(draw_resamples(40, 5, 0))[TEMPERATURE]) == {1.0}
 
@@ -320,7 +334,9 @@ def test_differences_of_errors_are_those_of_replicates_on_the_same_resamples():
         for row in compare(found, resamples=200, seed=2, calibration={"bins": 10})
     }
     judged = {
-        name: Calibration(one.target, one.scores, np.arange(300), task=one.task, bins=10)
+        name: Calibration(
+            one.target, one.scores, np.arange(300), task=one.task, options=CalibrationOptions(10)
+        )
         for name, one in found.items()
     }
     error = "expected_calibration_error"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from permafrost.statistics.across_datasets.pareto import pareto_front
+from permafrost.statistics.across_datasets.ranks import pareto_front
 
 
 def by_definition(costs, scores, higher_is_better=True) -> list[bool]:

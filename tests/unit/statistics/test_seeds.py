@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from permafrost.statistics.across_datasets.seeds import add_seed_spread
+from permafrost.statistics.across_datasets.ranks import add_seed_spread
 
 COLUMNS = ("n_seeds", "seed_mean", "seed_std")
 

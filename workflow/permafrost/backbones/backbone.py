@@ -1,8 +1,10 @@
-"""What every kind of backbone builds: a module, what it is fed, and how its output is read."""
+"""What every kind of backbone builds: a module, what it is fed, and how its output is read; random weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -109,3 +111,22 @@ def learnable_parameters(module: nn.Module) -> tuple[nn.Parameter, ...]:
     """
     held = [p for p in module.parameters() if p.is_floating_point()]
     return tuple([p for p in held if p.requires_grad] or held)
+
+
+@contextlib.contextmanager
+def isolated_seed(seed: int) -> Iterator[None]:
+    """Inside, torch, NumPy and Python draw from `seed`; afterwards their states are as before."""
+    import numpy as np
+    import torch
+
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        # CPU generator only: models are built on the CPU, whatever device they run on
+        with torch.random.fork_rng(devices=[]):
+            torch.random.default_generator.manual_seed(seed)
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)

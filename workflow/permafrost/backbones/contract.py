@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from permafrost.backbones.matching import Wish, find_band, wish, wishes
-from permafrost.backbones.scaling import NORMALIZATIONS, channel_scaling, per_channel
+from permafrost.backbones.scaling import NORMALIZATIONS, Scaling, channel_scaling, per_channel
 from permafrost.core.errors import PermafrostError, near_names
 
 if TYPE_CHECKING:
@@ -188,9 +188,8 @@ def resolve_input(
             )
             continue
         index, band = offered[position]
-        center, gain = channel_scaling(
-            band, contract.normalization, unit, mean, std, white=contract.white, where=where
-        )
+        wanted_scaling = Scaling(contract.normalization, unit, mean, std, contract.white)
+        center, gain = channel_scaling(band, wanted_scaling, where=where)
         channels.append(
             Channel(
                 band["name"],
@@ -211,9 +210,8 @@ def resolve_input(
     )
 
 
-def check_kernel(entry: dict, side: int | None, where: str) -> None:
+def check_kernel(kernel: int, side: int | None, where: str) -> None:
     """Refuse filters that are larger than the images fed, of `side` pixels; None keeps their native size."""
-    kernel = entry.get("kernel_size", 1)
     if side is not None and kernel > side:
         raise PermafrostError(
             f"kernel_size: {kernel} exceeds the image of {side} pixels",

@@ -10,35 +10,53 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.backbones.backbone import Backbone, Resources
+from torch import nn
+
+from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import OWN_WANTS, InputPlan
-from permafrost.backbones.declared import declared_dense
+from permafrost.backbones.layers import LAYER_LAYOUTS, Dense
 from permafrost.backbones.outputs import LAYOUTS
-from permafrost.backbones.randomness import isolated_seed
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 
-OPTIONS = frozenset({"entrypoint", "weights", "pooling", "seed", "options"})
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsFile:
+    """A file of weights; the only ``source`` is ``file``."""
+
+    source: str
+    path: str
 
 
-def wants(entry: dict, where: str) -> dict:
+@dataclass(frozen=True, kw_only=True)
+class EntrypointOptions:
+    """``options`` and the path of ``weights`` are arguments of the function."""
+
+    entrypoint: str
+    seed: int
+    options: dict
+    pooling: str
+    weights: WeightsFile | None = None
+
+
+def wants(options: EntrypointOptions, where: str) -> dict:
     """Z-scores of the dataset, of red, green and blue, unless the entry says otherwise."""
     return OWN_WANTS["entrypoint"]
 
 
-def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
-    from torch import nn
-
-    where = f"{resources.where}: {entry['entrypoint']}"
-    function = load_function(entry["entrypoint"], where)
-    options, weights = dict(entry.get("options") or {}), _weights_path(entry, where)
-    if weights is not None:
-        options["weights"] = weights
+def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    where = f"{resources.where}: {chosen.entrypoint}"
+    function = load_function(chosen.entrypoint, where)
+    options, weights = dict(chosen.options), None
+    if chosen.weights is not None:
+        options["weights"] = weights = _existing(chosen.weights.path, where)
     _check_options(function, options, where)
-    with isolated_seed(int(entry.get("seed", 0))), _importable(*_folders(entry["entrypoint"])):
+    with isolated_seed(chosen.seed), _importable(*_folders(chosen.entrypoint)):
         try:
             module = function(plan, **options)
         except PermafrostError:
@@ -63,7 +81,7 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
         module,
         plan,
         resources.where,
-        pooling=entry.get("pooling") or "mean",
+        pooling=chosen.pooling,
         prefix_tokens=int(getattr(module, "num_prefix_tokens", 0)),
         layout=layout,
         weights_sha256=file_digest(weights) if weights is not None else None,
@@ -143,23 +161,14 @@ class _importable:
             sys.path.remove(folder)
 
 
-def _weights_path(entry: dict, where: str) -> str | None:
-    weights = entry.get("weights")
-    if weights is None:
-        return None
-    if not isinstance(weights, dict) or "path" not in weights:
-        raise PermafrostError(
-            f"weights: {weights!r} is not understood",
-            where=where,
-            remedy="write {source: file, path: …}",
-        )
-    if not Path(weights["path"]).is_file():
+def _existing(path: str, where: str) -> str:
+    if not Path(path).is_file():
         raise PermafrostError(
             "the weights file does not exist",
-            where=f"{where}: weights.path {weights['path']}",
+            where=f"{where}: weights.path {path}",
             remedy="correct the path, or `data:` in the configuration",
         )
-    return weights["path"]
+    return path
 
 
 def _check_options(function, options: dict, where: str) -> None:
@@ -173,3 +182,52 @@ def _check_options(function, options: dict, where: str) -> None:
             raise PermafrostError(
                 f"the function takes no option {key!r}, {near_names(key, known)}", where=where
             )
+
+
+def declared_dense(module: nn.Module, layout: str, where: str) -> Dense:
+    """The layers that the module declares; a declaration that cannot be meant is refused by name.
+
+    Attributes of the module: ``layers`` (default layers, coarse to fine), ``layout`` and ``layer_layouts`` (layout by
+    layer), ``num_prefix_tokens`` and ``grid``.
+    """
+    layers = getattr(module, "layers", ())
+    if isinstance(layers, nn.Module):
+        # a part of the network that happens to have this name
+        layers = ()
+    if isinstance(layers, str) or not isinstance(layers, Sequence):
+        raise _refused("layers", layers, "a tuple of names, coarse to fine", where)
+    if not all(isinstance(name, str) for name in layers):
+        raise _refused("layers", layers, "a tuple of names, coarse to fine", where)
+    layouts = getattr(module, "layer_layouts", {})
+    known = f"a mapping of names to {', '.join(LAYER_LAYOUTS)}"
+    if not isinstance(layouts, Mapping) or not set(layouts.values()) <= set(LAYER_LAYOUTS):
+        raise _refused("layer_layouts", layouts, known, where)
+    return Dense(
+        module,
+        tuple(layers),
+        layout=layout,
+        layouts=dict(layouts),
+        prefix_tokens=int(getattr(module, "num_prefix_tokens", 0)),
+        grid=_grid(module, where),
+        missing="the module declares none in its attribute `layers`",
+    )
+
+
+def _grid(module: nn.Module, where: str):
+    """``grid`` may be (rows, columns), or a function of the height and width fed."""
+    grid = getattr(module, "grid", None)
+    if grid is None or callable(grid):
+        return grid
+    try:
+        rows, columns = (int(side) for side in grid)
+    except (TypeError, ValueError):
+        raise _refused(
+            "grid", grid, "(rows, columns) or a function of (height, width)", where
+        ) from None
+    return lambda height, width: (rows, columns)
+
+
+def _refused(name: str, value, wanted: str, where: str) -> PermafrostError:
+    return PermafrostError(
+        f"the module declares {name} = {value!r}", where=where, remedy=f"declare {wanted}"
+    )

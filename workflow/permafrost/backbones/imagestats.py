@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
@@ -9,9 +11,13 @@ from permafrost.backbones.backbone import Backbone, Resources
 from permafrost.backbones.contract import OWN_WANTS, InputPlan
 from permafrost.backbones.windows import WindowStatistics, window_dense
 
-OPTIONS = frozenset()
 # windows of the dense maps, in pixels
 _STRIDES = (32, 16, 8, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageStatisticsOptions:
+    """There are none."""
 
 
 class ImageStatistics(nn.Module):
@@ -31,12 +37,12 @@ class ImageStatistics(nn.Module):
         )
 
 
-def wants(entry: dict, where: str) -> dict:
+def wants(options: ImageStatisticsOptions, where: str) -> dict:
     """Stored values, of red, green and blue unless the entry says otherwise."""
     return OWN_WANTS["imagestats"]
 
 
-def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+def build(options: ImageStatisticsOptions, plan: InputPlan, resources: Resources) -> Backbone:
     module, where = ImageStatistics(), resources.where
     return Backbone(
         module,

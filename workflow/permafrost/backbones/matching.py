@@ -16,7 +16,8 @@ import re
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.bands import RGB, SENSORS, normal_name
+from permafrost.data.bands import RGB, normal_name
+from permafrost.data.sensors import SENSORS
 
 TOLERANCE_NM = 20.0
 
@@ -37,13 +38,13 @@ class Wish:
 def wish(name: str, sensor: str | None = None) -> Wish:
     """The band `name` of `sensor`; without a sensor, a name that several sensors use stays a bare name."""
     plain = re.sub(r"^(SR|ST|TOA)_", "", name)
-    sensors = [sensor] if sensor else list(SENSORS)
-    found = {
-        (common, nm)
-        for key in sensors
-        for known, (common, nm) in SENSORS.get(key, {}).items()
-        if normal_name(known) == normal_name(plain) or common == normal_name(plain)
-    }
+    sensors = [sensor] if sensor else SENSORS
+    bands = [band for key in sensors for band in SENSORS.get(key, {}).values()]
+    # B04 as it is spelled is Sentinel-2's and HLS's, not Landsat's B4
+    meant = [band for band in bands if band.name == plain] or [
+        band for band in bands if normal_name(plain) in (normal_name(band.name), band.common_name)
+    ]
+    found = {(band.common_name, band.wavelength_nm) for band in meant}
     commons = {common for common, _ in found}
     if sensor is not None:
         common, nm = next(iter(found), (None, None))
@@ -54,7 +55,7 @@ def wish(name: str, sensor: str | None = None) -> Wish:
 def wishes(bands, sensor: str | None) -> list[Wish]:
     """The wishes behind ``rgb`` or a list of names."""
     if bands == "rgb":
-        return [Wish(name, name, SENSORS["rgb"][name][1], known=True) for name in RGB]
+        return [Wish(name, name, SENSORS["rgb"][name].wavelength_nm, known=True) for name in RGB]
     return [wish(name, sensor) for name in bands]
 
 
@@ -86,10 +87,12 @@ def _plain(name: str) -> str:
 
 
 def _same_sensor(wanted: Wish, band: dict) -> bool:
+    """Whether a band of the same name is the same band: B5 is another one in Landsat's HLS than in Sentinel-2's."""
     sensor = band.get("sensor")
     if wanted.sensor is None or sensor is None:
         return True
-    return wanted.sensor.partition("-")[0] == sensor.partition("-")[0]
+    commons = {wanted.common_name, band.get("common_name")} - {None}
+    return wanted.sensor.partition("-")[0] == sensor.partition("-")[0] and len(commons) < 2
 
 
 def _near(wanted: float | None, found: float | None) -> bool:

@@ -7,6 +7,7 @@ The same numbers as ``torchgeo.models.RCF`` with the same seed, but the seed is 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,12 +19,23 @@ from permafrost.backbones.contract import OWN_WANTS, InputPlan, check_kernel
 from permafrost.backbones.windows import WindowMeans, window_counts, window_dense, window_sums
 from permafrost.core.errors import PermafrostError
 
-OPTIONS = frozenset({"features", "kernel_size", "bias", "mode", "seed"})
-
 # images, and places in them, filtered at a time: what fits in a core's cache, or fills a GPU
 _AT_ONCE = {"cpu": (1, 4096), "cuda": (16, 65536)}
 # windows of the dense maps, in pixels: finer ones would make maps of 512 features many times as large as images
 _STRIDES = (64, 32, 16, 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RcfOptions:
+    """``features`` is twice the number of filters; ``bias`` is added to each response; ``mode`` is how filters are
+    drawn: ``gaussian``, or ``empirical`` from whitened patches of train images.
+    """
+
+    seed: int
+    features: int
+    kernel_size: int
+    bias: float
+    mode: str
 
 
 class RandomConvolutions(nn.Module):
@@ -101,30 +113,19 @@ class RandomConvolutions(nn.Module):
         return torch.cat(strips, dim=2)
 
 
-def wants(entry: dict, where: str) -> dict:
+def wants(options: RcfOptions, where: str) -> dict:
     return OWN_WANTS["rcf"]
 
 
-def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
-    features, kernel = entry.get("features", 512), entry.get("kernel_size", 3)
-    if features % 2:
-        raise PermafrostError(
-            f"features: {features} is odd",
-            where=resources.where,
-            remedy="every filter gives two features",
-        )
-    check_kernel(entry, plan.side, resources.where)
-    generator = torch.Generator().manual_seed(int(entry.get("seed", 0)))
+def build(options: RcfOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    features, kernel = options.features, options.kernel_size
+    check_kernel(kernel, plan.side, resources.where)
+    generator = torch.Generator().manual_seed(options.seed)
     filters = torch.randn(features // 2, len(plan), kernel, kernel, generator=generator)
-    mode = entry.get("mode", "gaussian")
-    if mode == "empirical":
+    if options.mode == "empirical":
         patches = train_patches(len(filters), kernel, generator, resources)
         filters = torch.from_numpy(whiten(patches))
-    elif mode != "gaussian":
-        raise PermafrostError(
-            f"unknown mode {mode!r}, known: gaussian, empirical", where=resources.where
-        )
-    module, where = RandomConvolutions(filters, entry.get("bias", -1.0)), resources.where
+    module, where = RandomConvolutions(filters, options.bias), resources.where
     return Backbone(
         module, plan, where, dense=lambda: window_dense(module, _STRIDES, WindowMeans, where)
     )

@@ -3,54 +3,87 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
 from permafrost.backbones.contract import InputPlan, input_contract, resolve_input
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.specification import from_json
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card
 
-#: kind -> module with ``OPTIONS`` (keys of an entry beside the common ones), ``wants(entry, where)``
-#: (fields of `InputContract` that the kind or its weights bring along) and ``build(entry, plan, resources)``
+
+class Kind(NamedTuple):
+    """A kind of backbone.
+
+    Attributes
+    ----------
+    module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
+        ``build(options, plan, resources)``.
+    options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
+    """
+
+    module: str
+    options: str
+
+
 KINDS = {
-    "imagestats": "permafrost.backbones.imagestats",
-    "rcf": "permafrost.backbones.rcf",
-    "timm": "permafrost.backbones.timm_models",
-    "torchgeo": "permafrost.backbones.torchgeo_models",
-    "entrypoint": "permafrost.backbones.entrypoint",
+    "imagestats": Kind("permafrost.backbones.imagestats", "ImageStatisticsOptions"),
+    "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
+    "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
+    "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
 }
 
-#: keys that entries of every kind may have
-COMMON = frozenset(
-    {
-        "kind",
-        "title",
-        "description",
-        "licence",
-        "citation",
-        "url",
-        "runtime",
-        "input",
-        "files",
-        "layers",
-    }
-)
+#: keys of an entry that say nothing of how the backbone is built
+NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
 
 
-def plan_input(entry: dict, extraction: dict, card: Card, *, where: str) -> InputPlan:
+@dataclass(frozen=True, kw_only=True)
+class BackboneEntry:
+    """A backbone as the catalogue describes it, as far as it is built from it.
+
+    Attributes
+    ----------
+    kind, options : kind of backbone (`KINDS`) and its options.
+    input : fields of `InputContract` that the entry gives itself.
+    layers : whose maps are made, coarse to fine; None: those of the family.
+    """
+
+    kind: str
+    options: Any
+    input: dict = field(default_factory=dict)
+    layers: list[str] | None = None
+
+
+def read_entry(content: dict, *, where: str) -> BackboneEntry:
+    """The entry in validated JSON, whose defaults are filled in; null leaves a key out.
+
+    Raises
+    ------
+    PermafrostError : a key is unknown or missing, or the kind is.
+    """
+    values = {k: v for k, v in content.items() if v is not None and k not in NOT_BUILT}
+    kind = values.pop("kind", None)
+    if kind not in KINDS:
+        raise PermafrostError(f"unknown kind {kind!r}, {near_names(str(kind), KINDS)}", where=where)
+    common = {key: values.pop(key) for key in ("input", "layers") if key in values}
+    options = from_json(getattr(_module(kind), KINDS[kind].options), values, where=where)
+    return BackboneEntry(kind=kind, options=options, **common)
+
+
+def plan_input(entry: BackboneEntry, extraction: dict, card: Card, *, where: str) -> InputPlan:
     """How the tensor for this backbone is made from this dataset."""
-    kind = _kind(entry, where)
-    own = kind.wants(entry, where)
-    contract = input_contract(own, entry.get("input") or {}, extraction, where=where)
+    own = _module(entry.kind).wants(entry.options, where)
+    contract = input_contract(own, entry.input, extraction, where=where)
     return resolve_input(contract, card, where=f"{where} on {card.dataset}")
 
 
-def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbone:
     """The backbone of an entry, in evaluation mode, on the CPU, with weights that were checked."""
-    kind = _kind(entry, resources.where)
-    backbone = kind.build(entry, plan, resources)
+    backbone = _module(entry.kind).build(entry.options, plan, resources)
     backbone.module.eval()
     backbone.learnable = learnable_parameters(backbone.module)
     for parameter in backbone.module.parameters():
@@ -58,15 +91,5 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
     return backbone
 
 
-def _kind(entry: dict, where: str):
-    name = entry.get("kind")
-    if name not in KINDS:
-        raise PermafrostError(f"unknown kind {name!r}, {near_names(str(name), KINDS)}", where=where)
-    kind = importlib.import_module(KINDS[name])
-    for key in entry:
-        if key not in COMMON | kind.OPTIONS:
-            raise PermafrostError(
-                f"unknown key {key!r} for kind {name}, {near_names(key, COMMON | kind.OPTIONS)}",
-                where=where,
-            )
-    return kind
+def _module(kind: str):
+    return importlib.import_module(KINDS[kind].module)

@@ -24,6 +24,8 @@ wanted             from uint8           from digital numbers       from dB
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from permafrost.core.errors import PermafrostError
 
 NORMALIZATIONS = ("weights", "dataset", "minmax", "none")
@@ -32,29 +34,37 @@ UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "store
 _OPTICAL = frozenset({"digital_number", "reflectance"})
 
 
-def channel_scaling(
-    band: dict,
-    normalization: str,
-    unit: str | None,
-    mean: float | None,
-    std: float | None,
-    *,
-    white: float | None = None,
-    where: object = None,
-) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Scaling:
+    """What is wanted of one channel.
+
+    Attributes
+    ----------
+    normalization : ``none`` feeds stored values; ``dataset`` gives mean 0 and deviation 1 on the train
+        split; ``minmax`` maps the train split's range to [0, 1]; ``weights`` applies `mean` and `std`,
+        which are written in `unit`.
+    white : reflectance that an 8-bit picture shows as 255.
+    """
+
+    normalization: str
+    unit: str | None = None
+    mean: float | None = None
+    std: float | None = None
+    white: float | None = None
+
+
+def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> tuple[float, float]:
     """(center, gain) of one channel.
 
     Parameters
     ----------
     band : a band of the card with ``unit``, ``scale``, ``offset`` and statistics of stored values.
-    normalization : ``none`` feeds stored values; ``dataset`` gives mean 0 and deviation 1 on the train
-        split; ``minmax`` maps the train split's range to [0, 1]; ``weights`` applies `mean` and `std`,
-        which are written in `unit`.
 
     Raises
     ------
     PermafrostError : a constant band, statistics that are absent, or a unit that cannot be reached.
     """
+    normalization, mean, std = wanted.normalization, wanted.mean, wanted.std
     if normalization == "none":
         return 0.0, 1.0
     if normalization == "dataset":
@@ -70,7 +80,7 @@ def channel_scaling(
         )
     if std <= 0:
         raise PermafrostError(f"a std of {std:g} cannot normalise", where=where)
-    factor, shift = to_unit(band, unit, white=white, where=where)
+    factor, shift = to_unit(band, wanted.unit, white=wanted.white, where=where)
     # ((stored * factor + shift) - mean) / std, with the subtraction done on stored values
     return (mean - shift) / factor, factor / std
 

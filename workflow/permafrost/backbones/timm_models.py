@@ -1,20 +1,39 @@
-"""Any model of timm: random, with timm's pretrained weights, or with weights from a file."""
+"""Any model of timm: random, with timm's pretrained weights, or with weights from a file; and its layers."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import timm
 from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
-from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.backbones.contract import InputPlan
-from permafrost.backbones.randomness import isolated_seed
-from permafrost.backbones.timm_layers import timm_dense
+from permafrost.backbones.layers import Dense, evenly_spaced
 from permafrost.core.errors import PermafrostError, first_line, near_names
 
-OPTIONS = frozenset({"model", "weights", "pooling", "seed", "options"})
 SOURCES = ("random", "pretrained", "file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimmWeights:
+    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path."""
+
+    source: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimmOptions:
+    """``options`` are further arguments of timm.create_model; without ``pooling``, the model's own is used."""
+
+    model: str
+    weights: TimmWeights
+    seed: int
+    options: dict
+    pooling: str | None = None
 
 
 class Features(nn.Module):
@@ -28,10 +47,10 @@ class Features(nn.Module):
         return self.model.forward_features(images)
 
 
-def wants(entry: dict, where: str) -> dict:
+def wants(options: TimmOptions, where: str) -> dict:
     """The statistics of the weights; z-scores of the dataset for a network without training."""
-    config = _config(entry, where)
-    trained = weights_source(entry, where) != "random"
+    config = _config(options.model, where)
+    trained = weights_source(options.weights, where) != "random"
     return {
         "normalization": "weights" if trained else "dataset",
         "unit": "unit_interval",
@@ -40,13 +59,13 @@ def wants(entry: dict, where: str) -> dict:
     }
 
 
-def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
-    where, source = resources.where, weights_source(entry, resources.where)
-    with isolated_seed(int(entry.get("seed", 0))):
-        model = _create(entry, plan, pretrained=source == "pretrained", where=where)
+def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    where, source = resources.where, weights_source(options.weights, resources.where)
+    with isolated_seed(options.seed):
+        model = _create(options, plan, pretrained=source == "pretrained", where=where)
     notes, digest = {}, None
     if source == "file":
-        path = entry["weights"]["path"]
+        path = options.weights.path
         state, digest = read_state_dict(path, where=where)
         notes = load_into(
             model,
@@ -60,7 +79,7 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
         if source == "pretrained" and len(plan) != 3:
             notes["input_convolution"] = f"adapted from 3 to {len(plan)} channels"
     return Backbone(
-        **pooled(model, entry.get("pooling")),
+        **pooled(model, options.pooling),
         plan=plan,
         where=where,
         weights_sha256=digest,
@@ -90,22 +109,20 @@ def pooled(model: nn.Module, pooling: str | None) -> dict:
     }
 
 
-def weights_source(entry: dict, where: str) -> str:
-    """``random`` (also ``weights: null``), ``pretrained`` or ``file``."""
-    weights = entry.get("weights") or {"source": "random"}
-    source = weights.get("source") if isinstance(weights, dict) else None
-    if source not in SOURCES or (source == "file") != ("path" in weights):
+def weights_source(weights: TimmWeights, where: str) -> str:
+    """``random``, ``pretrained`` or ``file``."""
+    source = weights.source
+    if source not in SOURCES or (source == "file") != (weights.path is not None):
         raise PermafrostError(
-            f"weights: {entry.get('weights')!r} is not understood",
+            f"weights: {weights} is not understood",
             where=where,
             remedy="write {source: random}, {source: pretrained} or {source: file, path: …}",
         )
     return source
 
 
-def _config(entry: dict, where: str):
+def _config(name: str, where: str):
     """timm's description of the model's weights, also of those that are not downloaded."""
-    name = entry["model"]
     if not is_model(name.partition(".")[0]):
         raise PermafrostError(
             f"timm {timm.__version__} has no model {name!r}, {near_names(name, timm.list_models())}",
@@ -128,9 +145,9 @@ def _config(entry: dict, where: str):
     return config
 
 
-def _create(entry: dict, plan: InputPlan, *, pretrained: bool, where: str) -> nn.Module:
-    name, config = entry["model"], _config(entry, where)
-    options = dict(entry.get("options") or {})
+def _create(chosen: TimmOptions, plan: InputPlan, *, pretrained: bool, where: str) -> nn.Module:
+    name, options = chosen.model, dict(chosen.options)
+    config = _config(name, where)
     fixed = config.fixed_input_size and plan.side and plan.side != config.input_size[-1]
     if fixed and "img_size" not in options:
         options["img_size"] = plan.side
@@ -161,3 +178,42 @@ def _create(entry: dict, plan: InputPlan, *, pretrained: bool, where: str) -> nn
 def _names(model: nn.Module, key: str) -> tuple[str, ...]:
     value = model.pretrained_cfg.get(key) or ()
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+def timm_dense(model: nn.Module) -> Dense:
+    """Layers by ``feature_info``: the last four stages, or four evenly spaced blocks of a plain transformer.
+
+    Tokens are laid out by ``num_prefix_tokens`` and the patch embedding's own grid, for the size fed. Only
+    models whose layers all have one resolution keep their tokens in the order of the grid; hierarchical ones
+    (Hiera) may not.
+    """
+    listed = getattr(model, "feature_info", None)
+    info = [entry for entry in listed if _named(model, entry)] if isinstance(listed, list) else []
+    plain = len({entry["reduction"] for entry in info}) == 1
+    chosen = [info[i] for i in evenly_spaced(len(info))] if plain else info[:-5:-1]
+    layout = getattr(model, "output_fmt", "NCHW")
+    layout = str(getattr(layout, "value", layout))
+    return Dense(
+        model,
+        layers=tuple(entry["module"] for entry in chosen),
+        layout=layout,
+        prefix_tokens=int(getattr(model, "num_prefix_tokens", 0)),
+        grid=_grid(model) if plain else None,
+        channels={entry["module"]: entry["num_chs"] for entry in info},
+        missing=f"timm's {type(model).__name__} does not describe its stages",
+    )
+
+
+def _named(model: nn.Module, entry: dict) -> bool:
+    names = {name for name, _ in model.named_modules()}
+    return entry.get("module") in names
+
+
+def _grid(model: nn.Module):
+    """(height, width) fed -> rows and columns of the patch tokens."""
+    # the mixers call it their stem
+    embed = getattr(model, "patch_embed", None) or getattr(model, "stem", None)
+    if hasattr(embed, "dynamic_feat_size"):
+        return lambda height, width: tuple(embed.dynamic_feat_size((height, width)))
+    size = getattr(embed, "grid_size", None)
+    return None if size is None else lambda height, width: tuple(size)

@@ -1,22 +1,22 @@
-"""How torchgeo's models are called: each family wants its image, and more, in a way of its own."""
+"""How torchgeo's models are called: each family wants its image, and more, in a way of its own; and their layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from permafrost.backbones.contract import InputPlan, wavelengths_nm
+from permafrost.backbones.layers import Dense, blocks_of, evenly_spaced, patch_grid
 from permafrost.backbones.timm_models import pooled
-from permafrost.backbones.torchgeo_layers import (
-    croma_dense,
-    plain_dense,
-    swin_dense,
-    transformer_dense,
-)
 from permafrost.core.errors import PermafrostError
+
+if TYPE_CHECKING:
+    from permafrost.backbones.torchgeo_models import TorchgeoOptions
+
 
 # centre and width in nm of Sentinel-2's bands as Copernicus-FM was trained with them
 # (Wang et al. 2025, arXiv:2503.11849); widths of other sensors are given in the entry
@@ -51,14 +51,14 @@ class Family:
     Attributes
     ----------
     arguments : (plan, options, has_weights) -> keyword arguments of torchgeo's function.
-    wrap : (model, plan, entry, where) -> fields of `Backbone`, at least ``module``.
+    wrap : (model, plan, options, where) -> fields of `Backbone`, at least ``module``.
     wants : fields of `InputContract` where the weights say nothing.
     radar : of models that need the wavelength of every band, the numbers that stand for it in bands of radar;
         None for models that need none.
     """
 
     arguments: Callable[[InputPlan, bool], dict]
-    wrap: Callable[[nn.Module, InputPlan, dict, str], dict]
+    wrap: Callable[[nn.Module, InputPlan, TorchgeoOptions, str], dict]
     wants: dict = field(default_factory=dict)
     radar: dict[str, float] | None = None
 
@@ -74,8 +74,8 @@ class Called(nn.Module):
         return self._call(self.model, images)
 
 
-def _pooling(entry: dict, allowed: tuple, where: str) -> str | None:
-    pooling = entry.get("pooling")
+def _pooling(options: TorchgeoOptions, allowed: tuple, where: str) -> str | None:
+    pooling = options.pooling
     if pooling not in allowed:
         raise PermafrostError(
             f"pooling: {pooling} is not possible with this model",
@@ -96,19 +96,19 @@ def _vit_arguments(plan: InputPlan, has_weights: bool) -> dict:
     return {**_timm_arguments(plan, has_weights), **({"img_size": plan.side} if plan.side else {})}
 
 
-def _timm_wrap(model, plan, entry, where) -> dict:
-    return pooled(model, entry.get("pooling"))
+def _timm_wrap(model, plan, options, where) -> dict:
+    return pooled(model, options.pooling)
 
 
-def _scalemae_wrap(model, plan, entry, where) -> dict:
-    return {**pooled(model, entry.get("pooling")), "notes": {"metres_per_pixel": float(model.res)}}
+def _scalemae_wrap(model, plan, options, where) -> dict:
+    return {**pooled(model, options.pooling), "notes": {"metres_per_pixel": float(model.res)}}
 
 
 # --- others ----------------------------------------------------------------------------------------
 
 
-def _swin_wrap(model, plan, entry, where) -> dict:
-    _pooling(entry, (None, "mean"), where)
+def _swin_wrap(model, plan, options, where) -> dict:
+    _pooling(options, (None, "mean"), where)
     model.head = nn.Identity()
     first = model.features[0][0]
     if first.in_channels != len(plan):
@@ -118,9 +118,9 @@ def _swin_wrap(model, plan, entry, where) -> dict:
     return {"module": model, "dense": lambda: swin_dense(model, "features", last=7)}
 
 
-def _dofa_wrap(model, plan, entry, where) -> dict:
+def _dofa_wrap(model, plan, options, where) -> dict:
     micrometres = [nm / 1000 for nm in wavelengths_nm(plan, where, radar=_DOFA_RADAR_NM)]
-    if _pooling(entry, (None, "mean", "cls"), where) == "cls":
+    if _pooling(options, (None, "mean", "cls"), where) == "cls":
         model.global_pool, model.norm = False, model.fc_norm
     return {
         "module": Called(model, lambda m, images: m(images, micrometres)),
@@ -129,9 +129,9 @@ def _dofa_wrap(model, plan, entry, where) -> dict:
     }
 
 
-def _panopticon_wrap(model, plan, entry, where) -> dict:
+def _panopticon_wrap(model, plan, options, where) -> dict:
     channels = wavelengths_nm(plan, where, radar=_PANOPTICON_RADAR)
-    inner = pooled(model.model, entry.get("pooling"))
+    inner = pooled(model.model, options.pooling)
 
     def call(module, images):
         # the model writes into its channel numbers, so each call gets new ones
@@ -141,9 +141,9 @@ def _panopticon_wrap(model, plan, entry, where) -> dict:
     return {**inner, "module": Called(inner["module"], call), "notes": {"channel_ids": channels}}
 
 
-def _copernicusfm_wrap(model, plan, entry, where) -> dict:
+def _copernicusfm_wrap(model, plan, options, where) -> dict:
     centres = wavelengths_nm(plan, where)
-    widths = entry.get("bandwidths_nm") or [
+    widths = options.bandwidths_nm or [
         _SENTINEL2_WIDTHS.get(channel.common_name) for channel in plan.channels
     ]
     if len(widths) != len(plan) or None in widths:
@@ -153,7 +153,7 @@ def _copernicusfm_wrap(model, plan, entry, where) -> dict:
             where=where,
             remedy="give bandwidths_nm, one number per band in the order fed",
         )
-    if _pooling(entry, (None, "mean", "cls"), where) == "cls":
+    if _pooling(options, (None, "mean", "cls"), where) == "cls":
         model.global_pool, model.norm = False, model.fc_norm
 
     def call(module, images):
@@ -169,14 +169,16 @@ def _copernicusfm_wrap(model, plan, entry, where) -> dict:
     }
 
 
-def _croma_wrap(model, plan, entry, where) -> dict:
+def _croma_wrap(model, plan, options, where) -> dict:
     if len(plan) != model.s2_channels:
         raise PermafrostError(
             f"CROMA takes {model.s2_channels} Sentinel-2 bands, {len(plan)} are fed",
             where=where,
             remedy="leave input.bands out, with input.missing: zero where the dataset lacks some",
         )
-    key = {None: "optical_GAP", "mean": "optical_encodings"}[_pooling(entry, (None, "mean"), where)]
+    key = {None: "optical_GAP", "mean": "optical_encodings"}[
+        _pooling(options, (None, "mean"), where)
+    ]
     return {
         "module": Called(model, lambda m, images: m(x_optical=images)[key]),
         "dense": lambda: croma_dense(model),
@@ -186,15 +188,15 @@ def _croma_wrap(model, plan, entry, where) -> dict:
 def _plain_wrap(*layers: str):
     """A network that takes an image and nothing else, and whose `layers` return maps."""
 
-    def wrap(model, plan, entry, where) -> dict:
-        _pooling(entry, (None, "mean"), where)
+    def wrap(model, plan, options, where) -> dict:
+        _pooling(options, (None, "mean"), where)
         return {"module": model, "dense": lambda: plain_dense(model, layers)}
 
     return wrap
 
 
-def _deo_wrap(model, plan, entry, where) -> dict:
-    _pooling(entry, (None, "mean"), where)
+def _deo_wrap(model, plan, options, where) -> dict:
+    _pooling(options, (None, "mean"), where)
     # torchgeo takes the first stages' own convolution away, so that all is one place further on
     dense = {"dense": lambda: swin_dense(model, "feat_extr.features", last=6)}
     return {"module": model, "layout": "NHWC", **dense}
@@ -275,3 +277,46 @@ NOT_FOR_IMAGES = {
     "unet": "is a segmentation network",
     "olmoearth_v1": "needs a library of its own and dates of acquisition",
 }
+
+
+def plain_dense(model: nn.Module, layers: Sequence[str]) -> Dense:
+    """Convolutional networks: every layer returns (B, C, H, W)."""
+    return Dense(model, tuple(layers))
+
+
+def swin_dense(model: nn.Module, features: str, *, last: int) -> Dense:
+    """torchvision's Swin transformers, whose stages, every other one of `features`, return (B, H, W, C)."""
+    return Dense(
+        model, tuple(f"{features}.{index}" for index in range(last, -1, -2)), layout="NHWC"
+    )
+
+
+def transformer_dense(model: nn.Module, patch: int) -> Dense:
+    """DOFA and Copernicus-FM: plain transformers with a class token.
+
+    Their patch embedding is a convolution whose kernel is its stride, with one pixel of padding.
+    """
+    return Dense(
+        model,
+        blocks_of(len(model.blocks)),
+        prefix_tokens=1,
+        grid=patch_grid((patch, patch), padding=1),
+    )
+
+
+def croma_dense(model: nn.Module) -> Dense:
+    """CROMA's optical encoder. No module of it returns what a block makes, since the sums are taken outside.
+
+    So block i, named ``s2_encoder.transformer.layers.i``, is what the attention of the next one is given, and
+    the last block what the final norm is given.
+    """
+    stem = "s2_encoder.transformer"
+    depth, patch = len(model.s2_encoder.transformer.layers), model.s2_encoder.patch_size
+    names = [f"{stem}.layers.{index}" for index in range(depth)]
+    given_to = {name: f"{after}.0" for name, after in zip(names, names[1:], strict=False)}
+    return Dense(
+        model,
+        tuple(names[index] for index in evenly_spaced(depth)),
+        grid=patch_grid((patch, patch)),
+        given_to={**given_to, names[-1]: f"{stem}.norm_out"},
+    )

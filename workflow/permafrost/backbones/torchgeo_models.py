@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import nn
 
-from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import InputPlan, check_channels
-from permafrost.backbones.randomness import isolated_seed
 from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
 from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
 from permafrost.core.errors import PermafrostError, first_line, near_names
 
-OPTIONS = frozenset({"model", "weights", "pooling", "seed", "options", "bandwidths_nm"})
+
+@dataclass(frozen=True, kw_only=True)
+class TorchgeoOptions:
+    """Options of a model of torchgeo.
+
+    Attributes
+    ----------
+    weights : torchgeo's name, ``{source: file, path, like}``, or None for random ones, which need `model`.
+    options : further arguments of torchgeo's model function.
+    pooling : None for the model's own.
+    bandwidths_nm : of the bands in the order fed, for models that need them.
+    """
+
+    seed: int
+    options: dict
+    weights: str | dict[str, str] | None = None
+    model: str | None = None
+    pooling: str | None = None
+    bandwidths_nm: list[float] | None = None
+
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
 _NOT_IN_CHECKPOINTS = (
@@ -27,25 +47,25 @@ _NOT_IN_CHECKPOINTS = (
 )
 
 
-def wants(entry: dict, where: str) -> dict:
+def wants(options: TorchgeoOptions, where: str) -> dict:
     """What the weights say, else what the family of models needs; z-scores where there are no statistics."""
-    name, weights = _parse(entry, where)
+    name, weights = _parse(options, where)
     own = {"normalization": "dataset", **_family(name, where).wants}
     return {**own, **(contract_of(weights, where) if weights is not None else {})}
 
 
-def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
+def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Backbone:
     where = resources.where
-    name, weights = _parse(entry, where)
+    name, weights = _parse(options, where)
     family = _family(name, where)
     check_channels(
         weights.meta.get("in_chans") if weights is not None else None, plan, weights, where
     )
-    with isolated_seed(int(entry.get("seed", 0))):
+    with isolated_seed(options.seed):
         model = _create(
-            name, weights, {**family.arguments(plan, weights is not None), **_options(entry)}, where
+            name, weights, {**family.arguments(plan, weights is not None), **options.options}, where
         )
-        fields = family.wrap(model, plan, entry, where)
+        fields = family.wrap(model, plan, options, where)
     if isinstance(weights, LocalWeights):
         _check_loaded(model, weights, where)
     check_finite(fields["module"].state_dict(), where=where)
@@ -60,9 +80,9 @@ def build(entry: dict, plan: InputPlan, resources: Resources) -> Backbone:
     )
 
 
-def _parse(entry: dict, where: str):
+def _parse(options: TorchgeoOptions, where: str):
     """Name of the model function, and the weights (an enum, a file of the like, or None)."""
-    weights, name = entry.get("weights"), entry.get("model")
+    weights, name = options.weights, options.model
     if weights is None:
         if name is None:
             raise PermafrostError("an entry without weights needs the key 'model'", where=where)
@@ -99,10 +119,6 @@ def _family(name: str, where: str) -> Family:
             where=f"{where}: model",
         )
     return FAMILIES[name]
-
-
-def _options(entry: dict) -> dict:
-    return dict(entry.get("options") or {})
 
 
 def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:

@@ -27,7 +27,7 @@ def whole_file(path, *, exclusive: bool = True, group: Group | None = None) -> I
     """Yield a temporary path beside `path`; on success it becomes `path`, on an error it vanishes.
 
     Leftovers of an earlier, killed writer of the same target are removed first. With `exclusive`
-    false they are not: for a file that several processes may be writing at once, the last one wins.
+    false they are not: for a file that other processes may also be writing at once, the last one wins.
     With a `group` of `together`, the file takes its place when the whole group does.
 
     Raises

@@ -1,4 +1,4 @@
-"""What a job is told, as a frozen dataclass that is made once, at the stage's door."""
+"""What a job is told, as a frozen dataclass that is made once, at the stage's door; paths and splits in it."""
 
 from __future__ import annotations
 
@@ -63,3 +63,28 @@ def _nested(kind: type) -> dict[str, type]:
             if dataclasses.is_dataclass(part):
                 found[name] = part
     return found
+
+
+def substitute(value, data_root: str):
+    """`value` (text, list or mapping) with ``{data}`` replaced by `data_root`."""
+    if isinstance(value, str):
+        return value.replace("{data}", data_root)
+    if isinstance(value, dict):
+        return {key: substitute(item, data_root) for key, item in value.items()}
+    if isinstance(value, list):
+        return [substitute(item, data_root) for item in value]
+    return value
+
+
+def merged(value: dict, places: dict) -> dict:
+    """`value` with the entries of `places` in it, mappings in mappings likewise."""
+    both = dict(value)
+    for key, place in places.items():
+        known = both.get(key)
+        nested = isinstance(place, dict) and isinstance(known, dict)
+        both[key] = merged(known, place) if nested else place
+    return both
+
+
+# in the order in which they are always listed
+SPLITS = ("train", "val", "test")

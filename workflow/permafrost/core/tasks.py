@@ -26,7 +26,7 @@ class Task:
         pixel a class (``mask``) or a number (``raster``); objects (``boxes``, ``points``); which images of a
         gallery are like it (``relevance``).
     reader : ``module:class`` that reads tables of its predictions; see `statistics.predictions.reading`.
-    figures : module that draws what is particular to it; see `report.tasks.registry`. None for a task of probes, for
+    figures : module that draws what is particular to it; see `report.tasks`. None for a task of probes, for
         which no dataset is made.
     """
 

@@ -7,7 +7,7 @@ import unicodedata
 # characters of a line of a message, and of a name in it; files hold both in full
 LONGEST_LINE = 1000
 LONGEST_NAME = 60
-# joiners, which are format characters too, but which words of several scripts are spelt with
+# joiners, which are format characters too, but which words of some scripts are spelt with
 _JOINERS = "\u200c\u200d"
 _CONTROL = ("Cc", "Cs", "Zl", "Zp")
 

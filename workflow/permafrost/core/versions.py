@@ -73,13 +73,13 @@ def gather_versions(recorded: Iterable[dict]) -> dict[str, list[str]]:
     for one in recorded:
         for key in RECORDED:
             for package, versions in (one.get(key) or {}).items():
-                several = versions if isinstance(versions, list) else [versions]
-                met.setdefault(package, set()).update(map(str, several))
+                each = versions if isinstance(versions, list) else [versions]
+                met.setdefault(package, set()).update(map(str, each))
     return {package: sorted(versions) for package, versions in sorted(met.items())}
 
 
 def mixture_words(met: dict[str, list[str]]) -> str:
-    """The packages that have several versions, in words; empty where none has."""
+    """The packages that have more than one version, in words; empty where none has."""
     return "; ".join(
         f"{package} {' and '.join(versions)}"
         for package, versions in met.items()

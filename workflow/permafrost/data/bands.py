@@ -1,79 +1,16 @@
-"""Sensors, their bands, and the selection of bands by name.
-
-Wavelengths are band centres in nanometres as the operators publish them (Sentinel-2A, Landsat-8 OLI
-and TIRS); Sentinel-1 C band is 5.6 cm = 5.6e7 nm and is left out: no optical model can use it.
-"""
+"""The bands of a dataset, and the selection of bands by name."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.sensors import SENSORS, Band
 
 RGB = ("red", "green", "blue")
 
-
-@dataclass(frozen=True)
-class Band:
-    """One band of a dataset: what it is called, where it looks, what its values mean."""
-
-    name: str
-    common_name: str | None = None
-    wavelength_nm: float | None = None
-    sensor: str | None = None
-    unit: str | None = None
-    scale: float | None = None
-    offset: float | None = None
-
-    def as_dict(self) -> dict:
-        return asdict(self)
-
-
-_SENTINEL2 = {
-    "B01": ("coastal", 442.7),
-    "B02": ("blue", 492.4),
-    "B03": ("green", 559.8),
-    "B04": ("red", 664.6),
-    "B05": ("rededge1", 704.1),
-    "B06": ("rededge2", 740.5),
-    "B07": ("rededge3", 782.8),
-    "B08": ("nir", 832.8),
-    "B8A": ("nir08", 864.7),
-    "B09": ("water_vapour", 945.1),
-    "B10": ("cirrus", 1373.5),
-    "B11": ("swir16", 1613.7),
-    "B12": ("swir22", 2202.4),
-}
-_PHOTO = {"red": ("red", 665.0), "green": ("green", 560.0), "blue": ("blue", 490.0)}
-
-#: sensor -> band name -> (common name, centre wavelength in nm)
-SENSORS: dict[str, dict[str, tuple[str | None, float | None]]] = {
-    "sentinel2-l1c": _SENTINEL2,
-    # the cirrus band does not exist at surface level
-    "sentinel2-l2a": {name: band for name, band in _SENTINEL2.items() if name != "B10"},
-    # processing level not known or mixed
-    "sentinel2": _SENTINEL2,
-    "sentinel1": {"VV": ("vv", None), "VH": ("vh", None), "HH": ("hh", None), "HV": ("hv", None)},
-    "landsat8": {
-        "B1": ("coastal", 443.0),
-        "B2": ("blue", 482.0),
-        "B3": ("green", 561.4),
-        "B4": ("red", 654.6),
-        "B5": ("nir", 864.7),
-        "B6": ("swir16", 1608.9),
-        "B7": ("swir22", 2200.7),
-        "B8": ("pan", 589.5),
-        "B9": ("cirrus", 1373.4),
-        "B10": ("thermal1", 10895.0),
-        "B11": ("thermal2", 12005.0),
-    },
-    "naip": {**_PHOTO, "nir": ("nir", 830.0)},
-    "aerial": {**_PHOTO, "nir": ("nir", 830.0)},
-    "rgb": _PHOTO,
-}
 
 _COMMON_ALIASES = {
     "r": "red",
@@ -108,7 +45,7 @@ def known_band(sensor: str, name: str, *, where: object = None) -> Band:
             where=where,
             remedy="use a known sensor, or give each band's wavelength_nm and no sensor",
         )
-    bands = [Band(key, common, nm, sensor) for key, (common, nm) in SENSORS[sensor].items()]
+    bands = list(SENSORS[sensor].values())
     return bands[_find(name, bands, where=where)]
 
 
@@ -135,7 +72,7 @@ def dataset_bands(declared: Sequence, sensor: str | None, *, where: object = Non
 
 def _declared_band(item, sensor: str | None, where) -> Band:
     given = {"name": item} if isinstance(item, str) else dict(item)
-    sensor = given.get("sensor", sensor)
+    sensor = given.get("sensor") or sensor
     if sensor is None:
         return Band(**given)
     if isinstance(item, str) or not {"common_name", "wavelength_nm"} <= set(given):
@@ -189,7 +126,7 @@ def describe_bands(bands: Sequence[Band]) -> str:
 @functools.lru_cache(maxsize=4096)
 def normal_name(name: str) -> str:
     """Band names as people write them, made comparable: ``S2_B2``, ``b02`` -> ``b02``."""
-    text = re.sub(r"^(s2|s1|sentinel2|sentinel1|l8)[_\-:]", "", str(name).strip().lower())
+    text = re.sub(r"^(s[123]|sentinel[123]|l[5789])[_\-:]", "", str(name).strip().lower())
     number = re.fullmatch(r"b(?:and)?[_\- ]?0*(\d+)(a?)", text) or re.fullmatch(
         r"0*(\d+)(a?)", text
     )
@@ -224,6 +161,5 @@ def _find(name: str, bands: Sequence[Band], *, where: object = None) -> int:
 
 
 def _from_card(band: dict) -> Band:
-    return Band(
-        band["name"], band.get("common_name"), band.get("wavelength_nm"), band.get("sensor")
-    )
+    fields = ("name", "common_name", "wavelength_nm", "sensor")
+    return Band(**{field: band.get(field) for field in fields})

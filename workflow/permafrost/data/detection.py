@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.geometries import BOX, POINT, POLYGON
 from permafrost.data.records import Record
-from permafrost.data.windows import OVERLAP
 
-#: options of an entry that mean something only where the labels are objects, with their defaults
-DEFAULTS = {"tiles": None, "min_visible": 0.5, "max_detections": 100, "match_distance": 10}
+DEFAULTS = {"min_visible": 0.5, "max_detections": 100, "match_distance": 10}
+#: options of an entry that mean something only where the labels are objects
+OPTIONS = ("tiles", *DEFAULTS)
 POINTS = "point_detection"
 
 
-def check_options(entry: dict, *, where: object) -> None:
+def check_options(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options about objects that would do nothing in silence."""
-    task = entry["task"]
-    idle = [key for key in DEFAULTS if key in entry and not _used(key, entry, task)]
+    idle = [key for key in OPTIONS if getattr(entry, key) is not None and not _used(key, entry)]
     if idle:
         raise PermafrostError(
             f"{' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no meaning here: tiles"
@@ -29,13 +30,13 @@ def check_options(entry: dict, *, where: object) -> None:
         )
 
 
-def _used(key: str, entry: dict, task: str) -> bool:
+def _used(key: str, entry: DatasetEntry) -> bool:
     if key == "match_distance":
-        return task == POINTS
+        return entry.task == POINTS
     if key == "tiles":
-        return task_of(task).objects
+        return task_of(entry.task).objects
     # COCO's statistics, which have the cap, are of boxes
-    return task == "detection" and (key == "max_detections" or "tiles" in entry)
+    return entry.task == "detection" and (key == "max_detections" or entry.tiles is not None)
 
 
 def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None:
@@ -49,7 +50,7 @@ def check_objects(images: dict[str, Sequence[Record]], *, where: object) -> None
             )
 
 
-def detection_card(entry: dict, images: dict[str, Sequence[Record]]) -> dict | None:
+def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> dict | None:
     """The card's ``detection``; None where the labels are no objects.
 
     Parameters
@@ -62,16 +63,19 @@ def detection_card(entry: dict, images: dict[str, Sequence[Record]]) -> dict | N
     every split the whole ``images``, ``empty`` ones without an object, ``objects`` without ``crowd``
     regions, and how many were ``clipped`` at the edge of their image.
     """
-    task = entry["task"]
-    if not task_of(task).objects:
+    if not task_of(entry.task).objects:
         return None
-    options = {key: entry.get(key, default) for key, default in DEFAULTS.items()}
+    # the schema cannot fill these in: an entry that gives one where it does nothing is refused
+    options = {
+        key: default if getattr(entry, key) is None else getattr(entry, key)
+        for key, default in DEFAULTS.items()
+    }
     return {
-        "geometry": _geometry(task, images),
+        "geometry": _geometry(entry.task, images),
         "max_detections": int(options["max_detections"]),
-        "match_distance": float(options["match_distance"]) if task == POINTS else None,
+        "match_distance": float(options["match_distance"]) if entry.task == POINTS else None,
         "min_visible": float(options["min_visible"]),
-        "tiles": options["tiles"] and {"overlap": OVERLAP, **options["tiles"]},
+        "tiles": entry.tiles and asdict(entry.tiles),
         "splits": {split: _split(records) for split, records in images.items()},
     }
 

@@ -1,4 +1,7 @@
-"""Which bytes a dataset entry stands on, for its identity. Light: used before any job runs."""
+"""Which bytes a dataset entry stands on, for its identity. Light: used before any job runs.
+
+Entries are the validated JSON here, of which identities are made.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,13 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, file_digest
-from permafrost.data.files import is_junk
+from permafrost.data.files import folder_prefix, is_junk
 from permafrost.data.sources import kind_of
 
 #: how the name of a file begins that lies inside the directory or archive of ``path``
 INSIDE = "<path>/"
 #: arguments of torchgeo that say where the data lie and how they come there
 TORCHGEO_PLACES = ("root", "download", "checksum")
-#: endings of images where the entry lists none
-IMAGE_ENDINGS = ("jpg", "jpeg", "png", "tif", "tiff")
 # left behind by operating systems: no reader of torchgeo means them
 _LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
 
@@ -56,30 +57,27 @@ class Read:
 def read_of(entry: dict) -> Read:
     """Which files the source of an entry reads of its folders."""
     source = entry["source"]
-    if not kind_of(entry).places:
+    if not kind_of(source["kind"]).places:
         return Read()
     if source["kind"] != "folder":
         return Read(hidden=False, names=frozenset(source.get("files", ())))
-    root = source.get("root", "").strip("/")
-    endings = source.get("extensions", ())
     # other files are an error of the entry, and so they count, unless it says that they don't
-    ignored = source.get("other_files") == "ignore" and entry["task"] == "classification"
+    ignored = source["other_files"] == "ignore" and entry["task"] == "classification"
+    endings = source["extensions"] if ignored else ()
     return Read(
         hidden=False,
-        root=f"{root}/" if root else "",
-        endings=tuple(f".{ending.lower()}" for ending in endings or IMAGE_ENDINGS)
-        if ignored
-        else (),
+        root=folder_prefix(source["root"]),
+        endings=tuple(f".{ending.lower()}" for ending in endings),
     )
 
 
 def source_paths(entry: dict) -> list[Path]:
     """Files and folders outside the project that the entry's images and labels come from."""
     source = entry["source"]
-    if places := kind_of(entry).places:
+    if places := kind_of(source["kind"]).places:
         return [Path(place) for key in places for place in _places(source, key)]
     if source["kind"] == "torchgeo":
-        arguments = source.get("arguments", {})
+        arguments = source["arguments"]
         # what torchgeo downloads it checks itself, and downloading must not change the identity
         if "root" in arguments and not arguments.get("download"):
             return [Path(arguments["root"])]
@@ -138,14 +136,14 @@ def without_places(entry: dict) -> tuple[dict, dict]:
     """An entry without where its source lies, and the places that were taken out, in the entry's layout."""
     source = entry["source"]
     options, places = dict(source), {}
-    for key in kind_of(entry).places:
+    for key in kind_of(source["kind"]).places:
         if isinstance(source[key], dict):
             options[key] = {split: _inside(place) for split, place in source[key].items()}
             places[key] = source[key]
         elif not _inside(source[key]):
             places[key] = options.pop(key)
     if source["kind"] == "torchgeo":
-        arguments = source.get("arguments", {})
+        arguments = source["arguments"]
         kept = {key: value for key, value in arguments.items() if key not in TORCHGEO_PLACES}
         options["arguments"] = kept
         places["arguments"] = {key: arguments[key] for key in arguments if key not in kept}

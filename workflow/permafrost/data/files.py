@@ -89,6 +89,12 @@ def is_junk(name: str) -> bool:
     return bool(_JUNK.search(name))
 
 
+def folder_prefix(root: str) -> str:
+    """How the names begin that lie in the folder `root` of a directory or archive; empty for its top."""
+    root = root.strip("/")
+    return f"{root}/" if root else ""
+
+
 def check_name(name: str, place: Path, where: object) -> str:
     """The normal form of a member name; refuses one that leads out of its place."""
     if (

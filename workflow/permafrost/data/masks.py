@@ -2,11 +2,12 @@
 
 A mask holds class ids as they are, or values that ``mask_values`` of the entry maps to classes:
 numbers of one channel (palette indices count as such), or colours. Nothing else is known about it, so
-any other value is an error.
+any other value is an error. Files are PNG, read by Pillow, or TIFF, read by rasterio.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.decode import UnreadableImage
-from permafrost.data.mask_files import decode_mask
+from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.data.decode import UnreadableImage, image_format, is_deep_colour_png, open_tiff
+from permafrost.data.entry import DatasetEntry
 
 #: options of an entry that mean something only where the labels are masks
 OPTIONS = ("ignore_index", "mask_values", "dead_classes", "allow_empty_masks")
@@ -69,14 +70,14 @@ class MaskCoding:
         return f"the {'colours' if self.colours else 'values'} {', '.join(names)}{more}"
 
 
-def mask_coding(entry: dict, classes: Sequence[str], *, where: object) -> MaskCoding:
+def mask_coding(entry: DatasetEntry, classes: Sequence[str], *, where: object) -> MaskCoding:
     """The coding that an entry declares, checked against its classes.
 
     Raises
     ------
     PermafrostError : the ignore index is a class, or mask_values does not fit the classes.
     """
-    ignore = entry.get("ignore_index")
+    ignore = entry.ignore_index
     if ignore is not None and ignore < len(classes):
         raise PermafrostError(
             f"ignore_index {ignore} is also the id of the class {classes[ignore]}",
@@ -84,11 +85,11 @@ def mask_coding(entry: dict, classes: Sequence[str], *, where: object) -> MaskCo
             remedy="give a number above the ids, e.g. ignore_index: 255, and say with mask_values"
             f" which stored value is meant, e.g. mask_values: {{{ignore}: null, …}}",
         )
-    declared = entry.get("mask_values")
+    declared = entry.mask_values
     if declared is None:
         return MaskCoding()
     colours = _are_colours(declared, where)
-    _check_classes(declared, classes, entry.get("dead_classes", ()), ignore, where)
+    _check_classes(declared, classes, entry.dead_classes, ignore, where)
     numbers = {name: number for number, name in enumerate(classes)}
     meaning = {
         int(str(key).lstrip("#"), 16 if colours else 10): ignore if name is None else numbers[name]
@@ -105,9 +106,9 @@ def mask_coding(entry: dict, classes: Sequence[str], *, where: object) -> MaskCo
     return MaskCoding(values, ids.astype(np.min_scalar_type(ids.max())), colours)
 
 
-def declared_dead(entry: dict, classes: Sequence[str], *, where: object) -> list[int]:
+def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object) -> list[int]:
     """Ids of the classes that the entry declares dead: never scored, wherever they occur."""
-    names = entry.get("dead_classes", [])
+    names = entry.dead_classes
     unknown = [name for name in names if name not in classes]
     if unknown:
         raise PermafrostError(
@@ -122,12 +123,12 @@ def declared_dead(entry: dict, classes: Sequence[str], *, where: object) -> list
     return [number for number, name in enumerate(classes) if name in names]
 
 
-def check_options(entry: dict, *, where: object) -> None:
+def check_options(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options about masks in an entry that has none: they would do nothing in silence."""
-    idle = [key for key in OPTIONS if key in entry]
-    if entry["source"]["kind"] != "demo" and entry["task"] == "segmentation":
+    idle = [key for key in OPTIONS if getattr(entry, key) not in (None, False, [])]
+    if entry.kind != "demo" and entry.task == "segmentation":
         return
-    if entry["task"] == "segmentation":
+    if entry.task == "segmentation":
         idle = [key for key in idle if key in ("ignore_index", "mask_values")]
     if idle:
         raise PermafrostError(
@@ -190,3 +191,79 @@ def _check_classes(declared: dict, classes, dead, ignore, where) -> None:
             where=where,
             remedy="say how such pixels are stored, e.g. ignore_index: 255",
         )
+
+
+# grey levels of 2 and 4 bits are stretched to 0..255 by Pillow; this undoes it exactly
+_STRETCH = {2: 85, 4: 17}
+
+
+def decode_mask(data: bytes, *, colours: bool = False) -> np.ndarray:
+    """(H, W) of a mask file as it is stored: numbers, or colours as 0xRRGGBB.
+
+    Raises
+    ------
+    UnreadableImage : damaged, a JPEG (its losses change values), or not of the wanted kind.
+    """
+    kind = image_format(data)
+    if kind is None:
+        raise UnreadableImage("empty" if not data else "neither PNG nor TIFF")
+    if kind == "jpeg":
+        raise UnreadableImage(
+            "a JPEG, whose losses change values", remedy="store masks as PNG or TIFF"
+        )
+    try:
+        array = _tiff(data) if kind == "tiff" else _png(data, colours)
+    except UnreadableImage:
+        raise
+    # decoders fail in many ways on damaged bytes; each means the same here
+    except Exception as error:
+        raise UnreadableImage(first_line(error, named=True)) from error
+    if colours:
+        return _packed(array)
+    if array.ndim != 2:
+        raise UnreadableImage(
+            f"has {array.shape[-1]} channels, not one",
+            remedy='name its colours with mask_values, e.g. {"#FF0000": building}',
+        )
+    return array
+
+
+def _png(data: bytes, colours: bool) -> np.ndarray:
+    from PIL import Image
+
+    if is_deep_colour_png(data):
+        raise UnreadableImage("has channels of 16 bits, which is neither a number nor a colour")
+    with Image.open(io.BytesIO(data)) as image:
+        if getattr(image, "n_frames", 1) > 1:
+            raise UnreadableImage(f"holds {image.n_frames} images, not one")
+        image.load()
+        if colours and image.mode == "P":
+            image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+        array = np.asarray(image)
+    if array.dtype == bool:
+        return array.astype(np.uint8)
+    bits, grey = data[24], data[25] == 0
+    return array // _STRETCH[bits] if grey and bits in _STRETCH else array
+
+
+def _tiff(data: bytes) -> np.ndarray:
+    """(H, W), or (H, W, C) of several channels; palettes give their indices."""
+    with open_tiff(data) as dataset:
+        if len(dataset.subdatasets) > 1:
+            raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
+        array = dataset.read()
+    return array[0] if len(array) == 1 else array.transpose(1, 2, 0)
+
+
+def _packed(array: np.ndarray) -> np.ndarray:
+    """(H, W) int64 of 0xRRGGBB, from (H, W, 3) or, where nothing is transparent, (H, W, 4)."""
+    if array.ndim != 3 or array.dtype != np.uint8 or array.shape[-1] not in (3, 4):
+        what = "one channel" if array.ndim == 2 else f"{array.shape[-1]} channels"
+        raise UnreadableImage(
+            f"has {what} of {array.dtype}, but mask_values names colours",
+            remedy="name the stored numbers in mask_values",
+        )
+    if array.shape[-1] == 4 and (array[..., 3] != 255).any():
+        raise UnreadableImage("has transparent pixels, which are no colour")
+    red, green, blue = (array[..., channel].astype(np.int64) for channel in range(3))
+    return red << 16 | green << 8 | blue

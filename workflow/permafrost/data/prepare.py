@@ -11,8 +11,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import Group, together
 from permafrost.core.progress import progress
-from permafrost.core.specification import Specification
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.stores import StoreWriter, write_store
 from permafrost.core.tasks import task_of
 from permafrost.data.audit import audit_splits
@@ -21,11 +20,11 @@ from permafrost.data.card import Card, write_card
 from permafrost.data.classes import check_classes, class_counts, dead_classes
 from permafrost.data.decode import UnreadableImage, no_truncated_images
 from permafrost.data.detection import check_objects, detection_card
-from permafrost.data.entries import entry_mistakes
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry_checks import entry_mistakes
 from permafrost.data.masks import declared_dead
-from permafrost.data.raster_statistics import check_rasters, raster_card
 from permafrost.data.records import Record, Source, check_records
-from permafrost.data.sources import open_source
+from permafrost.data.sources import open_source, read_entry
 from permafrost.data.splits import SplitPlan, make_splits
 from permafrost.data.stream import (
     Cleaning,
@@ -35,7 +34,14 @@ from permafrost.data.stream import (
     read_chunks,
     refuse_failures,
 )
-from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION, check_targets, target_card
+from permafrost.data.targets import (
+    PIXEL_REGRESSION,
+    REGRESSION,
+    check_rasters,
+    check_targets,
+    raster_card,
+    target_card,
+)
 from permafrost.data.tiles import placed_like, samples_of
 from permafrost.data.units import check_dtype, check_range
 from permafrost.data.writing import Layout, SplitWriter, samples_table, write_labels
@@ -63,7 +69,7 @@ class Job:
     """A dataset whose records are known and divided, before any pixel is read."""
 
     name: str
-    entry: dict
+    entry: DatasetEntry
     source: Source
     records: list[Record]
     plan: SplitPlan
@@ -86,8 +92,8 @@ class Job:
             len(source.bands),
             len(source.classes),
             source.ignore_index,
-            self.entry.get("nodata"),
-            self.entry.get("allow_empty_masks", False),
+            self.entry.nodata,
+            self.entry.allow_empty_masks,
         )
 
 
@@ -124,7 +130,8 @@ def prepare(
     PermafrostError : anything wrong with the entry or the data; then nothing was written.
     """
     check()
-    job = plan_dataset(spec.dataset, spec.entry, workers=workers)
+    entry = read_entry(spec.entry, where=f"dataset {spec.dataset}")
+    job = plan_dataset(spec.dataset, entry, workers=workers)
     with no_truncated_images():
         layout = _first_layout(job)
         while True:
@@ -141,24 +148,23 @@ def prepare(
                 layout = replace(layout, height=sizes[0], width=sizes[1])
 
 
-def plan_dataset(name: str, entry: dict, *, workers: int = 1) -> Job:
+def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
     """Everything about a dataset that is known without reading pixels, checked."""
     where = f"dataset {name}"
     for mistake in entry_mistakes(entry, where=where):
         raise mistake
     source = open_source(entry, where=where)
     dead = declared_dead(entry, source.classes, where=where)
-    selected = select_bands(source.bands, entry.get("select", "all"))
+    selected = select_bands(source.bands, entry.select)
     records = source.records()
     check_records(records, where)
-    options = entry.get("splits", {})
-    if options.get("method") == "block":
+    if entry.splits.method == "block":
         records = locate_all(source, records, workers, where=where)
-    plan = make_splits(records, options, name=name, where=where)
+    plan = make_splits(records, entry.splits, name=name, where=where)
     images = {split: [records[i] for i in plan.indices[split]] for split in SPLITS}
     if task_of(source.task).objects:
         # split first, then cut: all windows of an image belong to one split
-        source, records, plan = samples_of(source, records, plan, entry, workers, where)
+        source, records, plan = samples_of(source, records, plan, entry.tiles, workers, where)
     names = [source.bands[i].name for i in selected]
     job = Job(name, entry, source, records, plan, names, dead, workers, images)
     if source.task != "segmentation":
@@ -267,7 +273,7 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         target = raster_card(entry, found, rasters)
     return Card(
         dataset=job.name,
-        title=entry.get("title", job.name),
+        title=entry.title or job.name,
         task=source.task,
         fingerprint=fingerprint,
         bands=_band_cards(job, writers["train"].statistics),
@@ -289,12 +295,12 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
             {split: writers[split].hashes for split in SPLITS},
         ),
         image_size={"min": sizes.min(axis=0).tolist(), "max": sizes.max(axis=0).tolist()},
-        gsd_m=entry.get("gsd_m"),
-        licence=entry.get("licence"),
-        citation=entry.get("citation"),
+        gsd_m=entry.gsd_m,
+        licence=entry.licence,
+        citation=entry.citation,
         target=target,
         choice=getattr(source, "choice", None),
-        size=entry.get("size"),
+        size=entry.size,
     )
 
 
@@ -338,6 +344,6 @@ def _check_counts(job: Job, counts: dict[str, np.ndarray]) -> None:
         job.source.classes,
         counts,
         dead=job.dead,
-        allow_missing=job.entry.get("allow_missing_classes", False),
+        allow_missing=job.entry.allow_missing_classes,
         where=job.where,
     )

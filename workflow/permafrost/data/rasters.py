@@ -15,11 +15,11 @@ import numpy as np
 
 from permafrost.core.errors import first_line
 from permafrost.data.decode import UnreadableImage, image_format, open_tiff
-from permafrost.data.mask_files import decode_mask
+from permafrost.data.entry import Target
+from permafrost.data.masks import decode_mask
 
 KEEP = "keep"
 _NPY = b"\x93NUMPY"
-ENDINGS = ("tif", "tiff", "png", "npy")
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,12 @@ class TargetCoding:
     field: ClassVar[str] = "target"
 
     @classmethod
-    def of(cls, entry: dict) -> TargetCoding:
+    def of(cls, target: Target) -> TargetCoding:
         """The coding that an entry declares."""
-        declared = entry.get("target", {})
-        nodata = declared.get("nodata", [])
-        scaling = {key: float(declared[key]) for key in ("scale", "offset") if key in declared}
-        if nodata == KEEP:
-            return cls(keep=True, **scaling)
+        scaling = {"scale": float(target.scale), "offset": float(target.offset)}
+        nodata = target.nodata
+        if nodata is None or nodata == KEEP:
+            return cls(keep=nodata == KEEP, **scaling)
         values = nodata if isinstance(nodata, list) else [nodata]
         return cls(tuple(float(value) for value in values), **scaling)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
+from permafrost.data.entry import Splits
 from permafrost.data.records import Record
 from permafrost.data.stratified import at_random, by_unit
 from permafrost.data.targets import target_strata
@@ -28,30 +29,28 @@ class SplitPlan:
     spatially_random: bool
 
 
-def make_splits(records: Sequence[Record], options: dict, *, name: str, where: object) -> SplitPlan:
+def make_splits(
+    records: Sequence[Record], options: Splits, *, name: str, where: object
+) -> SplitPlan:
     """Split the records of a dataset.
 
     Parameters
     ----------
-    options : the entry's ``splits``: ``method`` (default given), ``fractions`` of train, val and test
-        (default .6, .2, .2), ``seed``, ``block_km``, ``map`` (our split -> names in the data),
-        ``leave_out`` (names in the data that are not used), ``val_from_train``,
-        ``spatially_random`` (true where places were split at random, though no coordinate shows it).
     name : the dataset, part of the identity that seeds are derived from.
 
     Raises
     ------
     PermafrostError : a split is empty, names are not mapped, groups or coordinates are missing.
     """
-    method, seed = options.get("method", "given"), options.get("seed", 0)
+    method, seed = options.method, options.seed
     check_split_options(options, where=where)
     rng = np.random.default_rng(derive_seed("splits", name, seed))
     if method == "given":
         indices = _given(records, options, where)
-        if "val_from_train" in options:
-            indices = _val_from_train(records, indices, options["val_from_train"], rng, where)
+        if options.val_from_train is not None:
+            indices = _val_from_train(records, indices, options.val_from_train, rng, where)
     else:
-        fractions = _fractions(options, where)
+        fractions = _fractions(options.fractions, where)
         everything = np.arange(len(records))
         if method == "random":
             parts = at_random(_strata(records), fractions, rng)
@@ -59,7 +58,7 @@ def make_splits(records: Sequence[Record], options: dict, *, name: str, where: o
             units = (
                 _groups(records, where)
                 if method == "group"
-                else blocks(records, options["block_km"], where)
+                else blocks(records, options.block_km, where)
             )
             parts = by_unit(units, _strata(records), fractions, rng)
         indices = {split: everything[parts == k] for k, split in enumerate(SPLITS)}
@@ -68,13 +67,13 @@ def make_splits(records: Sequence[Record], options: dict, *, name: str, where: o
             raise PermafrostError(
                 f"the split {split} is empty", where=where, remedy=_empty_remedy(split, method)
             )
-    marked = _spatially_random(records, indices, method, options)
+    marked = _spatially_random(records, indices, options)
     return SplitPlan(indices, method, seed, marked)
 
 
-def check_split_options(options: dict, *, where: object) -> None:
+def check_split_options(options: Splits, *, where: object) -> None:
     """Refuse an entry's ``splits`` that no data can follow."""
-    method = options.get("method", "given")
+    method = options.method
     useful = {
         "given": {"map", "leave_out", "val_from_train", "spatially_random"},
         "random": {"fractions", "spatially_random"},
@@ -87,31 +86,33 @@ def check_split_options(options: dict, *, where: object) -> None:
             where=where,
             remedy=f"use one of {', '.join(METHODS)}",
         )
-    idle = sorted(set(options) - useful[method] - {"method", "seed"})
+    given = {key for key, value in asdict(options).items() if value not in (None, False)}
+    idle = sorted(given - useful[method] - {"method", "seed"})
     if idle:
         raise PermafrostError(
             f"splits by method {method!r} do not use {', '.join(idle)}",
             where=where,
             remedy="remove the option, or choose the method that uses it",
         )
-    if method == "block" and not options.get("block_km", 0) > 0:
+    if method == "block" and not (options.block_km or 0) > 0:
         raise PermafrostError(
             "splits by block need block_km, the side of a block in kilometres",
             where=where,
             remedy="give a side well above the distance over which places resemble each other",
         )
-    _fractions(options, where)
-    mapped = [name for names in options.get("map", {}).values() for name in names]
+    if options.fractions is not None:
+        _fractions(options.fractions, where)
+    mapped = [name for names in options.names_in_data().values() for name in names]
     if len(set(mapped)) < len(mapped):
         raise PermafrostError(
             "a split of the data is mapped twice", where=where, remedy="map each name once"
         )
 
 
-def _given(records, options: dict, where) -> dict[str, np.ndarray]:
-    names = options.get("map", {split: [split] for split in SPLITS})
+def _given(records, options: Splits, where) -> dict[str, np.ndarray]:
+    names = options.names_in_data()
     target = {source: split for split, sources in names.items() for source in sources}
-    left_out = set(options.get("leave_out", []))
+    left_out = set(options.leave_out or ())
     found = {record.split for record in records}
     unknown = sorted(map(str, found - set(target) - left_out))
     if unknown:
@@ -122,7 +123,7 @@ def _given(records, options: dict, where) -> dict[str, np.ndarray]:
             " or make splits with method random, group or block",
         )
     absent = sorted(set(target) - found)
-    if absent and "map" in options:
+    if absent and options.map is not None:
         raise PermafrostError(
             f"splits.map names {', '.join(absent)}, but the data has only "
             f"{', '.join(sorted(map(str, found)))}",
@@ -212,8 +213,7 @@ def _amounts(records: Sequence[Record]) -> np.ndarray:
     return counts
 
 
-def _fractions(options: dict, where) -> np.ndarray:
-    values = options.get("fractions", [0.6, 0.2, 0.2])
+def _fractions(values: Sequence[float], where) -> np.ndarray:
     fractions = np.asarray(values, dtype=float)
     if len(fractions) != 3 or (fractions <= 0).any() or abs(fractions.sum() - 1) > 1e-6:
         raise PermafrostError(
@@ -224,9 +224,9 @@ def _fractions(options: dict, where) -> np.ndarray:
     return fractions / fractions.sum()
 
 
-def _spatially_random(records, indices, method: str, options: dict) -> bool:
+def _spatially_random(records, indices, options: Splits) -> bool:
     """True where places of evaluation lie among places of training (see the card's description)."""
-    if options.get("spatially_random"):
+    if options.spatially_random:
         return True
     homes: dict[str, set[str]] = {}
     for split, chosen in indices.items():
@@ -236,7 +236,7 @@ def _spatially_random(records, indices, method: str, options: dict) -> bool:
     if any(len(splits) > 1 for splits in homes.values()):
         return True
     located = any(record.lon is not None for record in records)
-    return method == "random" and located
+    return options.method == "random" and located
 
 
 def _empty_remedy(split: str, method: str) -> str:

@@ -1,4 +1,4 @@
-"""Deal records to parts whose sizes, and whose shares of everything they hold, are near given fractions."""
+"""Assign records to parts whose sizes, and whose shares of everything they hold, come close to fractions."""
 
 from __future__ import annotations
 

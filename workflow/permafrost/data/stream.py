@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.data.audit import ImageHashes, hash_images
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.decode import UnreadableImage, check_size
-from permafrost.data.hashes import ImageHashes, hash_images
-from permafrost.data.raster_statistics import TargetStatistics
 from permafrost.data.records import Decoded, Record, Source
+from permafrost.data.targets import TargetStatistics
 
 #: images per task of a worker; fixed, so that sums do not depend on the number of workers
 BATCH = 16

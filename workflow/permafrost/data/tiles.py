@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.cache import LeastRecentlyUsed
 from permafrost.data.decode import UnreadableImage, check_size
+from permafrost.data.entry import Tiles
 from permafrost.data.objects import Objects
 from permafrost.data.records import Decoded, Record, Source, check_records
 from permafrost.data.splits import SplitPlan
@@ -142,7 +143,7 @@ def samples_of(
     source: Source,
     images: Sequence[Record],
     plan: SplitPlan,
-    entry: dict,
+    tiles: Tiles | None,
     workers: int,
     where: object,
 ) -> tuple[Source, list[Record], SplitPlan]:
@@ -150,9 +151,9 @@ def samples_of(
 
     Each has a group, by default its whole image.
     """
-    if "tiles" not in entry:
+    if tiles is None:
         return source, [r if r.group_id else replace(r, group_id=r.sample_id) for r in images], plan
-    tiled = TiledSource(source, images, **entry["tiles"], keep=workers + 1, where=where)
+    tiled = TiledSource(source, images, **asdict(tiles), keep=workers + 1, where=where)
     indices = {split: tiled.windows_of(positions) for split, positions in plan.indices.items()}
     records = tiled.records()
     check_records(records, where)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.entry import Units
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,16 @@ UNITS: dict[str, Unit] = {
 }
 
 
-def resolve_unit(declared: dict, *, where: object) -> dict:
-    """``{"unit", "scale", "offset"}`` with the unit's own scale filled in.
-
-    Parameters
-    ----------
-    declared : ``{"unit": name, "scale"?: float, "offset"?: float}`` of an entry.
-    """
-    name = declared["unit"]
+def resolve_unit(declared: Units, *, where: object) -> dict:
+    """``{"unit", "scale", "offset"}`` with the unit's own scale filled in."""
+    name = declared.unit
     if name not in UNITS:
         raise PermafrostError(
             f"unknown unit {name!r}; {near_names(name, UNITS)}",
             where=where,
             remedy="use a known unit",
         )
-    scale = declared.get("scale", UNITS[name].scale)
+    scale = UNITS[name].scale if declared.scale is None else declared.scale
     if scale is None:
         raise PermafrostError(
             f"the unit {name!r} needs a scale (physical = value * scale + offset)",
@@ -67,7 +63,7 @@ def resolve_unit(declared: dict, *, where: object) -> dict:
         )
     if scale == 0:
         raise PermafrostError("a scale of 0 destroys the values", where=where, remedy="correct it")
-    return {"unit": name, "scale": float(scale), "offset": float(declared.get("offset", 0.0))}
+    return {"unit": name, "scale": float(scale), "offset": float(declared.offset)}
 
 
 def check_dtype(unit: str, dtype, *, where: object) -> None:

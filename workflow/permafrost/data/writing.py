@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from permafrost.core.stores import StoreWriter
 from permafrost.core.tasks import task_of
+from permafrost.data.audit import ImageHashes
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.classes import label_array
 from permafrost.data.georeference import Georeference
-from permafrost.data.hashes import ImageHashes
 from permafrost.data.image_store import GEOREFERENCE, SAMPLES_SCHEMA
 from permafrost.data.objects import OBJECTS, WINDOW, objects_column
-from permafrost.data.raster_statistics import TargetStatistics
 from permafrost.data.records import Record
 from permafrost.data.stream import DecodedBatch, Failure
+from permafrost.data.targets import TargetStatistics
 
 CHUNK_BYTES = 6_000_000
 

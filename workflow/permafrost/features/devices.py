@@ -1,9 +1,11 @@
-"""The device that a user names, and how it is called in the record."""
+"""The device that a user names, and the switches of torch that decide about bits."""
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import re
+from collections.abc import Iterator
 
 import torch
 
@@ -41,3 +43,36 @@ def device_name(device: torch.device) -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+#: (object, attribute, value inside of `exact_numerics`)
+_SWITCHES = (
+    (torch.backends.cuda.matmul, "fp32_precision", "ieee"),
+    (torch.backends.cudnn.conv, "fp32_precision", "ieee"),
+    (torch.backends.cudnn.rnn, "fp32_precision", "ieee"),
+    (torch.backends.mkldnn.matmul, "fp32_precision", "ieee"),
+    (torch.backends.mkldnn.conv, "fp32_precision", "ieee"),
+    (torch.backends.cudnn, "deterministic", True),
+    (torch.backends.cudnn, "benchmark", False),
+)
+
+
+@contextlib.contextmanager
+def exact_numerics(threads: int | None = None) -> Iterator[None]:
+    """Inside: no TF32, deterministic cuDNN, `threads` CPU threads. Afterwards: as it was before."""
+    before = [getattr(place, name) for place, name, _ in _SWITCHES]
+    threads_before = torch.get_num_threads()
+    try:
+        for place, name, value in _SWITCHES:
+            setattr(place, name, value)
+        _set_threads(threads or threads_before)
+        yield
+    finally:
+        for (place, name, _), value in zip(_SWITCHES, before, strict=True):
+            setattr(place, name, value)
+        _set_threads(threads_before)
+
+
+def _set_threads(threads: int) -> None:
+    if threads != torch.get_num_threads():
+        torch.set_num_threads(threads)

@@ -6,25 +6,28 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.registry import build, plan_input
+from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.data.card import Card, read_card
 from permafrost.data.image_store import ImageStore
-from permafrost.features.devices import choose_device, device_name
-from permafrost.features.fetching import fetch
-from permafrost.features.fingerprint import FedImages, tensor_fingerprint
+from permafrost.features.devices import choose_device, device_name, exact_numerics
 from permafrost.features.maps import MapWriter, dense_attributes, whole_image
-from permafrost.features.numerics import exact_numerics
-from permafrost.features.prepare import Preparer
+from permafrost.features.prepare import FedImages, Preparer, tensor_fingerprint
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.reading import read_batches
-from permafrost.features.running import Run, batch_outputs, set_up
-from permafrost.features.specification import BackboneSpec, Extraction, ExtractSpec
-from permafrost.features.writing import FeatureWriter, feature_store
+from permafrost.features.running import Run, batch_outputs, fetch, set_up
+from permafrost.features.specification import (
+    BackboneSpec,
+    Extraction,
+    ExtractSpec,
+    Running,
+)
+from permafrost.features.writing import FeatureWriter, feature_store, write_labels
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,14 @@ class Opened:
     promised: PromisedBackbone
 
 
+@dataclass(frozen=True)
+class Shapes:
+    """Number of features, and (C, H, W) of each map; 0 and none before the first split."""
+
+    dimension: int = 0
+    maps: tuple = ()
+
+
 def extract(
     spec: ExtractSpec,
     *,
@@ -55,10 +66,7 @@ def extract(
     card: Path,
     outputs: dict[str, Path],
     fingerprint: str,
-    device: str = "auto",
-    batch_size: int = 64,
-    workers: int = 2,
-    threads: int | None = None,
+    running: Running,
 ) -> None:
     """Run the backbone of `spec` over every split and write its feature stores.
 
@@ -67,30 +75,18 @@ def extract(
     images, outputs : image store to read and feature store to write, by split.
     card : the dataset's card.
     fingerprint : of this job; sealed into the stores.
-    device, batch_size, workers, threads : how to run; never part of the identity of the result.
-        `threads` is the number of CPU threads of torch, None leaves it as it is.
 
     Raises
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
-    with exact_numerics(threads):
-        opened = open_backbone(spec, images=images, card=card, device=device, batch_size=batch_size)
-        dimension, shapes = 0, ()
+    with exact_numerics(running.threads):
+        opened = open_backbone(
+            spec, images=images, card=card, device=running.device, batch_size=running.batch_size
+        )
+        shapes = Shapes()
         for split, path in outputs.items():
-            dimension, shapes = _extract_split(
-                opened.run,
-                opened.stores[split],
-                path,
-                fingerprint=fingerprint,
-                attributes={**opened.attributes, "split": split},
-                extraction=opened.extraction,
-                promised=opened.promised,
-                batch_size=batch_size,
-                workers=workers,
-                dimension=dimension,
-                shapes=shapes,
-            )
+            shapes = _extract_split(opened, split, path, fingerprint, running, shapes)
 
 
 def open_backbone(
@@ -109,7 +105,7 @@ def open_backbone(
     """
     where = f"backbone {spec.backbone}"
     extraction, expect = spec.extraction, spec.inputs.images
-    entry = {key: value for key, value in spec.entry.items() if value is not None}
+    entry = read_entry(spec.entry, where=where)
     card_content = read_card(card, expect=expect)
     stores = {split: ImageStore(path, expect=expect, split=split) for split, path in images.items()}
     promised = PromisedBackbone(spec, where)
@@ -132,7 +128,7 @@ def open_backbone(
     backbone = build(entry, plan, resources)
     promised.check(backbone)
     if extraction.maps and maps:
-        backbone.make_maps(entry.get("layers"), getattr(torch, extraction.maps_dtype))
+        backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     backbone.notes.update({"crop": note} if note else {})
     run = set_up(backbone, extraction, target, batch_size)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
@@ -140,37 +136,28 @@ def open_backbone(
 
 
 def _extract_split(
-    run,
-    store,
-    path,
-    *,
-    fingerprint,
-    attributes,
-    extraction,
-    promised,
-    batch_size,
-    workers,
-    dimension,
-    shapes,
-) -> tuple[int, tuple]:
-    """Write the feature store of one split; returns the number of features, and the shapes of the maps."""
-    where = f"{run.backbone.where} on {attributes['dataset']} ({attributes['split']})"
-    count, names, maps = len(store), store.samples["sample_id"], None
+    opened: Opened, split: str, path: Path, fingerprint: str, running: Running, before: Shapes
+) -> Shapes:
+    """Write the feature store of one split, whose features must be as those of the splits before."""
+    run, store, extraction = opened.run, opened.stores[split], opened.extraction
+    dataset, backbone = opened.attributes["dataset"], opened.attributes["backbone"]
+    where = f"{run.backbone.where} on {dataset} ({split})"
+    names, maps = store.samples["sample_id"], None
     with feature_store(path, fingerprint=fingerprint) as writer:
         if extraction.maps:
-            layers, dtype = run.backbone.layers, extraction.maps_dtype
-            maps = MapWriter(writer, count, layers, shapes, dtype, names, where)
+            dtype = np.dtype(extraction.maps_dtype)
+            maps = MapWriter(writer, run.backbone.layers, before.maps, dtype, names, where)
         sink = FeatureWriter(
-            writer, count, extraction.dtype, names, where, maps, dimension=dimension
+            writer, names, extraction.dtype, where, maps, dimension=before.dimension
         )
-        label = f"{attributes['backbone']} on {attributes['dataset']}/{attributes['split']}"
+        label = f"{backbone} on {dataset}/{split}"
         with progress(total=len(store), label=label, unit="image") as bar:
             try:
                 for batch in read_batches(
                     store,
                     run.prepare.stored,
-                    batch_size=batch_size,
-                    workers=workers,
+                    batch_size=running.batch_size,
+                    workers=running.workers,
                     pin=run.device.type == "cuda",
                 ):
                     sink.put(fetch(*batch_outputs(run, batch, where=where)))
@@ -178,18 +165,16 @@ def _extract_split(
                 gates = sink.finish()
             finally:
                 sink.close()
-        labels = store.labels()
-        if labels is not None:
-            writer.array("labels", labels.shape, labels.dtype, rows_per_chunk=max(1, len(labels)))[
-                :
-            ] = labels
+        write_labels(writer, store.labels())
         writer.samples(store.samples)
-        writer.attributes.update({**attributes, "feature_dim": sink.dimension, "gates": gates})
+        writer.attributes.update(
+            {**opened.attributes, "split": split, "feature_dim": sink.dimension, "gates": gates}
+        )
         if maps is not None:
             maps.copy_native(store)
             writer.attributes["layers"] = maps.described()
-        promised.check()
-    return sink.dimension, maps.shapes if maps is not None else ()
+        opened.promised.check()
+    return Shapes(sink.dimension, maps.shapes if maps is not None else ())
 
 
 def _attributes(

@@ -14,7 +14,7 @@ from permafrost.core.stores import StoreWriter
 from permafrost.core.tasks import task_of
 from permafrost.data.image_store import ImageStore
 from permafrost.features.health import check_finite
-from permafrost.features.rows import Rows
+from permafrost.features.writing import Rows
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card
@@ -114,25 +114,23 @@ class MapWriter:
     Parameters
     ----------
     writer : the open store.
-    count : number of samples that will come.
     layers : names, coarse to fine; their arrays are called map0, map1, …
     shapes : (C, H, W) of each map; known before the first batch only if another split came before.
-    sample_ids : names of the samples, for errors.
+    sample_ids : names of the samples that will come.
     where : how errors name the backbone.
     """
 
     def __init__(
         self,
         writer: StoreWriter,
-        count: int,
         layers: Sequence[str],
         shapes: Sequence[tuple[int, ...]],
-        dtype: str,
+        dtype: np.dtype,
         sample_ids,
         where: str,
     ) -> None:
-        self._writer, self._count, self._layers = writer, count, tuple(layers)
-        self._dtype, self._sample_ids, self._where = np.dtype(dtype), sample_ids, where
+        self._writer, self._count, self._layers = writer, len(sample_ids), tuple(layers)
+        self._dtype, self._sample_ids, self._where = dtype, sample_ids, where
         self._arrays: list[Rows] = []
         self.shapes = tuple(shapes)
 

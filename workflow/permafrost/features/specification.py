@@ -43,6 +43,23 @@ class Extraction:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a backbone is run, which is no part of the identity of the result.
+
+    Attributes
+    ----------
+    batch_size : images per forward pass.
+    workers : threads that read images ahead.
+    threads : of torch on the CPU; None leaves them as they are.
+    """
+
+    device: str = "auto"
+    batch_size: int = 64
+    workers: int = 2
+    threads: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class OfImages:
     """Fingerprint of the image stores."""
 

@@ -11,15 +11,13 @@ import torch.nn.functional as F
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.progress import progress
-from permafrost.data.image_store import ImageStore
 from permafrost.features.augmentations import ASPECT, View, check_augmentations, draw_view
+from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import Opened, open_backbone
-from permafrost.features.fetching import Outputs, fetch
-from permafrost.features.numerics import exact_numerics
 from permafrost.features.reading import Batch, ahead, read_batches
-from permafrost.features.running import batch_outputs
-from permafrost.features.specification import ViewsSpec
-from permafrost.features.writing import FeatureWriter, feature_store
+from permafrost.features.running import Outputs, batch_outputs, fetch
+from permafrost.features.specification import Running, ViewsSpec
+from permafrost.features.writing import FeatureWriter, feature_store, write_labels
 
 
 def extract_views(
@@ -29,10 +27,7 @@ def extract_views(
     card: Path,
     output: Path,
     fingerprint: str,
-    device: str = "auto",
-    batch_size: int = 64,
-    workers: int = 2,
-    threads: int | None = None,
+    running: Running,
 ) -> None:
     """Run the backbone of `spec` over augmented views and write array ``views`` (N, q, d) to `output`.
 
@@ -43,7 +38,7 @@ def extract_views(
     Parameters
     ----------
     images : image stores by split.
-    card, fingerprint, device, batch_size, workers, threads : as for `extract`.
+    card, fingerprint : as for `extract`.
 
     Raises
     ------
@@ -51,9 +46,14 @@ def extract_views(
     """
     options, where = spec.augmentations, f"backbone {spec.backbone}"
     check_augmentations(options, where=f"{where}: augmentations")
-    with exact_numerics(threads):
+    with exact_numerics(running.threads):
         ready = open_backbone(
-            spec, images=images, card=card, device=device, batch_size=batch_size, maps=False
+            spec,
+            images=images,
+            card=card,
+            device=running.device,
+            batch_size=running.batch_size,
+            maps=False,
         )
         store = ready.stores[spec.split]
         if not len(store):
@@ -63,8 +63,7 @@ def extract_views(
                 remedy="choose another `measures: {split: …}`",
             )
         rows = _drawn(len(store), options["images"], dataset=spec.dataset, seed=options["seed"])
-        maker = _Maker(store, rows, ready, options, spec.dataset)
-        _write(maker, ready, rows, output, spec, fingerprint, batch_size, workers)
+        _write(_Maker(ready, spec, rows), output, fingerprint, running)
 
 
 def _drawn(count: int, wanted: int, *, dataset: str, seed: int) -> np.ndarray:
@@ -78,17 +77,16 @@ def _drawn(count: int, wanted: int, *, dataset: str, seed: int) -> np.ndarray:
 class _Maker:
     """Makes the views of a batch of images of `rows`, on the CPU, so that no device changes them."""
 
-    def __init__(
-        self, store: ImageStore, rows: np.ndarray, ready: Opened, options: dict, dataset: str
-    ) -> None:
+    def __init__(self, ready: Opened, spec: ViewsSpec, rows: np.ndarray) -> None:
+        self.ready, self.spec, self.rows = ready, spec, rows
+        self.store = ready.stores[spec.split]
         self.bands = [ready.card.bands[index] for index in ready.run.prepare.stored]
         self._means, self._spreads = (
             torch.tensor([band[name] for band in self.bands], dtype=torch.float32).view(-1, 1, 1)
             for name in ("mean", "std")
         )
-        self.samples = store.samples.take(rows)
+        self.samples = self.store.samples.take(rows)
         self._names = self.samples["sample_id"].to_pylist()
-        self._options, self._dataset = options, dataset
         self._pin = ready.run.device.type == "cuda"
 
     def batch(self, batch: Batch, view: int) -> Batch:
@@ -98,7 +96,11 @@ class _Maker:
             size = int(batch.heights[number]), int(batch.widths[number])
             sample = self._names[batch.start + number]
             drawn = draw_view(
-                self._options, size, dataset=self._dataset, sample_id=sample, view=view
+                self.spec.augmentations,
+                size,
+                dataset=self.spec.dataset,
+                sample_id=sample,
+                view=view,
             )
             true = image[:, : size[0], : size[1]].to(torch.float32)
             made = apply_view(drawn, true, self._means, self._spreads)
@@ -127,25 +129,21 @@ def apply_view(
     return made
 
 
-def _write(
-    maker: _Maker,
-    ready: Opened,
-    rows: np.ndarray,
-    output: Path,
-    spec: ViewsSpec,
-    fingerprint: str,
-    batch_size: int,
-    workers: int,
-) -> None:
-    run, store, options = ready.run, ready.stores[spec.split], spec.augmentations
+def _write(maker: _Maker, output: Path, fingerprint: str, running: Running) -> None:
+    ready, spec, rows, store = maker.ready, maker.spec, maker.rows, maker.store
+    run, options = ready.run, spec.augmentations
     names, where = maker.samples["sample_id"], f"{run.backbone.where} on views of {spec.dataset}"
     with feature_store(output, fingerprint=fingerprint) as writer:
-        sink = FeatureWriter(writer, len(rows), ready.extraction.dtype, names, where, name="views")
+        sink = FeatureWriter(writer, names, ready.extraction.dtype, where, name="views")
         label = f"views: {spec.backbone} on {spec.dataset}/{spec.split}"
         with progress(total=len(rows), label=label, unit="image") as bar:
             try:
                 for batch in read_batches(
-                    store, run.prepare.stored, batch_size=batch_size, workers=workers, rows=rows
+                    store,
+                    run.prepare.stored,
+                    batch_size=running.batch_size,
+                    workers=running.workers,
+                    rows=rows,
                 ):
                     # the images of one view at a time: batches as extraction makes them
                     made = ahead(lambda v, b=batch: maker.batch(b, v), range(options["views"]), 1)
@@ -156,9 +154,7 @@ def _write(
             finally:
                 sink.close()
         labels = store.labels()
-        if labels is not None:
-            labels = labels[rows]
-            writer.array("labels", labels.shape, labels.dtype, rows_per_chunk=len(rows))[:] = labels
+        write_labels(writer, None if labels is None else labels[rows])
         writer.samples(maker.samples)
         writer.attributes.update(
             {

@@ -7,14 +7,16 @@ import errno
 import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import StoreWriter, write_store
 from permafrost.features.health import CollapseGate, check_finite
-from permafrost.features.maps import MapWriter
-from permafrost.features.rows import Rows
+
+if TYPE_CHECKING:
+    from permafrost.features.maps import MapWriter
 
 ROWS_PER_CHUNK = 1024
 
@@ -25,9 +27,8 @@ class FeatureWriter:
     Parameters
     ----------
     writer : the open store.
-    count : number of samples that will come.
+    sample_ids : names of the samples that will come.
     dtype : ``float32`` or ``float16``, on disk.
-    sample_ids : names of the samples, for errors.
     where : how errors name the backbone.
     maps : takes the maps that come with the features; None where none come.
     name : of the array. Features of a sample may have several axes, the last of which counts features.
@@ -37,15 +38,14 @@ class FeatureWriter:
     def __init__(
         self,
         writer: StoreWriter,
-        count: int,
-        dtype: str,
         sample_ids,
+        dtype: str,
         where: str,
         maps: MapWriter | None = None,
         name: str = "embeddings",
         dimension: int = 0,
     ) -> None:
-        self._writer, self._count, self._dtype = writer, count, np.dtype(dtype)
+        self._writer, self._count, self._dtype = writer, len(sample_ids), np.dtype(dtype)
         self._name = name
         self._sample_ids, self._where, self._maps = sample_ids, where, maps
         self._rows: Rows | None = None
@@ -56,7 +56,7 @@ class FeatureWriter:
         self.dimension = dimension
 
     def put(self, fetch) -> None:
-        """Queue one batch; `fetch` returns it, see `fetching.Outputs`, and may wait for a device.
+        """Queue one batch; `fetch` returns it, see `running.Outputs`, and may wait for a device.
 
         Waits for the batch before, so that two are in flight at most.
         """
@@ -134,6 +134,13 @@ class FeatureWriter:
             )
 
 
+def write_labels(writer: StoreWriter, labels: np.ndarray | None) -> None:
+    """The labels beside the features, if there are any, in one chunk."""
+    if labels is not None:
+        rows = max(1, len(labels))
+        writer.array("labels", labels.shape, labels.dtype, rows_per_chunk=rows)[:] = labels
+
+
 @contextlib.contextmanager
 def feature_store(path, *, fingerprint: str) -> Iterator[StoreWriter]:
     """`write_store`, with a full disk told as what it is."""
@@ -161,3 +168,38 @@ def _out_of_space(error: BaseException | None) -> OSError | None:
             return error
         error = error.__cause__ or error.__context__
     return None
+
+
+class Rows:
+    """Collects rows for one array of a store and writes `block` of them at once.
+
+    Parameters
+    ----------
+    array : the zarr array; its first axis counts samples.
+    block : rows written together: those of a chunk, or of a shard, so that none is written twice.
+    """
+
+    def __init__(self, array, block: int) -> None:
+        self._array = array
+        self._buffer = np.empty((block, *array.shape[1:]), array.dtype)
+        self._held, self._written = 0, 0
+
+    def put(self, rows: np.ndarray) -> None:
+        """Take rows (n, …), converted to the array's type."""
+        while len(rows):
+            part = rows[: len(self._buffer) - self._held]
+            self._buffer[self._held : self._held + len(part)] = part
+            self._held += len(part)
+            rows = rows[len(part) :]
+            if self._held == len(self._buffer):
+                self._flush()
+
+    def finish(self) -> int:
+        """Write what is left; the number of all rows."""
+        self._flush()
+        return self._written
+
+    def _flush(self) -> None:
+        if self._held:
+            self._array[self._written : self._written + self._held] = self._buffer[: self._held]
+            self._written, self._held = self._written + self._held, 0

@@ -72,7 +72,7 @@ def metrics_of_counts(hits, targets, predictions) -> dict[str, np.ndarray]:
 
 
 def metrics_of_rankings(pooled, each) -> dict[str, np.ndarray]:
-    """Metrics of several labels from the average precision of all entries ranked together, and (L, …) of each label.
+    """Metrics of multi-label classification from average precision of all entries together, and (L, …) of each label.
 
     Scikit-learn's ``average="macro"`` counts a class without positives as 0, which punishes every
     backbone for what the test set lacks. Here it is skipped.

@@ -50,7 +50,7 @@ def sums_of(centred: np.ndarray, errors: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    centred : (N,) truth less any constant near its mean, so that its squares keep their digits.
+    centred : (N,) truth less any constant close to its mean, so that its squares keep their digits.
     errors : (N,) prediction - truth.
     """
     return np.stack([np.ones_like(errors), errors**2, np.abs(errors), centred, centred**2], axis=1)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.entries import entry_mistakes, selected_bands
-from permafrost.plan.feeding import check_feeding, known_of
+from permafrost.data.entry_checks import entry_mistakes, selected_bands
+from permafrost.data.sources import read_entry
+from permafrost.plan.compatibility import check_feeding, known_of
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.dense.choice import check_schedule, check_warmup, rates_of
@@ -38,21 +39,22 @@ def check_entries(
     for name, entry in backbones.items():
         where = places["backbone"](name)
         with mistakes.gathered():
-            found = known_of(entry, offered, where)
-            if found is not None:
-                known[name] = (entry, where, found)
+            weights = known_of(entry, offered, where)
+            if weights is not None:
+                known[name] = (entry, where, weights)
         if entry["kind"] == "entrypoint":
             with mistakes.gathered():
                 check_entrypoint(entry, root, where)
     for name, entry in datasets.items():
         where = places["dataset"](name)
-        wrong = entry_mistakes(entry, where=where)
+        dataset = read_entry(entry, where=where)
+        wrong = entry_mistakes(dataset, where=where)
         mistakes.add(*wrong)
         if entry["source"]["kind"] == "torchgeo" and offered() is not None:
             with mistakes.gathered():
                 offered().check_dataset(entry, where)
         if not wrong:
-            bands[name] = selected_bands(entry, where=where)
+            bands[name] = selected_bands(dataset, where=where)
     check_feeding(known, bands, config["extraction"], mistakes)
 
 
@@ -128,8 +130,7 @@ def check_entrypoint(entry: dict, root: Path, where: str) -> None:
     if arguments.kwarg is not None or functions[name].decorator_list:
         return
     taken = [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-    given = [*(entry.get("options") or {}), *(["weights"] if entry.get("weights") else [])]
-    for key in given:
+    for key in [*entry["options"], *(["weights"] if entry.get("weights") else [])]:
         if key not in taken[1:]:
             raise PermafrostError(
                 f"the function takes no option {key!r}, {near_names(key, taken[1:])}",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.catalogue import Catalogue
-from permafrost.plan.probes import KINDS
+from permafrost.probes.kinds import KINDS
 
 NAMED = ("backbones", "datasets", "probes")
 

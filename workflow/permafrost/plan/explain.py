@@ -34,7 +34,7 @@ def _explain_unknown(error) -> str:
 
 
 def _explain_alternatives(error) -> str:
-    """Of several alternatives that all fail, speak of those that the value could be meant for."""
+    """Where all alternatives fail, explain those that the value was probably meant for."""
     branches: dict[int, list] = {}
     for cause in error.context:
         branches.setdefault(cause.schema_path[0], []).append(cause)
@@ -61,11 +61,11 @@ def _explain_kinds(error, kinds: dict[str, list]) -> str:
 
 def _constants(branches: list[list]) -> dict[str, list]:
     """Key to the constants asked for, of keys by which every one of `branches` fails."""
-    found: dict[str, list] = {}
+    constants: dict[str, list] = {}
     for causes in branches:
         for key, value in _constants_missed(causes).items():
-            found.setdefault(key, []).append(value)
-    return {key: values for key, values in found.items() if len(values) == len(branches)}
+            constants.setdefault(key, []).append(value)
+    return {key: values for key, values in constants.items() if len(values) == len(branches)}
 
 
 def _constants_missed(causes: list) -> dict:

@@ -72,7 +72,7 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
     messages : job number -> what the executor said about it (Slurm's state, say).
     since : seconds since 1970 when the run began; a log from before is of an earlier run.
     """
-    found = []
+    failures = []
     for job in _members(jobs):
         wildcards = dict(job.wildcards.items())
         if "seed" in wildcards:
@@ -82,8 +82,10 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
         if error.interrupted:
             continue
         names = {name: wildcards[name] for name in NAMES if name in wildcards}
-        found.append(Failure(stage=stage_of(job.rule.name), error=error.text, log=log, **names))
-    return sorted(found, key=lambda f: tuple(str(getattr(f, n) or "") for n in (*NAMES, "stage")))
+        failures.append(Failure(stage=stage_of(job.rule.name), error=error.text, log=log, **names))
+    return sorted(
+        failures, key=lambda f: tuple(str(getattr(f, n) or "") for n in (*NAMES, "stage"))
+    )
 
 
 def _members(jobs: Iterable) -> list:

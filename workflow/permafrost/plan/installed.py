@@ -77,7 +77,7 @@ class Installed:
                 where=where,
                 remedy="correct the tag after the point",
             )
-        source = (entry.get("weights") or {"source": "random"})["source"]
+        source = entry["weights"]["source"]
         if source == "pretrained" and architecture in self._timm["untrained"]:
             raise PermafrostError(
                 f"{title} has no pretrained weights for {name!r}",
@@ -133,8 +133,8 @@ class Installed:
                 where=where,
                 remedy="use the name of one of torchgeo's NonGeoDataset classes",
             )
-        given = [*source.get("arguments", {})]
-        for arguments in source.get("split_arguments", {"train": {"split": ""}}).values():
+        given = [*source["arguments"]]
+        for arguments in source["split_arguments"].values():
             given += arguments
         known = classes[name]
         unknown = [key for key in dict.fromkeys(given) if known is not None and key not in known]
@@ -167,7 +167,7 @@ def installed(cache: Path) -> Installed | None:
         return None
     content = _read(FILE, versions)
     if content is None:
-        # what the weights want is told by this library's own code as well
+        # this library's own code says too what the weights want
         key = "-".join([*versions.values(), code_hash("extract")[:12]])
         kept = cache / f"installed-{key}.json"
         content = _read(kept, versions) or _find_out(kept, versions)
@@ -214,14 +214,15 @@ def _describe_timm() -> dict:
     import timm
     from timm.models import get_deprecated_models
 
-    from permafrost.backbones.timm_models import wants
+    from permafrost.backbones.timm_models import TimmOptions, TimmWeights, wants
 
+    pretrained = TimmWeights(source="pretrained")
     names = [*timm.list_models(), *timm.list_models(pretrained=True)]
     statistics: list[dict] = []
     models: dict[str, dict[str, int]] = {}
     for name in dict.fromkeys(names):
-        entry = {"model": name, "weights": {"source": "pretrained"}}
-        trained = {key: list(wants(entry, name)[key]) for key in ("mean", "std")}
+        chosen = TimmOptions(model=name, weights=pretrained, seed=0, options={})
+        trained = {key: list(wants(chosen, name)[key]) for key in ("mean", "std")}
         if trained not in statistics:
             statistics.append(trained)
         architecture, _, tag = name.partition(".")
@@ -252,10 +253,10 @@ def _describe_torchgeo() -> dict:
 
 def _wanted(entry: dict, model: str) -> dict:
     from permafrost.backbones.torchgeo_families import FAMILIES
-    from permafrost.backbones.torchgeo_models import wants
+    from permafrost.backbones.torchgeo_models import TorchgeoOptions, wants
 
     try:
-        wanted = wants(entry, "")
+        wanted = wants(TorchgeoOptions(seed=0, options={}, **entry), "")
     except PermafrostError as error:
         return {"model": model, "problem": error.problem, "remedy": error.remedy}
     return {"model": model, "wants": wanted, "radar": FAMILIES[model].radar}
@@ -265,7 +266,7 @@ def _describe_datasets() -> dict[str, list[str] | None]:
     """Names of the arguments of every class of images; None of one that passes them all on."""
     import torchgeo.datasets as library
 
-    from permafrost.data.sources.torchgeo_source import arguments_of
+    from permafrost.data.sources.torchgeo_samples import arguments_of
 
     return {
         name: arguments_of(cls)

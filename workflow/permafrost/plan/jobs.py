@@ -65,7 +65,7 @@ def write_jobs(path: Path, jobs: Iterable, about: str) -> None:
         for job in jobs
     }
     body = "".join(line for _, line in sorted(lines.items())).encode()
-    # several processes may write at once: each of them writes the same
+    # processes may write at once: each of them writes the same
     with whole_file(path, exclusive=False) as partial:
         partial.write_bytes(_header(about, len(body)) + body)
 
@@ -89,8 +89,8 @@ def find_job(plan, wanted: str) -> PlannedJob:
     if line is None:
         raise PermafrostError(f"no job {wanted} is recorded", where=path, remedy=_AGAIN)
     try:
-        found = json.loads(line[len(wanted) :])
-        job = PlannedJob(found["spec"], found["code"], wanted, found["places"])
+        recorded = json.loads(line[len(wanted) :])
+        job = PlannedJob(recorded["spec"], recorded["code"], wanted, recorded["places"])
         whole = fingerprint(canonical_json(job.spec), job.code) == wanted
     except (ValueError, KeyError, TypeError):
         whole = False

@@ -32,7 +32,7 @@ class Mistakes:
             self.add(error)
 
     def refuse(self, where: str) -> None:
-        """Raise what was gathered, if anything: a single error as it is, several as a numbered list."""
+        """Raise what was gathered, if anything: a single error as it is, more as a numbered list."""
         errors = list(self._errors.values())
         if len(errors) == 1:
             raise errors[0]

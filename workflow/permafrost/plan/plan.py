@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.core.paths import substitute
 from permafrost.core.tasks import task_of
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
-from permafrost.plan.catalogue import Catalogue, result_fields
-from permafrost.plan.demo import NAMED
-from permafrost.plan.digests import DIGESTS, DigestCache
-from permafrost.plan.extraction import extraction_of, feeding_of, views_of
-from permafrost.plan.measuring import measuring
-from permafrost.plan.mistakes import Mistakes
-from permafrost.plan.probes import KINDS, check_probes, is_seeded
-from permafrost.plan.profiling import of_forward_pass, profiling
+from permafrost.plan.catalogue import result_fields
+from permafrost.plan.configuration import Configuration
+from permafrost.plan.options import (
+    extraction_of,
+    feeding_of,
+    is_seeded,
+    of_forward_pass,
+    views_of,
+)
 from permafrost.plan.sources import code_hash, stage_libraries
-from permafrost.plan.validation import misfit, problems, without_faults
+from permafrost.probes.kinds import KINDS
+
+_PAIR = ("dataset", "backbone")
+_EVALUATION = ("dataset", "backbone", "probe", "seed")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a stage is told: one canonical JSON string, one hash of its sources, and their fingerprint.
+    """The input of a stage: a specification (canonical JSON), a hash of its sources, and the fingerprint of both.
 
     Attributes
     ----------
@@ -42,12 +43,20 @@ class Job:
 
 
 @dataclass(frozen=True)
-class _Identified:
-    """A backbone: its entry without places, digests of its files and its package, and where all that lies."""
+class Stage:
+    """All jobs of one stage.
 
-    entry: dict
-    digests: dict
-    places: dict
+    Attributes
+    ----------
+    labels : what a job is named by, such as dataset and backbone.
+    job : makes a job from the values of `labels`.
+    every : these values, for each job.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    job: Callable[..., Job]
+    every: list[tuple]
 
 
 class Plan:
@@ -59,14 +68,7 @@ class Plan:
 
     Parameters
     ----------
-    config : the configuration; validated and completed with defaults in place.
-    root : the directory that relative paths in the configuration refer to.
-    where : the files the configuration was read from, for error messages.
-    checked : entries were judged when the run was planned: a job on a cluster plans again, and need not.
-
-    Raises
-    ------
-    PermafrostError : everything that is known to be wrong before a job runs, as one list.
+    config, root, where, checked : see `Configuration`, which raises what is wrong with them.
     """
 
     def __init__(
@@ -77,61 +79,49 @@ class Plan:
         where: str = "the configuration",
         checked: bool = False,
     ) -> None:
-        mistakes = Mistakes()
-        faults = problems(config, "config")
-        faults |= {f"{key}: missing": (key,) for key in NAMED if key not in config}
-        mistakes.add(*(misfit(text, "config", where=where) for text in faults))
-        self.config, self.root, self.where = config, Path(root), where
-        config = without_faults(config, faults) if faults else config
-        self._digests = DigestCache(self.root / DIGESTS)
-        self.data_root = str(config["data"])
-        self._catalogues: dict[str, Catalogue] = {}
-        for kind in ("backbone", "dataset"):
-            folders = [self.root / folder for folder in config["catalogues"]]
-            with mistakes.gathered():
-                self._catalogues[kind] = Catalogue(kind, folders, config[f"extra_{kind}s"])
-        self.backbones = self._chosen("backbone", config["backbones"], mistakes)
-        self.datasets = self._chosen("dataset", config["datasets"], mistakes)
-        self.probes = {name: options for name, options in config["probes"].items() if options}
-        self._identified, self._dataset_sources = {}, {}
-        for name in self.backbones:
-            with mistakes.gathered():
-                self._identified[name] = self._identify_backbone(name)
-        for name in self.datasets:
-            with mistakes.gathered():
-                self._dataset_sources[name] = self._digest_dataset(name)
-        self._digests.save()
-        self._measures = self._profile = None
-        with mistakes.gathered():
-            self._measures = measuring(config, where=where)
-        with mistakes.gathered():
-            self._profile = profiling(config, where=where)
+        chosen = Configuration(config, Path(root), where=where, checked=checked)
+        self.config, self.data_root = config, chosen.data_root
+        self.backbones, self.datasets, self.probes = (
+            chosen.backbones,
+            chosen.datasets,
+            chosen.probes,
+        )
+        self._identified, self._sources = chosen.identified, chosen.sources
+        self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
-        if not faults:
-            check_probes(self.probes, self.datasets, self._named("dataset"), where, mistakes)
-        if not checked:
-            from permafrost.plan.checks import check_entries, check_options
 
-            check_options(config, where, mistakes)
-            places = {kind: known.where for kind, known in self._catalogues.items()}
-            check_entries(self.backbones, self.datasets, places, config, self.root, mistakes)
-        mistakes.refuse(where)
+    def stages(self) -> list[Stage]:
+        """Every stage with its jobs, in the order of the flow."""
+        evaluations = list(self.evaluations())
+        return [
+            Stage("prepare", ("dataset",), self.prepare, [(name,) for name in self.datasets]),
+            Stage("extract", _PAIR, self.extract, self._pairs()),
+            Stage("views", _PAIR, self.views, self.viewed()),
+            Stage("measure", _PAIR, self.measure, self.measured()),
+            Stage("similarity", ("dataset",), self.similarity, [(d,) for d in self.paired()]),
+            Stage("profile", _PAIR, self.profile, self.profiled()),
+            Stage("probe", _EVALUATION, self.probe, evaluations),
+            Stage("bootstrap", _EVALUATION, self.bootstrap, evaluations),
+            Stage("compare", ("dataset", "probe"), self.compare, self.compared()),
+            Stage("aggregate", (), self.aggregate, [()]),
+            Stage("report", (), self.report, [()]),
+        ]
 
-    def _chosen(self, kind: str, names: list[str], mistakes: Mistakes) -> dict[str, dict]:
-        """The entries of these names that can be used."""
-        chosen = {}
-        catalogue = self._catalogues.get(kind)
-        for name in [] if catalogue is None else catalogue.names(names):
-            with mistakes.gathered():
-                chosen[name] = catalogue.entry(name)
-        return chosen
+    def jobs(self) -> Iterator[Job]:
+        """Every job of the plan, in the order of the flow."""
+        for stage in self.stages():
+            for names in stage.every:
+                yield stage.job(*names)
 
-    def _named(self, kind: str) -> list[str] | None:
-        """The names that the configuration asks for; None where the catalogue cannot be read."""
-        catalogue = self._catalogues.get(kind)
-        return None if catalogue is None else catalogue.names(self.config[f"{kind}s"])
+    @property
+    def hash(self) -> str:
+        """Names the whole plan: it changes when any result of it would."""
+        return self.report().fingerprint
 
     # --- what is run ---------------------------------------------------------------------------
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
 
     def probes_of(self, dataset: str) -> list[str]:
         """Names of the probes that serve the dataset's task."""
@@ -152,6 +142,29 @@ class Plan:
                     for seed in self.seeds_of(probe):
                         yield dataset, backbone, probe, seed
 
+    def compared(self) -> list[tuple[str, str]]:
+        """(dataset, probe) pairs with something to compare: two backbones or more."""
+        if len(self.backbones) < 2:
+            return []
+        return [(dataset, probe) for dataset in self.datasets for probe in self.probes_of(dataset)]
+
+    def measured(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs whose features are measured: all or none."""
+        return [] if self._measures is None else self._pairs()
+
+    def profiled(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs whose costs are measured: all or none."""
+        return [] if self._profile is None else self._pairs()
+
+    def viewed(self) -> list[tuple[str, str]]:
+        """(dataset, backbone) pairs of which augmented views are measured: all or none."""
+        return self.measured() if self._views else []
+
+    def paired(self) -> list[str]:
+        """Datasets on which backbones are measured against each other: all or none."""
+        asked = self._measures is not None and self._measures.of_pairs is not None
+        return list(self.datasets) if asked and len(self.backbones) > 1 else []
+
     # --- the jobs ------------------------------------------------------------------------------
 
     @functools.cache  # noqa: B019  a plan lives as long as the process
@@ -162,24 +175,16 @@ class Plan:
             places={"entry": places},
             dataset=dataset,
             entry=entry,
-            source=self._dataset_sources[dataset],
+            source=self._sources[dataset],
         )
 
     @functools.cache  # noqa: B019
     def extract(self, dataset: str, backbone: str) -> Job:
-        entry, extraction = extraction_of(
-            self.datasets[dataset]["task"],
-            self._identified[backbone].entry,
-            self.config["extraction"],
-        )
         return self._job(
             "extract",
             dataset=dataset,
             backbone=backbone,
-            entry=entry,
-            extraction=extraction,
-            **self._identified[backbone].digests,
-            places=self._identified[backbone].places,
+            **self._running(dataset, backbone, extraction_of),
             inputs={"images": self.prepare(dataset).fingerprint},
         )
 
@@ -201,20 +206,20 @@ class Plan:
             ),
         )
 
-    def _from_images(self, dataset: str, backbone: str) -> dict:
-        """What a probe is told that runs the backbone itself."""
-        entry, extraction = feeding_of(
-            self.datasets[dataset]["task"],
-            self._identified[backbone].entry,
-            self.config["extraction"],
+    def _running(self, dataset: str, backbone: str, options_of: Callable) -> dict:
+        """The fields of a job that runs the backbone; `options_of` selects what its stage depends on."""
+        known = self._identified[backbone]
+        entry, extraction = options_of(
+            self.datasets[dataset]["task"], known.entry, self.config["extraction"]
         )
-        told = {"entry": entry, "extraction": extraction, **self._identified[backbone].digests}
-        images = self.prepare(dataset).fingerprint
-        return {
-            **told,
-            "inputs": {"images": images, "backbone": fingerprint(told, images)},
-            "places": self._identified[backbone].places,
-        }
+        return {"entry": entry, "extraction": extraction, **known.digests, "places": known.places}
+
+    def _from_images(self, dataset: str, backbone: str) -> dict:
+        """The fields of a probe that runs the backbone itself."""
+        run = self._running(dataset, backbone, feeding_of)
+        places, images = run.pop("places"), self.prepare(dataset).fingerprint
+        inputs = {"images": images, "backbone": fingerprint(run, images)}
+        return {**run, "inputs": inputs, "places": places}
 
     @functools.cache  # noqa: B019
     def bootstrap(self, dataset: str, backbone: str, probe: str, seed: int) -> Job:
@@ -264,21 +269,13 @@ class Plan:
 
     @functools.cache  # noqa: B019
     def views(self, dataset: str, backbone: str) -> Job:
-        entry, extraction = views_of(
-            self.datasets[dataset]["task"],
-            self._identified[backbone].entry,
-            self.config["extraction"],
-        )
         return self._job(
             "views",
             dataset=dataset,
             backbone=backbone,
-            entry=entry,
-            extraction=extraction,
+            **self._running(dataset, backbone, views_of),
             split=self._measures.split,
             augmentations=self._views,
-            **self._identified[backbone].digests,
-            places=self._identified[backbone].places,
             inputs={"images": self.prepare(dataset).fingerprint},
         )
 
@@ -294,19 +291,12 @@ class Plan:
 
     @functools.cache  # noqa: B019
     def profile(self, dataset: str, backbone: str) -> Job:
-        entry, extraction = extraction_of(
-            self.datasets[dataset]["task"],
-            self._identified[backbone].entry,
-            self.config["extraction"],
-        )
+        run = self._running(dataset, backbone, extraction_of)
         return self._job(
             "profile",
             dataset=dataset,
             backbone=backbone,
-            entry=entry,
-            extraction=of_forward_pass(extraction),
-            **self._identified[backbone].digests,
-            places=self._identified[backbone].places,
+            **{**run, "extraction": of_forward_pass(run["extraction"])},
             options=self._profile,
             inputs={"images": self.prepare(dataset).fingerprint},
         )
@@ -343,28 +333,6 @@ class Plan:
             },
         )
 
-    def jobs(self) -> Iterator[Job]:
-        """Every job of the plan, in the order of the flow."""
-        for dataset in self.datasets:
-            yield self.prepare(dataset)
-            for backbone in self.backbones:
-                yield self.extract(dataset, backbone)
-        lists = (
-            (self.views, self.viewed()),
-            (self.measure, self.measured()),
-            (self.profile, self.profiled()),
-            (self.probe, self.evaluations()),
-            (self.bootstrap, self.evaluations()),
-            (self.compare, self.compared()),
-        )
-        for job, every in lists:
-            for names in every:
-                yield job(*names)
-        for dataset in self.paired():
-            yield self.similarity(dataset)
-        yield self.aggregate()
-        yield self.report()
-
     def _calibration(self, dataset: str, probe: str, *keys: str) -> dict:
         """The option ``calibration`` of a job (only some `keys` of it), or nothing where none is judged."""
         options = self.config["calibration"]
@@ -374,40 +342,6 @@ class Plan:
             return {}
         return {"calibration": {key: options[key] for key in keys or options}}
 
-    def compared(self) -> list[tuple[str, str]]:
-        """(dataset, probe) pairs with something to compare: two backbones or more."""
-        if len(self.backbones) < 2:
-            return []
-        return [(dataset, probe) for dataset in self.datasets for probe in self.probes_of(dataset)]
-
-    def measured(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose features are measured: all or none."""
-        if self._measures is None:
-            return []
-        return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
-
-    def profiled(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose costs are measured: all or none."""
-        if self._profile is None:
-            return []
-        return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
-
-    def viewed(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs of which augmented views are measured: all or none."""
-        return self.measured() if self._views else []
-
-    def paired(self) -> list[str]:
-        """Datasets on which backbones are measured against each other: all or none."""
-        asked = self._measures is not None and self._measures.of_pairs is not None
-        return list(self.datasets) if asked and len(self.backbones) > 1 else []
-
-    @property
-    def hash(self) -> str:
-        """Names the whole plan: it changes when any result of it would."""
-        return self.report().fingerprint
-
-    # --- construction --------------------------------------------------------------------------
-
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
         if self.config["versions"] == "rerun":
             fields["versions"] = _versions_of(stage)
@@ -415,38 +349,6 @@ class Plan:
         spec = canonical_json(content)
         code = code_hash(stage, content)
         return Job(spec, code, fingerprint(spec, code), places or {})
-
-    def _identify_backbone(self, name: str) -> _Identified:
-        """What identifies a backbone, wherever its files lie."""
-        from permafrost.backbones.digest import identify
-
-        def located(path: str) -> Path:
-            return self.root / substitute(path, self.data_root)
-
-        with self._blaming("backbone", name):
-            known = identify(result_fields(self.backbones[name]), self.root, located)
-            digests = {
-                role: self._digests.digest(located(file)) for role, file in known.files.items()
-            }
-        package = {"package": known.package} if known.package else {}
-        places = {"entry": known.places, "files": known.files}
-        return _Identified(known.entry, {"files": digests, **package}, places)
-
-    def _digest_dataset(self, name: str) -> str:
-        from permafrost.data.digest import source_digest
-
-        with self._blaming("dataset", name):
-            located = substitute(self.datasets[name], str(self.root / self.data_root))
-            return source_digest(located, self._digests.content)
-
-    @contextlib.contextmanager
-    def _blaming(self, kind: str, name: str):
-        """Let an error say which entry it comes from."""
-        try:
-            yield
-        except PermafrostError as error:
-            where = self._catalogues[kind].where(name)
-            raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error
 
 
 @functools.cache

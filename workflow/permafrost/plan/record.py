@@ -6,61 +6,53 @@ from pathlib import Path
 
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.plan.jobs import jobs_are_recorded, jobs_file, write_jobs
+from permafrost.plan.options import leaves
 from permafrost.plan.plan import Plan
-from permafrost.plan.probes import leaves
 from permafrost.plan.recorded import CURRENT, encode_plan, says
+
+_EVALUATION = "{dataset}/{backbone}/seed{seed}/{probe}"
+# stage -> its outputs below the results: what they are listed as, and their path
+_OUTPUTS = {
+    "prepare": [
+        *(("prepare", f"images/{{dataset}}/{split}.zarr", split) for split in SPLITS),
+        ("card", "images/{dataset}/card.json", None),
+    ],
+    "extract": [
+        ("extract", f"features/{{dataset}}/{{backbone}}/{split}.zarr", split) for split in SPLITS
+    ],
+    "views": [("views", "views/{dataset}/{backbone}.zarr", None)],
+    "measure": [("measure", "measures/{dataset}/{backbone}.parquet", None)],
+    "similarity": [("similarity", "similarity/{dataset}.parquet", None)],
+    "profile": [("profile", "profiles/{dataset}/{backbone}.parquet", None)],
+    "probe": [("probe", f"predictions/{_EVALUATION}.parquet", None)],
+    "bootstrap": [("bootstrap", f"scores/{_EVALUATION}.parquet", None)],
+    "compare": [("compare", "comparisons/{dataset}/{probe}.parquet", None)],
+    "aggregate": [("aggregate", "leaderboard.parquet", None)],
+    # the report is a folder, which carries no fingerprint
+    "report": [],
+}
 
 
 def outputs(plan: Plan, results: str) -> list[dict]:
     """Every output of the plan with the fingerprint it must carry, in the order of the flow."""
-    rows: list[dict] = []
-
-    def add(stage: str, path: str, fingerprint: str, **names) -> None:
-        rows.append(
-            {"stage": stage, "path": f"{results}/{path}", "fingerprint": fingerprint, **names}
-        )
-
-    for dataset in plan.datasets:
-        made = plan.prepare(dataset).fingerprint
-        for split in SPLITS:
-            add("prepare", f"images/{dataset}/{split}.zarr", made, dataset=dataset, split=split)
-        add("card", f"images/{dataset}/card.json", made, dataset=dataset)
-        for backbone in plan.backbones:
-            made = plan.extract(dataset, backbone).fingerprint
-            for split in SPLITS:
-                path = f"features/{dataset}/{backbone}/{split}.zarr"
-                add("extract", path, made, dataset=dataset, backbone=backbone, split=split)
-    for dataset, backbone in plan.viewed():
-        made = plan.views(dataset, backbone).fingerprint
-        path = f"views/{dataset}/{backbone}.zarr"
-        add("views", path, made, dataset=dataset, backbone=backbone)
-    for dataset, backbone in plan.measured():
-        made = plan.measure(dataset, backbone).fingerprint
-        path = f"measures/{dataset}/{backbone}.parquet"
-        add("measure", path, made, dataset=dataset, backbone=backbone)
-    for dataset in plan.paired():
-        made = plan.similarity(dataset).fingerprint
-        add("similarity", f"similarity/{dataset}.parquet", made, dataset=dataset)
-    for dataset, backbone in plan.profiled():
-        made = plan.profile(dataset, backbone).fingerprint
-        path = f"profiles/{dataset}/{backbone}.parquet"
-        add("profile", path, made, dataset=dataset, backbone=backbone)
-    for names in plan.evaluations():
-        dataset, backbone, probe, seed = names
-        path = f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"
-        labels = {"dataset": dataset, "backbone": backbone, "probe": probe, "seed": seed}
-        made = plan.probe(*names).fingerprint
-        add("probe", f"predictions/{path}", made, **labels)
-        if folder := leaves(plan.probes[probe]):
-            add(folder, f"{folder}/{dataset}/{backbone}/seed{seed}/{probe}", made, **labels)
-        add("bootstrap", f"scores/{path}", plan.bootstrap(*names).fingerprint, **labels)
-    for dataset, probe in plan.compared():
-        made = plan.compare(dataset, probe).fingerprint
-        add("compare", f"comparisons/{dataset}/{probe}.parquet", made, dataset=dataset, probe=probe)
-    add("aggregate", "leaderboard.parquet", plan.aggregate().fingerprint)
+    rows = []
+    for stage in plan.stages():
+        for names in stage.every:
+            labels = dict(zip(stage.labels, names, strict=True))
+            made = stage.job(*names).fingerprint
+            for listed, path, split in _outputs(plan, stage.name, labels):
+                row = {"stage": listed, "path": f"{results}/{path.format(**labels)}"}
+                of_split = {} if split is None else {"split": split}
+                rows.append({**row, "fingerprint": made, **labels, **of_split})
     return rows
+
+
+def _outputs(plan: Plan, stage: str, labels: dict) -> list[tuple[str, str, str | None]]:
+    """The outputs of a job, with the folder that only some probes leave beside their table."""
+    second = leaves(plan.probes[labels["probe"]]) if stage == "probe" else None
+    return [*_OUTPUTS[stage], *([(second, f"{second}/{_EVALUATION}", None)] if second else [])]
 
 
 def record_plan(plan: Plan, results: str) -> str:

@@ -80,22 +80,22 @@ def places(recorded: dict, results: Path) -> list[tuple[dict, Path]]:
     PermafrostError : the plan names an output outside of its results. It may come from an archive of
         somebody else, and what lies at these paths may be deleted.
     """
-    found = []
+    located = []
     for row in recorded["outputs"]:
         inside = row["path"].removeprefix(f"{recorded['results']}/")
         if inside == row["path"] or inside.startswith("/") or ".." in inside.split("/"):
             raise _unreadable(f"names an output outside of its results ({row['path']})", results)
-        found.append((row, Path(results) / inside))
-    return found
+        located.append((row, Path(results) / inside))
+    return located
 
 
 def by_names(recorded: dict, stage: str, *names: str) -> dict:
     """Paths of a stage's outputs by the values of `names`: a tuple of them, or one alone."""
-    found = {}
+    paths = {}
     for row in planned(recorded, stage):
         key = tuple(row[name] for name in names)
-        found[key[0] if len(names) == 1 else key] = Path(row["path"])
-    return found
+        paths[key[0] if len(names) == 1 else key] = Path(row["path"])
+    return paths
 
 
 def expected(recorded: dict) -> dict[str, str]:

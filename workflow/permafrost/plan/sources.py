@@ -37,9 +37,9 @@ CHOICES = {
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
     f"{PACKAGE}.core.tasks": ("task",),
 }
-# its entries name modules of several rooms: who uses one of these loads those of its room
+# its entries name modules of more than one room: each of these loaders loads those of its room
 _TASKS = f"{PACKAGE}.core.tasks"
-_LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.registry")
+_LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.dataset_figures")
 # its entries are the commands of probes; what else stands there changes no result
 _PROBES = f"{PACKAGE}.probes.kinds"
 # raised when what is kept of a file changes its meaning
@@ -50,32 +50,32 @@ Chosen = tuple[tuple[str, str], ...]  # (registry, entry)
 
 def chosen_by(spec: dict) -> Chosen:
     """The entries of registries that a job with this spec uses; registries it does not mention are used whole."""
-    found = []
+    chosen = []
     for registry, keys in CHOICES.items():
         value = spec
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, str):
-            found.append((registry, value))
-    return tuple(found)
+            chosen.append((registry, value))
+    return tuple(chosen)
 
 
 @functools.cache
 def stage_modules(stage: str, chosen: Chosen = ()) -> tuple[str, ...]:
     """Dotted names of all modules of the library that the command of a stage can import."""
-    pending, found = [f"{PACKAGE}.stages.{stage}"], set()
+    pending, modules = [f"{PACKAGE}.stages.{stage}"], set()
     if module_path(_PROBES) and stage in _read(_PROBES).entries:
         pending = [f"{PACKAGE}.stages.probe", *_read(_PROBES).entries[stage]]
     entries = dict(chosen)
     while pending:
         module = pending.pop()
-        if module in found:
+        if module in modules:
             continue
-        found.add(module)
+        modules.add(module)
         uses = _read(module)
         used = {*uses.modules, *_loaded(module, entries)}
-        pending.extend(used - found)
-    return tuple(sorted(found))
+        pending.extend(used - modules)
+    return tuple(sorted(modules))
 
 
 def _loaded(module: str, chosen: dict[str, str]) -> set[str]:
@@ -232,7 +232,7 @@ def _uses(tree: ast.Module, package: str, name: str, *, registry: bool) -> _Uses
 
 def _entries(tree: ast.Module, package: str) -> dict[str, tuple[str, ...]]:
     """The modules that the dictionary at the top of a registry names in text, by their keys."""
-    found = {}
+    entries = {}
     for statement in tree.body:
         value = getattr(statement, "value", None)
         for key, item in (
@@ -244,10 +244,10 @@ def _entries(tree: ast.Module, package: str) -> dict[str, tuple[str, ...]]:
                     for node in ast.walk(item)
                     if isinstance(node, ast.Constant) and isinstance(node.value, str)
                 )
-                found[key.value] = tuple(
+                entries[key.value] = tuple(
                     module for text in texts for module in _modules_in_text(text, package)
                 )
-    return found
+    return entries
 
 
 def _existing(named: set[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from permafrost.core.stores import SAMPLES, Store
 from permafrost.core.tables import read_metadata
 from permafrost.core.versions import gather_versions
 from permafrost.data.card import read_card
-from permafrost.plan.probes import MASKS
+from permafrost.plan.options import MASKS
 from permafrost.plan.recorded import places, read_plan, stamped
 
 # what a folder of detections holds; the first has the fingerprint
@@ -35,7 +35,7 @@ def find_stale(plan: Path, results: Path, *, stores: bool = True) -> list[tuple[
     recorded = read_plan(plan)
     outputs = places(recorded, results)
     tables = {_names(row): path for row, path in outputs if row["stage"] == "probe"}
-    found = []
+    stale = []
     for row, path in outputs:
         if not stores and (row["stage"] == MASKS or row["path"].endswith(".zarr")):
             continue
@@ -46,20 +46,20 @@ def find_stale(plan: Path, results: Path, *, stores: bool = True) -> list[tuple[
         else:
             reason = _reason(path, row)
         if reason:
-            found.append((path, reason))
-    known = {path for path, _ in found}
-    return found + [pair for pair in _altered(recorded, Path(results)) if pair[0] not in known]
+            stale.append((path, reason))
+    known = {path for path, _ in stale}
+    return stale + [pair for pair in _altered(recorded, Path(results)) if pair[0] not in known]
 
 
 def refuse_stale(plan: Path, results: Path, *, stores: bool) -> None:
     """An error that names what `find_stale` finds, if it finds anything."""
-    found = find_stale(plan, results, stores=stores)
-    if not found:
+    stale = find_stale(plan, results, stores=stores)
+    if not stale:
         return
-    shown = "; ".join(f"{path}: {reason}" for path, reason in found[:_SHOWN])
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    shown = "; ".join(f"{path}: {reason}" for path, reason in stale[:_SHOWN])
+    more = f" and {len(stale) - _SHOWN} more" if len(stale) > _SHOWN else ""
     raise PermafrostError(
-        f"{len(found)} results are not those of the plan: {shown}{more}",
+        f"{len(stale)} results are not those of the plan: {shown}{more}",
         where=results,
         remedy="run `permafrost stale --delete`, which removes them, then snakemake again",
     )
@@ -71,7 +71,7 @@ def _altered(recorded: dict, results: Path) -> list[tuple[Path, str]]:
     The report is one whole: any file of it stands for its folder. What is missing beside the
     leaderboard is made again by itself.
     """
-    found: dict[Path, str] = {}
+    altered: dict[Path, str] = {}
     report = results / "report"
     for fingerprint in stamped(recorded):
         stamp = results / "plans" / f"{fingerprint}.done"
@@ -80,32 +80,32 @@ def _altered(recorded: dict, results: Path) -> list[tuple[Path, str]]:
         try:
             files = altered_files(stamp, expect=fingerprint)
         except PermafrostError as error:
-            found[stamp] = error.problem
+            altered[stamp] = error.problem
             continue
         for path, reason in files.items():
             if path.is_relative_to(report):
                 if report.exists():
-                    found.setdefault(report, f"{path.relative_to(report)} is {reason}")
+                    altered.setdefault(report, f"{path.relative_to(report)} is {reason}")
             elif path.exists():
-                found[path] = reason
-    return list(found.items())
+                altered[path] = reason
+    return list(altered.items())
 
 
 def recorded_versions(plan: Path, results: Path) -> dict[str, list[str]]:
     """Package to all versions that outputs of the plan were computed with, as far as they are there."""
     recorded = read_plan(plan)
-    found = []
+    metadata = []
     for row in recorded["outputs"]:
         path = Path(results) / Path(row["path"]).relative_to(recorded["results"])
         try:
             if path.suffix == ".parquet":
-                found.append(read_metadata(path, expect=row["fingerprint"]))
+                metadata.append(read_metadata(path, expect=row["fingerprint"]))
             elif path.suffix == ".zarr":
-                found.append(Store(path, expect=row["fingerprint"]).attributes)
+                metadata.append(Store(path, expect=row["fingerprint"]).attributes)
         except PermafrostError:
             # missing, or of another plan
             continue
-    return gather_versions(found)
+    return gather_versions(metadata)
 
 
 def delete(paths) -> None:

@@ -12,7 +12,7 @@ from permafrost.core.specification import from_json
 from permafrost.core.tables import read_metadata, read_table, write_table
 from permafrost.plan.failures import Failure
 from permafrost.plan.recorded import by_names, expected, forget_gathered, planned
-from permafrost.report.explanations.incomplete import KEY, failures_table, mark_incomplete
+from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
 from permafrost.report.tables.leaderboard import build_leaderboard, write_csv
 from permafrost.report.tables.summary import write_summary
 
@@ -57,7 +57,7 @@ def write_made_tables(plan: dict, tables: list, about: dict, options: dict) -> N
 
     Parameters
     ----------
-    tables : score tables; about : what the leaderboard says of itself (`incomplete.describe`).
+    tables : score tables; about : what the leaderboard says of itself (`leaderboard_state.describe`).
     options : of the aggregates over datasets.
     """
     results = Path(plan["results"])

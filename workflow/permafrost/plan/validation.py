@@ -31,9 +31,9 @@ def validate(instance, schema_name: str, *, where: str) -> None:
     PermafrostError : every problem found, each with the path of the key, e.g.
         ``config/config.yaml: extraction.sise: unknown key, did you mean 'size'?``
     """
-    found = problems(instance, schema_name)
-    if found:
-        raise misfit("; ".join(found), schema_name, where=where)
+    faults = problems(instance, schema_name)
+    if faults:
+        raise misfit("; ".join(faults), schema_name, where=where)
 
 
 def misfit(problem: str, schema_name: str, *, where: str) -> PermafrostError:

@@ -35,7 +35,7 @@ class Retrieved:
     precision : (N,) average precision; NaN where the gallery holds nothing relevant.
     relevant : (N,) int number of relevant images in the gallery.
     gallery : number of images that a query ranks.
-    ks : the numbers of nearest images that were looked at.
+    ks : the numbers of nearest images that were counted.
     found : (N, len(ks)) int number of relevant images among the nearest k.
     gates : names of the sanity checks that were not passed.
     """

@@ -18,8 +18,7 @@ from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
 from permafrost.report.sections.dataset import dataset_line, dataset_section
-from permafrost.report.sections.incomplete import incomplete_section
-from permafrost.report.sections.run import run_section
+from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.tables.summary import read_summary
 from permafrost.report.values.notation import interval, number, signed
@@ -47,7 +46,7 @@ class Report:
     expect : path (as text) -> fingerprint that the file must carry.
     examples : test images shown per dataset; picture_seed : chooses them.
     hardware : what was run on, name -> value (`provenance.describe_machine`).
-    incomplete : of a run of which jobs failed, what lacks and why (`incomplete.describe`).
+    incomplete : of a run of which jobs failed, what lacks and why (`leaderboard_state.describe`).
     """
 
     plan: dict
@@ -160,21 +159,21 @@ def _summary(path, rows: list[dict]) -> list[dict]:
     """The rows of the summary over datasets, if it is of the backbones and probes of the leaderboard."""
     if path is None:
         return []
-    found = read_summary(path)
+    table = read_summary(path)
     scored = {(row["probe"], row["backbone"]) for row in rows if row["primary"]}
-    if {(row["probe"], row["backbone"]) for row in found} != scored:
+    if {(row["probe"], row["backbone"]) for row in table} != scored:
         raise PermafrostError(
             "the summary over datasets is of another leaderboard",
             where=path,
             remedy="delete the file and run snakemake again",
         )
-    return found
+    return table
 
 
 def _of_dataset(paths: Mapping[tuple, Path], dataset: str) -> dict:
     """The entries of a dataset, by what follows its name in the key (one name alone as such)."""
-    found = {key[1:]: path for key, path in paths.items() if key[0] == dataset}
-    return {key[0] if len(key) == 1 else key: path for key, path in found.items()}
+    own_paths = {key[1:]: path for key, path in paths.items() if key[0] == dataset}
+    return {key[0] if len(key) == 1 else key: path for key, path in own_paths.items()}
 
 
 def _write(path: Path, template: str, values: dict) -> None:

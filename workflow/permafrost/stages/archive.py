@@ -23,7 +23,7 @@ def run(arguments) -> None:
     from permafrost.plan.recorded import archived, current_plan, planned, read_plan
     from permafrost.plan.stale import find_stale, refuse_stale
     from permafrost.report.archive.writing import write_archive
-    from permafrost.report.explanations.incomplete import headline, read_incomplete
+    from permafrost.report.explanations.leaderboard_state import headline, read_incomplete
 
     path = arguments.plan or current_plan(Path("results"))
     plan = read_plan(path)

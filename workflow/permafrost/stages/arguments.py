@@ -1,4 +1,4 @@
-"""Options that several stages share, and the reading of them."""
+"""Options that stages share, and how they are read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import fingerprint
-from permafrost.core.specification import from_json
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS, from_json
 
 if TYPE_CHECKING:
     from permafrost.plan.jobs import PlannedJob

@@ -93,13 +93,13 @@ def run(arguments) -> None:
         ("max_detections", not points, "with boxes and polygons"),
     )
     scores, notes = [], []
-    for found in filter(None, (predictions, other)):
-        evaluation, remarks = _evaluate(arguments, truth, found)
+    for each in filter(None, (predictions, other)):
+        evaluation, remarks = _evaluate(arguments, truth, each)
         scores.append(CrownScores(evaluation, max_detections=arguments.max_detections))
         notes.append([*evaluation.notes(), *scores[-1].notes(), *remarks])
     first, *compared = notes
     for remarks in compared:
-        # what is said of the truth was said
+        # remarks on the truth are the same for both
         first += [f"{arguments.against}: {text}" for text in remarks if text not in first]
     _leave(arguments, scores, first)
 
@@ -110,10 +110,10 @@ def _read(arguments):
 
     from permafrost.data.deepforest.reading import read_annotations
 
-    told = {"geometry": arguments.geometry, "invalid": arguments.invalid}
-    truth = read_annotations(arguments.truth, "truth", **told)
+    reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}
+    truth = read_annotations(arguments.truth, "truth", **reading)
     tables = [
-        read_annotations(path, "predictions", **told) if path else None
+        read_annotations(path, "predictions", **reading) if path else None
         for path in (arguments.predictions, arguments.against)
     ]
     if arguments.against and _rules(arguments).get("unlisted") == "empty":
@@ -154,9 +154,9 @@ def _rules(arguments) -> dict:
     from permafrost.evaluators.crowns.rules import DEEPFOREST
 
     chosen = ("without_predictions", "without_truth", "unlisted")
-    given = {name: getattr(arguments, name) for name in chosen}
+    options = {name: getattr(arguments, name) for name in chosen}
     rules = DEEPFOREST if arguments.like else {}
-    return {**rules, **{name: value for name, value in given.items() if value is not None}}
+    return {**rules, **{name: value for name, value in options.items() if value is not None}}
 
 
 def _evaluate(arguments, truth, predictions):
@@ -172,27 +172,26 @@ def _evaluate(arguments, truth, predictions):
 
 def _evaluate_tiles(arguments, truth, predictions, options: dict):
     """The evaluation of whole images, and how that of windows differs."""
-    from permafrost.evaluators.crowns.rasters import image_sizes
-    from permafrost.evaluators.crowns.tile_predictions import read_tile_predictions
-    from permafrost.evaluators.crowns.tiles import compare_tiles
+    from permafrost.evaluators.crowns.overlay import image_sizes
+    from permafrost.evaluators.crowns.tiles import compare_tiles, read_tile_predictions
     from permafrost.metrics.objects.stitching import stitch
 
     cut = {"size": arguments.tile_size, "overlap": arguments.tile_overlap}
     sizes = image_sizes(arguments.images, {*truth.images, *predictions.images})
     tiled, remarks = None, []
     if arguments.stitch:
-        told = {"geometry": arguments.geometry, "invalid": arguments.invalid}
-        found = read_tile_predictions(predictions.where, sizes, **cut, **told)
+        reading = {"geometry": arguments.geometry, "invalid": arguments.invalid}
+        tiles = read_tile_predictions(predictions.where, sizes, **cut, **reading)
         whole = stitch(
-            found.by_image,
-            found.windows,
+            tiles.by_image,
+            tiles.windows,
             sizes,
             threshold=arguments.stitch_threshold,
             border=arguments.border,
-            every=found.every,
+            every=tiles.every,
         )
         remarks.append(whole.sentence())
-        predictions, tiled = whole.crowns, found.by_tile
+        predictions, tiled = whole.crowns, tiles.by_tile
     both = compare_tiles(truth, predictions, sizes, **cut, tile_predictions=tiled, **options)
     return both.whole, [*remarks, both.sentence()]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.stages import standalone
@@ -15,6 +17,9 @@ from permafrost.stages.lists import (
     thresholds,
     values_of,
 )
+
+if TYPE_CHECKING:
+    import argparse
 
 # what the parts of --merge were made with, or are made of
 _OF_AN_EVALUATION = (
@@ -208,6 +213,26 @@ def _evaluated(arguments, predictions: Path):
     )
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """An evaluation, what its intervals are made of, and what will be printed of it.
+
+    Attributes
+    ----------
+    groups : of the images, which are resampled together; units : what is resampled.
+    drawn : options of the intervals.
+    """
+
+    arguments: argparse.Namespace
+    evaluation: object
+    scores: object
+    groups: list | None
+    units: object
+    drawn: dict
+    lines: list[str]
+    notes: list[str]
+
+
 def _leave(arguments, evaluation) -> None:
     """Write all files, then print."""
     from permafrost.evaluators.intervals.detection import (
@@ -233,8 +258,9 @@ def _leave(arguments, evaluation) -> None:
     if members:
         more["category_groups"] = _named(evaluation, members, labels)
     notes += detection_text.remarks(rows, arguments)
-    more |= _slices(arguments, evaluation, groups, units, drawn, lines, notes)
-    more |= _comparison(arguments, scores, members, units, drawn, lines, notes)
+    scored = _Scored(arguments, evaluation, scores, groups, units, drawn, lines, notes)
+    more |= _slices(scored)
+    more |= _comparison(scored, members)
     tables, missing = _tables(arguments, evaluation, analysis, more)
     notes += missing
     if arguments.partial:
@@ -289,8 +315,9 @@ def _analysis(arguments, evaluation, lines) -> tuple[dict, object]:
     return {"analysis": content_of(analysis)}, analysis
 
 
-def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> dict:
-    """What the JSON holds of ``--slices``; `lines` and `notes` are added to."""
+def _slices(scored: _Scored) -> dict:
+    """What the JSON holds of ``--slices``; lines and notes are added to `scored`."""
+    arguments, evaluation, lines = scored.arguments, scored.evaluation, scored.lines
     if arguments.slices is None:
         return {}
     from permafrost.evaluators.detection.slices import crossed, read_manifest, slices
@@ -299,35 +326,38 @@ def _slices(arguments, evaluation, groups, units, drawn: dict, lines, notes) -> 
     from permafrost.evaluators.output import detection_text
 
     manifest = read_manifest(arguments.slices, evaluation.truths.images.ids)
-    notes += [f"Note: {text}." for text in manifest.warnings]
+    scored.notes.extend(f"Note: {text}." for text in manifest.warnings)
     parts = slices(evaluation, manifest)
     if arguments.cross_slices and len(manifest.labels) > 1:
         parts += slices(evaluation, crossed(manifest))
-    rows = slice_rows(parts, groups, **drawn)
+    rows = slice_rows(parts, scored.groups, **scored.drawn)
     names = evaluation.names[:3]
-    lines += detection_text.slice_lines(rows, names)
-    notes += detection_text.slice_remarks(rows)
+    lines.extend(detection_text.slice_lines(rows, names))
+    scored.notes.extend(detection_text.slice_remarks(rows))
     if arguments.baseline is None:
         return {"slices": rows}
-    ratios = robustness_rows(parts, arguments.baseline, units, **drawn)
-    lines += detection_text.robustness_lines(ratios, names)
-    notes += detection_text.robustness_remarks(ratios, names, arguments)
+    ratios = robustness_rows(parts, arguments.baseline, scored.units, **scored.drawn)
+    lines.extend(detection_text.robustness_lines(ratios, names))
+    scored.notes.extend(detection_text.robustness_remarks(ratios, names, arguments))
     return {"slices": rows, "robustness": ratios}
 
 
-def _comparison(arguments, scores, members, units, drawn: dict, lines, notes) -> dict:
-    """What the JSON holds of ``--against``; `lines` and `notes` are added to."""
+def _comparison(scored: _Scored, members: dict) -> dict:
+    """What the JSON holds of ``--against``; lines and notes are added to `scored`."""
+    arguments = scored.arguments
     if arguments.against is None:
         return {}
     from permafrost.evaluators.intervals.detection import DetectionScores, comparison_rows
     from permafrost.evaluators.output import detection_text
 
     other = _evaluated(arguments, arguments.against)
-    notes += [f"Note: {text}." for text in other.detections.notes.warnings]
+    scored.notes.extend(f"Note: {text}." for text in other.detections.notes.warnings)
     others = DetectionScores(other, groups=members)
-    rows = comparison_rows(scores, others, units, **drawn)
-    labels = list(scores.group_labels.values())
-    lines += detection_text.category_difference_lines(other, rows, arguments.against, labels)
+    rows = comparison_rows(scored.scores, others, scored.units, **scored.drawn)
+    labels = list(scored.scores.group_labels.values())
+    scored.lines.extend(
+        detection_text.category_difference_lines(other, rows, arguments.against, labels)
+    )
     return {"comparison": rows}
 
 
@@ -353,7 +383,7 @@ def _options(arguments) -> dict:
     options = standalone.options_of(arguments, *inputs)
     options.pop("partial")
     for name in ("images", "merge"):
-        given = getattr(arguments, name)
-        paths = given if isinstance(given, list) else [given] if given else []
+        value = getattr(arguments, name)
+        paths = value if isinstance(value, list) else [value] if value else []
         options[name] = [input_digest(path) for path in paths]
     return options

@@ -10,9 +10,9 @@ from permafrost.stages.lists import values_of
 
 def add_arguments(parser) -> None:
     parser.add_argument("--reference", type=Path, required=True, help="raster of class codes")
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--prediction", type=Path, help="raster of class codes")
-    given.add_argument("--logits", type=Path, help="raster of one band per class, or of one band")
+    one = parser.add_mutually_exclusive_group(required=True)
+    one.add_argument("--prediction", type=Path, help="raster of class codes")
+    one.add_argument("--logits", type=Path, help="raster of one band per class, or of one band")
     _add_classes(parser)
     _add_pixels(parser)
     standalone.add_arguments(parser)
@@ -89,7 +89,7 @@ def _write(arguments, evaluation) -> None:
     from permafrost.evaluators.intervals.standalone import score_rows
     from permafrost.evaluators.output import score_text
     from permafrost.evaluators.output.confusion_text import confusion_lines
-    from permafrost.evaluators.raster.tables import confusion_table
+    from permafrost.evaluators.raster.result import confusion_table
     from permafrost.statistics.resampling.units import find_units
 
     units = find_units(evaluation.n_blocks)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from permafrost.stages import extracting
+from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_splits, by_split
 
 
 def add_arguments(parser) -> None:
-    extracting.add_arguments(parser)
-    extracting.add_batch_size(parser)
+    image_jobs.add_arguments(parser)
+    image_jobs.add_batch_size(parser)
     add_splits(parser, "--output", "feature stores to write")
 
 
@@ -16,4 +16,4 @@ def run(arguments) -> None:
     from permafrost.features.extract import extract
     from permafrost.features.specification import ExtractSpec
 
-    extracting.run(arguments, extract, ExtractSpec, outputs=by_split(arguments.output))
+    image_jobs.run(arguments, extract, ExtractSpec, outputs=by_split(arguments.output))

@@ -23,7 +23,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.plan.failures import read_failures
     from permafrost.plan.recorded import read_plan
-    from permafrost.report.explanations.incomplete import describe, format_failures, headline
+    from permafrost.report.explanations.leaderboard_state import describe, format_failures, headline
 
     failed = read_failures(arguments.failures)
     failures = [asdict(failure) for failure in failed["failures"]]

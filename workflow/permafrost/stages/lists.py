@@ -1,4 +1,4 @@
-"""Options that hold several values, read from text."""
+"""Options that hold lists of values, read from text."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ def names_of(text: str | None) -> list[str] | None:
     return names
 
 
-def category_groups(given: str | Path) -> dict[str, list]:
+def category_groups(groups: str | Path) -> dict[str, list]:
     """``group=a,b;other=c``, or what a file says, see `metrics.detection.categories.read_groups`."""
-    if isinstance(given, Path):
+    if isinstance(groups, Path):
         from permafrost.metrics.detection.categories import read_groups
 
-        return read_groups(given)
-    found: dict[str, list] = {}
-    for part in given.split(";"):
+        return read_groups(groups)
+    members_of: dict[str, list] = {}
+    for part in groups.split(";"):
         name, equals, members = (piece.strip() for piece in part.partition("="))
-        if not (name and equals and members) or name in found:
+        if not (name and equals and members) or name in members_of:
             raise PermafrostError(
                 f"{part.strip()!r} is not a new group=category,category",
                 remedy="give vehicle=car,truck;animal=cat,dog, or a file",
             )
-        found[name] = names_of(members)
-    return found
+        members_of[name] = names_of(members)
+    return members_of
 
 
 def groups_or_path(text: str) -> str | Path:
@@ -78,21 +78,21 @@ def area_ranges(text: str | None) -> dict | None:
     """``name=low:high`` between commas; the range ``all`` is added where it is not given."""
     if text is None:
         return None
-    found = {}
+    ranges = {}
     for part in text.split(","):
         name, equals, bounds = (piece.strip() for piece in part.partition("="))
         low, colon, high = bounds.partition(":")
         try:
-            given = float(low), float(high)
+            limits = float(low), float(high)
         except ValueError:
-            given = None
-        if not (name and equals and colon and given) or name in found:
+            limits = None
+        if not (name and equals and colon and limits) or name in ranges:
             raise PermafrostError(
                 f"{part.strip()!r} is not a new name=low:high",
                 remedy="give tiny=0:256,rest=256:1e10",
             )
-        found[name] = given
-    return found if "all" in found else {"all": (0.0, 1e10), **found}
+        ranges[name] = limits
+    return ranges if "all" in ranges else {"all": (0.0, 1e10), **ranges}
 
 
 def lines_of(path: Path) -> list[str]:

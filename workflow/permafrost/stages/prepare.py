@@ -22,7 +22,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.paths import merged, substitute
+    from permafrost.core.specification import merged, substitute
     from permafrost.data.prepare import PrepareSpec, prepare
 
     job = planned_job(arguments)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.stages import extracting
+from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_compute, add_job, add_splits, by_split, read_job
 
 
 def add_arguments(parser, kind) -> None:
     """The options of a `probes.kinds.ProbeKind`."""
     if kind.reads == "images":
-        extracting.add_arguments(parser)
+        image_jobs.add_arguments(parser)
     else:
         add_job(parser)
         add_splits(parser, "--features", "feature stores to read")
@@ -51,8 +51,8 @@ def _feature_job(arguments, kind):
 def _image_job(arguments, kind):
     from permafrost.probes.job import ImageProbeJob
 
-    images = extracting.images_of(arguments)
-    spec, fingerprint = extracting.located_job(arguments)
+    images = image_jobs.images_of(arguments)
+    spec, fingerprint = image_jobs.located_job(arguments)
     return ImageProbeJob.of(
         spec,
         kind.options_class(),

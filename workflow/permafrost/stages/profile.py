@@ -6,17 +6,17 @@ from functools import partial
 from pathlib import Path
 
 from permafrost.core.specification import from_json
-from permafrost.stages import extracting
+from permafrost.stages import image_jobs
 from permafrost.stages.arguments import read_specification
 
 
 def add_arguments(parser) -> None:
-    extracting.add_arguments(parser)
+    image_jobs.add_arguments(parser)
     parser.add_argument("--output", type=Path, required=True, help="table of the profile to write")
 
 
 def run(arguments) -> None:
-    from permafrost.core.allocator import keep_freed_memory
+    from permafrost.core.memory import keep_freed_memory
     from permafrost.features.profiling.profile import profile_backbone
     from permafrost.features.specification import ProfileSpec
     from permafrost.statistics.scores.profile_table import write_profile
@@ -24,12 +24,12 @@ def run(arguments) -> None:
     # as extraction runs
     keep_freed_memory()
     spec, fingerprint = read_specification(arguments, ProfileSpec)
-    located, _ = extracting.located_job(arguments)
+    located, _ = image_jobs.located_job(arguments)
     profile = profile_backbone(
         from_json(ProfileSpec, located, where="spec of the profile job"),
         card=arguments.card,
         # few backbones look at any
-        images=partial(extracting.images_of, arguments),
+        images=partial(image_jobs.images_of, arguments),
         device=arguments.device,
         threads=arguments.threads,
     )

@@ -29,7 +29,7 @@ def run(arguments) -> int:
         print(f"permafrost: project {root}", file=sys.stderr)
     passed = _from_root(arguments.passed, root)
     profile = ["--profile", arguments.profile] if arguments.profile else []
-    # --profile takes several names, so it would swallow targets behind it
+    # --profile takes any number of names, so it would take the targets behind it too
     place = passed.index("--") if "--" in passed else len(passed)
     options = [*passed[:place], *profile, *passed[place:]]
     command = [sys.executable, "-m", "snakemake", *options]
@@ -49,8 +49,8 @@ def find_root(start: Path) -> Path:
     """
     from permafrost.core.errors import PermafrostError
 
-    own = Path(__file__).resolve().parents[3]
-    for folder in (start, *start.parents, own):
+    here = Path(__file__).resolve().parents[3]
+    for folder in (start, *start.parents, here):
         if (folder / "Snakefile").is_file() and (folder / "workflow" / "permafrost").is_dir():
             return folder
     raise PermafrostError(
@@ -117,12 +117,12 @@ def _results(passed: list[str]) -> Path:
 
 def _values(passed: list[str], *options: str) -> list[str]:
     """What follows an option, up to the next one."""
-    found, inside = [], False
+    values, inside = [], False
     for text in passed:
         name, equals, value = text.partition("=")
         if text.startswith("-"):
             inside = name in options
-            found += [value] if inside and equals else []
+            values += [value] if inside and equals else []
         elif inside:
-            found.append(text)
-    return found
+            values.append(text)
+    return values

@@ -14,8 +14,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, read_plan
-    from permafrost.report.explanations.incomplete import KEY, headline
-    from permafrost.report.explanations.outdated import describe_outdated
+    from permafrost.report.explanations.leaderboard_state import KEY, describe_outdated, headline
     from permafrost.report.tables.terminal import format_leaderboard
 
     table, metadata = read_table(arguments.leaderboard)

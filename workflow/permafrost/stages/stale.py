@@ -21,13 +21,13 @@ def run(arguments) -> None:
     from permafrost.plan.stale import delete, find_stale, recorded_versions
 
     plan = arguments.plan or current_plan(arguments.results)
-    found = find_stale(plan, arguments.results)
-    for path, reason in found:
+    stale = find_stale(plan, arguments.results)
+    for path, reason in stale:
         print(f"{'deleted' if arguments.delete else 'stale'}: {path} ({reason})")
     mixture = mixture_words(recorded_versions(plan, arguments.results))
     if mixture:
         print(f"mixed versions: results of one plan were computed with {mixture}")
     if arguments.delete:
-        delete(path for path, _ in found)
-    if not found:
+        delete(path for path, _ in stale)
+    if not stale:
         print(f"everything under {arguments.results} belongs to the plan {plan.stem[:12]}")

@@ -80,8 +80,8 @@ def check_files(arguments, *inputs: str, again=()) -> None:
     check_table_format(arguments.table_format)
     read = {}
     for name in inputs:
-        given = getattr(arguments, name)
-        for path in given if isinstance(given, list) else [given] if given else []:
+        value = getattr(arguments, name)
+        for path in value if isinstance(value, list) else [value] if value else []:
             if not os.path.lexists(path):
                 raise PermafrostError(
                     "the file does not exist",

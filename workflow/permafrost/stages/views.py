@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from permafrost.stages import extracting
+from permafrost.stages import image_jobs
 
 
 def add_arguments(parser) -> None:
-    extracting.add_arguments(parser)
-    extracting.add_batch_size(parser)
+    image_jobs.add_arguments(parser)
+    image_jobs.add_batch_size(parser)
     parser.add_argument("--output", type=Path, required=True, help="store of views to write")
 
 
@@ -17,4 +17,4 @@ def run(arguments) -> None:
     from permafrost.features.specification import ViewsSpec
     from permafrost.features.views import extract_views
 
-    extracting.run(arguments, extract_views, ViewsSpec, output=arguments.output)
+    image_jobs.run(arguments, extract_views, ViewsSpec, output=arguments.output)

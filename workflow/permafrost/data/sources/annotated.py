@@ -14,7 +14,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage, decode_image
-from permafrost.data.files import Members
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import Members, folder_prefix
 from permafrost.data.objects import Objects
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import class_ids, declared_bands, decoding_of
@@ -25,13 +26,31 @@ from permafrost.data.sources.reading import (
     read_member,
     read_member_window,
 )
-from permafrost.data.sources.web_tiles import web_tiles
+from permafrost.data.sources.web_tiles import WebTileNames, web_tiles
 from permafrost.data.windows import Window, clip_boxes
 
 #: problems that one error names
 SHOWN = 20
 #: pixels that a corner may lie beyond the edge of its image: sums of decimals are not exact
 SLACK = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectFiles:
+    """Options of every kind that reads images and files of annotations.
+
+    Attributes
+    ----------
+    path : directory or archive of the images.
+    root : folder of the images inside `path`.
+    group : regular expression whose group in parentheses is the image's group, found in its name.
+    web_tiles : how names say which tile of a web map an image is.
+    """
+
+    path: str
+    root: str
+    group: str | None = None
+    web_tiles: WebTileNames | None = None
 
 
 class Found(NamedTuple):
@@ -66,16 +85,13 @@ class Annotated:
 class ObjectSource:
     """Images of a directory or archive with their objects.
 
-    Options of every kind that is read so: ``root`` (folder of the images inside ``path``); ``group``
-    (a regular expression whose group in parentheses is the image's group, found in its name);
-    ``clip_boxes`` (cut boxes that reach beyond their image at its edge, and count them);
-    ``web_tiles`` (names that say which tile of a web map an image is, see `web_tiles`).
-
     Parameters
     ----------
+    entry : with options that are `ObjectFiles`.
     images : in the order of the records.
     classes : names in the order of their ids where the data says one; the entry's order counts first,
         and without either it is that of the alphabet.
+    clip : cut boxes that reach beyond their image at its edge, and count them; they are an error otherwise.
     problems : what reading the annotations has found wrong; reported together with what is found here.
 
     Raises
@@ -86,39 +102,39 @@ class ObjectSource:
 
     def __init__(
         self,
-        entry: dict,
+        entry: DatasetEntry,
         members: Members,
         images: Sequence[Annotated],
         *,
         where: object,
         classes: Sequence[str] | None = None,
+        clip: bool = False,
         problems: Sequence[str] = (),
     ) -> None:
-        options = entry["source"]
-        self.task: str = entry["task"]
+        options: ObjectFiles = entry.source
+        self.task = entry.task
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = None
         self._decoding = decoding_of(entry, self.bands)
         self._members = members
         self._names = [image.name for image in images]
-        root = options.get("root", "").strip("/")
-        sample_ids = [name.removeprefix(f"{root}/") if root else name for name in self._names]
-        check = ObjectCheck(
-            points=self.task == "point_detection", clip=options.get("clip_boxes", False)
-        )
+        prefix = folder_prefix(options.root)
+        sample_ids = [name.removeprefix(prefix) for name in self._names]
+        check = ObjectCheck(points=self.task == "point_detection", clip=clip)
         check.problems += problems
         known = set(members.names)
         self._sizes = sizes = [_size(image, members, known, check.problems) for image in images]
         labels = [found.label for image in images for found in image.found]
-        self.classes, ids = class_ids(labels, entry.get("classes") or classes, where=where)
+        self.classes, ids = class_ids(labels, entry.classes or classes, where=where)
         groups = [image.group for image in images]
-        if "group" in options:
-            groups = grouped(sample_ids, options["group"], where=where)
+        if options.group is not None:
+            groups = grouped(sample_ids, options.group, where=where)
         places = [(None, None)] * len(images)
-        if "web_tiles" in options:
-            tiles = web_tiles(sample_ids, options["web_tiles"], where=where)
+        if options.web_tiles is not None:
+            tiles = web_tiles(sample_ids, options.web_tiles, where=where)
             places = [tile.lonlat() for tile, _ in tiles]
-            groups = groups if "group" in options else [group for _, group in tiles]
+            if options.group is None:
+                groups = [group for _, group in tiles]
         self._records = []
         for sample_id, group, place, image, size in zip(
             sample_ids, groups, places, images, sizes, strict=True

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import unique_keys
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import Members, open_members
-from permafrost.data.sources.annotated import ObjectSource
-from permafrost.data.sources.coco_file import CocoFile, parse_coco
+from permafrost.data.rle import runs_box, runs_of
+from permafrost.data.sources.annotated import Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
 
-def open_coco(entry: dict, *, where: object) -> ObjectSource:
-    """Images and their objects, boxes with or without polygons.
+@dataclass(frozen=True, kw_only=True)
+class CocoOptions(ObjectFiles):
+    """File names are relative to `root`; ``<split>`` in it stands for the name of the split.
 
-    Options: ``path`` (directory or archive of the images); ``root`` (folder in it that file names are
-    relative to; ``<split>`` in it stands for the name of the split); ``annotations`` (a JSON file, or a
-    mapping of names of splits to files; a name that begins with ``<path>/`` lies inside ``path``);
-    ``group``, ``clip_boxes``, see `ObjectSource`.
+    Attributes
+    ----------
+    annotations : a JSON file, or names of splits to files; a name that begins with ``<path>/`` lies inside `path`.
+    clip_boxes : see `ObjectSource`.
+    """
+
+    annotations: str | dict[str, str]
+    clip_boxes: bool
+
+
+def open_coco(entry: DatasetEntry, *, where: object) -> ObjectSource:
+    """Images and their objects, boxes with or without polygons.
 
     Classes are the categories in the order of their ids. Crowds (``iscrowd``) and what is marked
     ``ignore`` are regions that are neither learned nor scored. An image without annotations is one
     without objects.
     """
-    options = entry["source"]
-    members = open_members(options["path"], where=where)
-    places = annotation_files(options["annotations"])
-    names = ImageNames(members, options, splits=places[0][0] is not None, where=where)
+    options: CocoOptions = entry.source
+    members = open_members(options.path, where=where)
+    places = annotation_files(options.annotations)
+    names = ImageNames(members, options.root, splits=places[0][0] is not None, where=where)
     images, problems, classes = [], [], None
     for split, place in places:
         file = _read(members, place, where)
@@ -36,7 +50,15 @@ def open_coco(entry: dict, *, where: object) -> ObjectSource:
             names.image(image.file_name, image.found, split, image.size)
             for image in file.images.values()
         ]
-    return ObjectSource(entry, members, images, where=where, classes=classes, problems=problems)
+    return ObjectSource(
+        entry,
+        members,
+        images,
+        where=where,
+        classes=classes,
+        clip=options.clip_boxes,
+        problems=problems,
+    )
 
 
 def _read(members: Members, place: str, where: object) -> CocoFile:
@@ -68,3 +90,196 @@ def _same_classes(known: list[str] | None, file: CocoFile, place: str, where: ob
             remedy="give all files the same categories in the same order",
         )
     return classes
+
+
+_NO_ID = "has no id that is a whole number or text"
+
+
+@dataclass
+class CocoImage:
+    """An image as the file lists it, with its objects in the order of the file."""
+
+    file_name: str
+    size: tuple[int, int] | None
+    found: list[Found] = field(default_factory=list)
+
+
+@dataclass
+class CocoFile:
+    """What a file holds.
+
+    ``images`` by their ids in the order of the file; ``categories``, id to name; ``problems``, one
+    sentence for every entry that cannot be used.
+    """
+
+    images: dict[object, CocoImage]
+    categories: dict[object, str]
+    problems: list[str]
+
+
+def parse_coco(data: bytes, name: str) -> CocoFile:
+    """Read a file of annotations.
+
+    Parameters
+    ----------
+    name : of the file, for messages.
+
+    Raises
+    ------
+    ValueError : it is no JSON, or no annotations in COCO's format.
+    """
+    try:
+        content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=unique_keys)
+    # the last: nested too deeply
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON ({error})" if data.strip() else "is empty") from error
+    if not isinstance(content, dict):
+        raise ValueError("holds no object with images, categories and annotations")
+    for key in ("images", "categories", "annotations"):
+        if not isinstance(content.get(key), list):
+            raise ValueError(f"holds no list {key!r}")
+        if not all(isinstance(item, dict) for item in content[key]):
+            raise ValueError(f"holds something in {key!r} that is no object")
+    file = CocoFile({}, {}, [])
+    _read_images(file, content["images"], name)
+    _read_categories(file, content["categories"], name)
+    _read_annotations(file, content["annotations"], name)
+    return file
+
+
+def _read_images(file: CocoFile, items: list[dict], name: str) -> None:
+    for item in items:
+        which = f"{name}: image {item.get('id')!r}"
+        sides = [item.get("height"), item.get("width")]
+        if not _is_id(item.get("id")):
+            file.problems.append(f"{which} {_NO_ID}")
+        elif item["id"] in file.images:
+            file.problems.append(f"{which} is listed twice")
+        elif not isinstance(item.get("file_name"), str) or not item["file_name"].strip():
+            file.problems.append(f"{which} has no file_name")
+        elif sides != [None, None] and not all(_is_side(side) for side in sides):
+            file.problems.append(f"{which} has the height and width {sides[0]!r}, {sides[1]!r}")
+        else:
+            size = None if sides == [None, None] else (int(sides[0]), int(sides[1]))
+            file.images[item["id"]] = CocoImage(item["file_name"], size)
+
+
+def _read_categories(file: CocoFile, items: list[dict], name: str) -> None:
+    for item in items:
+        which = f"{name}: category {item.get('id')!r}"
+        if not _is_id(item.get("id")):
+            file.problems.append(f"{which} {_NO_ID}")
+        elif item["id"] in file.categories:
+            file.problems.append(f"{which} is listed twice")
+        elif not isinstance(item.get("name"), str) or not item["name"].strip():
+            file.problems.append(f"{which} has no name")
+        elif item["name"] in file.categories.values():
+            file.problems.append(f"{which} has the name of another category, {item['name']!r}")
+        else:
+            file.categories[item["id"]] = item["name"]
+
+
+def _read_annotations(file: CocoFile, items: list[dict], name: str) -> None:
+    seen = set()
+    for item in items:
+        which = f"{name}: annotation {item.get('id')!r}"
+        image, category = item.get("image_id"), item.get("category_id")
+        problem = None
+        if not _is_id(item.get("id")):
+            problem = _NO_ID
+        elif item["id"] in seen:
+            problem = "is listed twice"
+        elif not _is_id(image) or image not in file.images:
+            problem = f"is of the image {image!r}, which is not listed"
+        elif not _is_id(category) or category not in file.categories:
+            problem = f"is of the category {category!r}, which is not listed"
+        else:
+            seen.add(item["id"])
+            try:
+                found = _found(item, file.categories[category], which, file.images[image].size)
+                file.images[image].found.append(found)
+            except ValueError as error:
+                problem = str(error)
+        if problem:
+            file.problems.append(f"{which} {problem}")
+
+
+def _found(item: dict, label: str, which: str, size: tuple[int, int] | None) -> Found:
+    """One object; raises `ValueError` for what is wrong with it."""
+    crowd = item.get("iscrowd", 0)
+    ignored = item.get("ignore", 0)
+    if crowd not in (0, 1) or ignored not in (0, 1):
+        raise ValueError(f"has iscrowd {crowd!r} and ignore {ignored!r}, which are 0 or 1")
+    rings, box, area = _shape(item.get("segmentation"), size)
+    if item.get("bbox") is not None:
+        box = _corners(item["bbox"])
+    if box is None:
+        raise ValueError("has neither a bbox nor a segmentation")
+    if item.get("area") is not None:
+        area = _number(item["area"])
+        if not area >= 0 or math.isinf(area):
+            raise ValueError(f"has the area {item['area']!r}")
+    return Found(label, box, which, area, bool(crowd or ignored), rings)
+
+
+def _corners(bbox) -> list[float]:
+    if not isinstance(bbox, list) or len(bbox) != 4:
+        raise ValueError(f"has the bbox {str(bbox)[:80]}, which is no [x, y, width, height]")
+    x, y, width, height = map(_number, bbox)
+    if not (width > 0 and height > 0) and not math.isnan(x + y + width + height):
+        raise ValueError(f"has a bbox of {width:g} x {height:g} pixels, which has no area")
+    return [x, y, x + width, y + height]
+
+
+def _shape(segmentation, size) -> tuple[list[list[float]] | None, list[float] | None, float | None]:
+    """Rings, box and area of a segmentation; the area only of run lengths, rings only of polygons."""
+    if segmentation is None or segmentation == []:
+        return None, None, None
+    if isinstance(segmentation, dict):
+        return None, *_from_runs(segmentation, size)
+    if not isinstance(segmentation, list):
+        raise ValueError("has a segmentation that is neither polygons nor run lengths")
+    rings = []
+    for ring in segmentation:
+        numbers = [_number(value) for value in ring] if isinstance(ring, list) else []
+        if len(numbers) < 6 or len(numbers) % 2 or not all(map(math.isfinite, numbers)):
+            raise ValueError("has a polygon that is not x and y of three corners or more")
+        rings.append(numbers)
+    x = [value for ring in rings for value in ring[::2]]
+    y = [value for ring in rings for value in ring[1::2]]
+    return rings, [min(x), min(y), max(x), max(y)], None
+
+
+def _from_runs(segmentation: dict, image: tuple[int, int] | None) -> tuple[list[float], float]:
+    size, counts = segmentation.get("size"), segmentation.get("counts")
+    if not isinstance(size, list) or len(size) != 2 or not all(map(_is_side, size)):
+        raise ValueError(f"has run lengths of the size {size!r}, which is no [height, width]")
+    if image is not None and tuple(size) != image:
+        raise ValueError(
+            f"has a mask of {size[1]} x {size[0]} pixels, its image {image[1]} x {image[0]}"
+        )
+    if not isinstance(counts, list | str):
+        raise ValueError("has run lengths without counts")
+    found = runs_box(runs_of(counts) if isinstance(counts, str) else counts, *map(int, size))
+    if found is None:
+        raise ValueError("has a mask without foreground")
+    return found
+
+
+def _number(value) -> float:
+    """A number as float; NaN for what is none, which the checks of boxes name."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_side(value) -> bool:
+    number = _number(value)
+    return math.isfinite(number) and number >= 1 and number == int(number)
+
+
+def _is_id(value) -> bool:
+    return isinstance(value, int | str) and not isinstance(value, bool)

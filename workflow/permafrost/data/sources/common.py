@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.data.bands import Band, dataset_bands
+from permafrost.data.bands import dataset_bands
 from permafrost.data.decode import Decoding
+from permafrost.data.entry import DatasetEntry, Units
+from permafrost.data.sensors import Band
 from permafrost.data.units import resolve_unit
 
 
-def declared_bands(entry: dict, *, where: object) -> list[Band]:
+def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
     """The bands of an entry with their units: both are declared, never guessed from the files."""
-    if not entry.get("bands"):
+    if not entry.bands:
         raise PermafrostError(
             "the entry names no bands",
             where=where,
             remedy="list the bands in the order of the files, e.g. bands: [red, green, blue]"
             + (
-                ""
-                if "units" in entry
-                else ", and what their values mean, e.g. units: {unit: uint8}"
+                ", and what their values mean, e.g. units: {unit: uint8}" if not entry.units else ""
             ),
         )
-    bands = []
-    for band in dataset_bands(entry["bands"], entry.get("sensor"), where=where):
-        own = {
-            key: value
-            for key, value in (("unit", band.unit), ("scale", band.scale), ("offset", band.offset))
-            if value is not None
-        }
-        declared = own if "unit" in own else {**entry.get("units", {}), **own}
-        if "unit" not in declared:
-            raise PermafrostError(
-                f"band {band.name} has no unit",
-                where=where,
-                remedy="declare units: {unit: …} for all bands, or a unit for each band",
-            )
-        bands.append(Band(**{**band.as_dict(), **resolve_unit(declared, where=where)}))
-    return bands
+    return [
+        replace(band, **resolve_unit(_unit_of(band, entry.units, where), where=where))
+        for band in dataset_bands(entry.bands, entry.sensor, where=where)
+    ]
 
 
-def decoding_of(entry: dict, bands: Sequence[Band]) -> Decoding:
+def _unit_of(band: Band, common: Units | None, where: object) -> Units:
+    """The unit of a band: its own, else that of all bands with the band's own scale and offset."""
+    if band.unit is not None:
+        return Units(unit=band.unit, scale=band.scale, offset=band.offset or 0.0)
+    if common is None:
+        raise PermafrostError(
+            f"band {band.name} has no unit",
+            where=where,
+            remedy="declare units: {unit: …} for all bands, or a unit for each band",
+        )
+    return Units(
+        unit=common.unit,
+        scale=common.scale if band.scale is None else band.scale,
+        offset=common.offset if band.offset is None else band.offset,
+    )
+
+
+def decoding_of(entry: DatasetEntry, bands: Sequence[Band]) -> Decoding:
     """How the entry lets its files be read."""
-    return Decoding(len(bands), frozenset(entry.get("convert", ())), "nodata" in entry)
+    return Decoding(len(bands), frozenset(entry.convert), entry.nodata is not None)
 
 
 def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: object):
@@ -68,24 +74,12 @@ def class_ids(names: Sequence[str], declared: Sequence[str] | None, *, where: ob
     return classes, {name: number for number, name in enumerate(classes)}
 
 
-def required_classes(entry: dict, *, where: object) -> list[str]:
+def required_classes(entry: DatasetEntry, *, where: object) -> list[str]:
     """The classes of masks, in the order of their ids: the entry has to list them."""
-    if not entry.get("classes"):
+    if not entry.classes:
         raise PermafrostError(
             "masks need the list of classes",
             where=where,
             remedy="add classes to the entry, in the order of their ids",
         )
-    return list(entry["classes"])
-
-
-def require_task(entry: dict, tasks: Sequence[str], *, where: object) -> str:
-    """The task of the entry, where this kind of source can serve it."""
-    task = entry["task"]
-    if task not in tasks:
-        raise PermafrostError(
-            f"a source of kind {entry['source']['kind']!r} offers {' and '.join(tasks)}, not {task}",
-            where=where,
-            remedy="correct the task, or use another kind of source",
-        )
-    return task
+    return list(entry.classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,46 +11,62 @@ from permafrost.core.errors import PermafrostError
 from permafrost.data.deepforest.annotations import Annotations
 from permafrost.data.deepforest.columns import Columns, csv_columns
 from permafrost.data.deepforest.reading import parts_of_images, read_annotations
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import open_members
 from permafrost.data.geometries import BOX, POINT, POLYGON
-from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.places import ImageNames, annotation_bytes, annotation_files
 
 TASKS = {BOX: "detection", POLYGON: "detection", POINT: "point_detection"}
 
 
-def open_deepforest(entry: dict, *, where: object) -> ObjectSource:
-    """Images and their boxes, polygons (WKT) or points.
+@dataclass(frozen=True, kw_only=True)
+class DeepforestOptions(ObjectFiles):
+    """image_path is relative to `root`; ``<split>`` in it stands for the name of the split.
 
-    Options: ``path`` (directory or archive of the images); ``root`` (folder in it that image_path is
-    relative to; ``<split>`` in it stands for the name of the split); ``table`` (a CSV, or a mapping of
-    names of splits to CSVs; a name that begins with ``<path>/`` lies inside ``path``); ``geometry``
-    (box, polygon or point where a table holds several kinds of shapes, or to convert them: point
-    takes the middles of boxes and the centroids of polygons); ``split`` and ``group_column``
-    (columns); ``group``, ``clip_boxes``, see `ObjectSource`.
+    Attributes
+    ----------
+    table : a CSV, or names of splits to CSVs; a name that begins with ``<path>/`` lies inside `path`.
+    geometry : box, polygon or point where a table holds shapes of different kinds, or to convert them: point takes
+        the middles of boxes and the centroids of polygons; ``auto``: the one kind that the table holds.
+    split, group_column : columns.
+    clip_boxes : see `ObjectSource`.
+    """
+
+    table: str | dict[str, str]
+    geometry: str
+    clip_boxes: bool
+    split: str | None = None
+    group_column: str | None = None
+
+
+def open_deepforest(entry: DatasetEntry, *, where: object) -> ObjectSource:
+    """Images and their boxes, polygons (WKT) or points.
 
     A row of zeros or of an empty shape says that its image holds no object. Of a polygon with holes,
     the area is exact, and the outline is the outer one.
     """
-    options = entry["source"]
-    members = open_members(options["path"], where=where)
-    places = annotation_files(options["table"])
-    names = ImageNames(members, options, splits=places[0][0] is not None, where=where)
+    options: DeepforestOptions = entry.source
+    members = open_members(options.path, where=where)
+    places = annotation_files(options.table)
+    names = ImageNames(members, options.root, splits=places[0][0] is not None, where=where)
     images: list[Annotated] = []
     for split, place in places:
         columns = csv_columns(annotation_bytes(members, place, where), f"{where}: {place}")
-        annotations = read_annotations(columns, "truth", geometry=options.get("geometry", "auto"))
-        _check_task(annotations, entry["task"], where)
+        annotations = read_annotations(columns, "truth", geometry=options.geometry)
+        _check_task(annotations, entry.task, where)
         images += _images(annotations, columns, options, split, names)
-    return ObjectSource(entry, members, images, where=where)
+    return ObjectSource(entry, members, images, where=where, clip=options.clip_boxes)
 
 
-def check_entry(entry: dict, *, where: object) -> None:
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse two options that say the same."""
-    options = entry["source"]
-    for one, other in (("group", "group_column"), ("split", "table")):
-        both = other in options if one == "group" else isinstance(options["table"], dict)
-        if one in options and both:
+    options: DeepforestOptions = entry.source
+    for one, other, both in (
+        ("group", "group_column", options.group and options.group_column),
+        ("split", "table", options.split and isinstance(options.table, dict)),
+    ):
+        if both:
             raise PermafrostError(
                 f"both {one} and {other} say what the {one} of an image is",
                 where=where,
@@ -71,14 +88,14 @@ def _check_task(annotations: Annotations, task: str, where: object) -> None:
 def _images(
     annotations: Annotations,
     columns: Columns,
-    options: dict,
+    options: DeepforestOptions,
     split: str | None,
     names: ImageNames,
 ) -> list[Annotated]:
     """The images of a table in the order in which it names them first."""
     splits, groups = (
-        parts_of_images(columns, options[key], what) if key in options else {}
-        for key, what in (("split", "splits"), ("group_column", "groups"))
+        {} if column is None else parts_of_images(columns, column, what)
+        for column, what in ((options.split, "splits"), (options.group_column, "groups"))
     )
     file = Path(annotations.where).name
     found = _found(annotations, file)

@@ -1,39 +1,127 @@
-"""Kind ``demo``: chips of the procedural world, generated on the spot."""
+"""Kind ``demo``: chips of the procedural world, generated on the spot.
+
+Land cover as a satellite sees it, 10 m per pixel; crowns of trees and heights as an aircraft sees them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import task_of
-from permafrost.data.bands import SENSORS, Band, known_band
+from permafrost.data.bands import known_band, select_bands
 from permafrost.data.cache import LeastRecentlyUsed
+from permafrost.data.entry import DatasetEntry, Units
+from permafrost.data.objects import Objects
 from permafrost.data.records import Decoded, Record, Source
-from permafrost.data.sources.demo_aerial import aerial_bands
-from permafrost.data.sources.demo_chips import DemoChips, chosen
-from permafrost.data.sources.demo_crowns import CrownSource
-from permafrost.data.sources.demo_heights import HeightSource
+from permafrost.data.sensors import SENSORS, Band
 from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.units import resolve_unit
-from permafrost.data.world import cuts, spectra
+from permafrost.data.world import aerial, crowns, cuts, spectra
+from permafrost.data.world import photograph as photographs
 from permafrost.data.world import scene as scenes
+from permafrost.data.world.canvas import GROUND
 
-DEFAULT_BANDS = ["B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B11", "B12"]
-DEFAULTS = {
-    "chip_size": 64,
-    "scene_size": 448,
-    "scenes": {"train": 18, "val": 6, "test": 10},
-    "chips": {"train": 480, "val": 160, "test": 240},
-}
+_DAYS = 180
 
 
-def open_demo(entry: dict, *, where: object) -> Source:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """Options of the demo.
+
+    Attributes
+    ----------
+    seed : another seed is another world.
+    bands : ``all``, ``rgb`` or names.
+    chip_size, scene_size : sides in pixels.
+    scenes, chips : how many, by split.
+    presence : share of a chip that a class must cover to count as present (multilabel).
+    cover : class whose share of a chip is the target (regression).
+    """
+
+    seed: int
+    bands: str | list[str]
+    chip_size: int
+    scene_size: int
+    scenes: dict[str, int]
+    chips: dict[str, int]
+    presence: float
+    cover: str
+
+
+def open_demo(entry: DatasetEntry, *, where: object) -> Source:
     """Land cover seen by a satellite, or crowns or heights from an aircraft, as the task asks."""
-    if entry["task"] == PIXEL_REGRESSION:
+    if entry.task == PIXEL_REGRESSION:
         return HeightSource(entry, where=where)
-    kind = CrownSource if task_of(entry["task"]).objects else DemoSource
+    kind = CrownSource if task_of(entry.task).objects else DemoSource
     return kind(entry, where=where)
+
+
+def entry_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
+    """The bands that the chips of an entry have, in the unit of the demo's camera."""
+    names = entry.source.bands
+    if entry.task == PIXEL_REGRESSION or task_of(entry.task).objects:
+        known = [known_band("aerial", name) for name in photographs.BANDS]
+        unit = Units(unit="uint8", offset=0)
+    else:
+        sensor = "sentinel2-l2a" if "B10" not in names and names != "all" else "sentinel2-l1c"
+        known = [known_band(sensor, name) for name in spectra.BANDS if name in SENSORS[sensor]]
+        unit = Units(unit="digital_number", scale=1e-4, offset=0)
+    offered = [replace(band, **resolve_unit(unit, where=where)) for band in known]
+    return [offered[i] for i in select_bands(offered, names, where=f"{where}: source.bands")]
+
+
+class DemoChips:
+    """Chips of generated scenes; every split has scenes of its own, numbered on from those before it."""
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: DemoOptions = entry.source
+        self.task, self.bands = entry.task, entry_bands(entry, where=where)
+        self.seed, self.size, self.scene_size = options.seed, options.chip_size, options.scene_size
+        self._check_sizes(where)
+        self._chips: list[tuple[str, cuts.Chip]] = []
+        first = 0
+        for split in SPLITS:
+            specs = [self._scene(first + number) for number in range(options.scenes[split])]
+            self._chips += [(split, chip) for chip in self._cut(specs, options.chips[split])]
+            first += len(specs)
+
+    def _scene(self, number: int):
+        """What the scene of that number follows from."""
+        raise NotImplementedError
+
+    def _cut(self, specs: list, count: int) -> list[cuts.Chip]:
+        return cuts.anywhere(specs, count, self.size)
+
+    def records(self) -> list[Record]:
+        return [self._record(split, chip) for split, chip in self._chips]
+
+    def locate(self, index: int) -> tuple[float, float]:
+        return self._chips[index][1].lonlat()
+
+    def _record(self, split: str, chip: cuts.Chip) -> Record:
+        lon, lat = chip.lonlat()
+        day = np.datetime64("2021-04-01") + chip.scene.number * 37 % _DAYS
+        return Record(
+            sample_id=chip.name,
+            split=split,
+            group_id=f"scene{chip.scene.number:03d}",
+            lon=lon,
+            lat=lat,
+            date=str(day),
+        )
+
+    def _check_sizes(self, where) -> None:
+        if self.scene_size % 8 or self.scene_size < 2 * self.size:
+            raise PermafrostError(
+                f"scene_size {self.scene_size} is not a multiple of 8 of at least two chips"
+                f" ({2 * self.size})",
+                where=where,
+                remedy="choose a larger multiple of 8",
+            )
 
 
 class DemoSource(DemoChips):
@@ -44,14 +132,13 @@ class DemoSource(DemoChips):
     clouds ignored), ``regression`` (the share of a chip that the class `cover` has).
     """
 
-    def __init__(self, entry: dict, *, where: object) -> None:
-        super().__init__(entry, defaults=DEFAULTS, where=where)
-        options = entry["source"]
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
+        options: DemoOptions = entry.source
         self.classes = [] if self.task == REGRESSION else list(scenes.CLASSES)
-        self._cover = scenes.CLASSES.index(options.get("cover", "forest"))
+        self._cover = scenes.CLASSES.index(options.cover)
         self.ignore_index = scenes.CLOUD if self.task == "segmentation" else None
-        self.presence = options.get("presence", 0.05)
-        self.bands = entry_bands(entry, where=where)
+        self.presence = options.presence
         names = [band.name for band in self.bands]
         self._render = LeastRecentlyUsed(lambda spec: scenes.render(spec, names), keep=4)
         self._mask = LeastRecentlyUsed(scenes.mask, keep=4)
@@ -83,12 +170,103 @@ class DemoSource(DemoChips):
         return tuple(int(part >= self.presence) for part in share)
 
 
-def entry_bands(entry: dict, *, where: object) -> list[Band]:
-    """The bands that the chips of an entry have."""
-    if entry["task"] == PIXEL_REGRESSION or task_of(entry["task"]).objects:
-        return aerial_bands(entry, where=where)
-    names = entry["source"].get("bands", DEFAULT_BANDS)
-    sensor = "sentinel2-l2a" if "B10" not in names and names != "all" else "sentinel2-l1c"
-    unit = resolve_unit({"unit": "digital_number", "scale": 1e-4}, where=where)
-    known = [known_band(sensor, name) for name in spectra.BANDS if name in SENSORS[sensor]]
-    return chosen(known, unit, names, where=f"{where}: source.bands")
+class AerialSource(DemoChips):
+    """Chips of aerial views, each an image of its own.
+
+    Of a scene only its chips are kept, 64 KB each at the default size, so that a scene is rendered once.
+    """
+
+    ignore_index = None
+    classes: list[str]
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
+        if self.scene_size > aerial.LARGEST:
+            raise PermafrostError(
+                f"scene_size {self.scene_size} is more than the world holds ({aerial.LARGEST})",
+                where=where,
+                remedy="choose a smaller multiple of 8, and more scenes",
+            )
+        self._of_scene: dict[aerial.ViewSpec, list[cuts.Chip]] = {}
+        for _, chip in self._chips:
+            self._of_scene.setdefault(chip.scene, []).append(chip)
+        self._taken = LeastRecentlyUsed(self._render, keep=len(self._of_scene))
+
+    def _scene(self, number: int) -> aerial.ViewSpec:
+        return aerial.ViewSpec(self.seed, number, self.scene_size)
+
+    def _render(self, spec: aerial.ViewSpec) -> dict:
+        """What each chip of a scene shows."""
+        view = aerial.view(spec)
+        image = photographs.photograph(spec, view, [band.name for band in self.bands])
+        return self._take(spec, view, image)
+
+    def _take(self, spec: aerial.ViewSpec, view: aerial.View, image) -> dict:
+        """``{chip: what is kept of it}``, given the scene and its picture (C, size, size)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A chip's pixels and crowns."""
+
+    image: np.ndarray
+    objects: Objects
+
+
+class CrownSource(AerialSource):
+    """Chips of aerial views with the crowns of trees that they show: boxes, or the middles of crowns."""
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
+        self.classes = list(crowns.CLASSES)
+
+    def decode(self, index: int) -> Decoded:
+        chip = self._chips[index][1]
+        return Decoded(image=self._taken(chip.scene)[chip].image.copy())
+
+    def _record(self, split: str, chip: cuts.Chip) -> Record:
+        return replace(
+            super()._record(split, chip),
+            objects=self._taken(chip.scene)[chip].objects,
+            image_size=(chip.size, chip.size),
+        )
+
+    def _take(
+        self, spec: aerial.ViewSpec, view: aerial.View, image: np.ndarray
+    ) -> dict[cuts.Chip, _Taken]:
+        points = self.task == "point_detection"
+        return {
+            chip: _Taken(
+                chip.window(image).copy(),
+                crowns.crowns(view, chip.top, chip.left, chip.size, points=points),
+            )
+            for chip in self._of_scene[spec]
+        }
+
+
+class HeightSource(AerialSource):
+    """Chips with the height above ground of what stands at each pixel, in metres, as measured by an airborne laser.
+
+    Open water sends no light of a laser back, so that its pixels have no data.
+    """
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        super().__init__(entry, where=where)
+        self.classes = []
+
+    def decode(self, index: int) -> Decoded:
+        chip = self._chips[index][1]
+        image, heights = self._taken(chip.scene)[chip]
+        return Decoded(image=image.copy(), target=heights.copy())
+
+    def _take(self, spec: aerial.ViewSpec, view: aerial.View, image: np.ndarray) -> dict:
+        inside = (slice(aerial.MARGIN, -aerial.MARGIN),) * 2
+        open_water = (aerial.cover_map(spec) == scenes.CLASSES.index("water")) & (
+            view.canvas.top == GROUND
+        )
+        heights = np.where(open_water, np.float32(np.nan), view.canvas.height)[inside]
+        return {
+            chip: (chip.window(image).copy(), chip.window(heights).copy())
+            for chip in self._of_scene[spec]
+        }

@@ -1,61 +1,103 @@
-"""Kind ``folder``: one sub-folder per class, in a directory or an archive.
+"""Kind ``folder``: classes by folders; for pixels, files of images and of masks or numbers that are named alike.
 
-``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``. For the tasks
-segmentation and pixel_regression: files of images and files of masks or rasters, see
-`permafrost.data.sources.pairs`.
+Classes: ``<root>/<class>/…/<image>``, or with splits ``<root>/<split>/<class>/…/<image>``. Both in a directory or an
+archive.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import decode_image
-from permafrost.data.digest import IMAGE_ENDINGS
-from permafrost.data.files import open_members
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import folder_prefix, open_members
+from permafrost.data.masks import mask_coding
+from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record, Source
-from permafrost.data.sources.common import class_ids, declared_bands, decoding_of
-from permafrost.data.sources.pairs import PairSource, check_pairs
-from permafrost.data.sources.reading import grouped, locate_member, read_member
+from permafrost.data.sources.common import (
+    class_ids,
+    declared_bands,
+    decoding_of,
+    required_classes,
+)
+from permafrost.data.sources.pairing import Companions, PairedFiles, pair_files
+from permafrost.data.sources.reading import grouped, locate_member, read_member, read_pair
+from permafrost.data.targets import PIXEL_REGRESSION
+
+MASKS, TARGETS = ("masks", "mask"), ("targets", "target")
 
 
-def open_folder(entry: dict, *, where: object) -> Source:
+@dataclass(frozen=True, kw_only=True)
+class FolderOptions(PairedFiles):
+    """Options of folders of classes, or of pairs.
+
+    Attributes
+    ----------
+    split_folders : whether the first level of folders names splits, the second classes.
+    masks, targets : where masks or rasters of numbers lie, as `images`.
+    group : regular expression whose group in parentheses is the sample's group, found in its name.
+    """
+
+    split_folders: bool
+    masks: str | None = None
+    targets: str | None = None
+    group: str | None = None
+
+
+def open_folder(entry: DatasetEntry, *, where: object) -> Source:
     """Folders of classes, or pairs of images and masks or rasters, as the task asks for."""
-    kind = FolderSource if entry["task"] == "classification" else PairSource
+    kind = FolderSource if entry.task == "classification" else PairSource
     return kind(entry, where=where)
 
 
-def check_entry(entry: dict, *, where: object) -> None:
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options of the source that the task has no use for."""
-    check = _refuse_patterns if entry["task"] == "classification" else check_pairs
-    check(entry, where=where)
+    options: FolderOptions = entry.source
+    if entry.task == "classification":
+        given = [key for key in ("images", "masks", "targets") if getattr(options, key) is not None]
+        if given:
+            raise PermafrostError(
+                f"{' and '.join(given)} in source are for the tasks segmentation and pixel_regression",
+                where=where,
+                remedy="use root for the folder of the classes, or correct the task",
+            )
+        return
+    if options.split_folders:
+        raise PermafrostError(
+            "split_folders is for folders of classes",
+            where=where,
+            remedy='name the splits by <split>, e.g. images: "<split>/images"',
+        )
+    kind, other = (TARGETS, MASKS) if entry.task == PIXEL_REGRESSION else (MASKS, TARGETS)
+    if getattr(options, other[0]) is not None:
+        raise PermafrostError(
+            f"{other[0]} in source have no meaning for the task {entry.task}",
+            where=where,
+            remedy=f"use {kind[0]}, or correct the task",
+        )
 
 
 class FolderSource:
-    """Images whose class is the name of their folder.
-
-    Options: ``path``; ``root`` (folder inside it, default its top); ``split_folders`` (true when the
-    first level names splits); ``extensions`` (files that are images; others are an error unless
-    ``other_files: ignore``); ``group`` (a regular expression whose group in parentheses is the
-    sample's group, found in its name).
-    """
+    """Images whose class is the name of their folder."""
 
     task = "classification"
 
-    def __init__(self, entry: dict, *, where: object) -> None:
-        options = entry["source"]
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: FolderOptions = entry.source
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = None
         self._decoding = decoding_of(entry, self.bands)
-        self._members = open_members(options["path"], where=where)
-        self._root = options.get("root", "").strip("/")
-        depth = 2 if options.get("split_folders") else 1
-        names = self._images(options, depth, where)
-        levels = [name.removeprefix(f"{self._root}/").split("/") for name in names]
+        self._members = open_members(options.path, where=where)
+        depth = 2 if options.split_folders else 1
+        self._names = self._images(options, depth, where)
+        start = len(folder_prefix(options.root))
+        levels = [name[start:].split("/") for name in self._names]
         self.classes, ids = class_ids(
-            [parts[depth - 1] for parts in levels], entry.get("classes"), where=where
+            [parts[depth - 1] for parts in levels], entry.classes, where=where
         )
-        self._names = names
         sample_ids = ["/".join(parts) for parts in levels]
-        groups = grouped(sample_ids, options.get("group"), where=where)
+        groups = grouped(sample_ids, options.group, where=where)
         self._records = [
             Record(
                 sample_id=sample_id,
@@ -75,23 +117,23 @@ class FolderSource:
     def locate(self, index: int) -> tuple[float | None, float | None]:
         return locate_member(self._members, self._names[index])
 
-    def _images(self, options: dict, depth: int, where) -> list[str]:
-        prefix = f"{self._root}/" if self._root else ""
+    def _images(self, options: FolderOptions, depth: int, where) -> list[str]:
+        prefix = folder_prefix(options.root)
         names = [name for name in self._members.names if name.startswith(prefix)]
         if not names:
             raise PermafrostError(
-                f"{options['path']} holds no folder {self._root!r}",
+                f"{options.path} holds no folder {options.root!r}",
                 where=where,
                 remedy="correct root",
             )
-        endings = tuple("." + e.lower() for e in options.get("extensions", IMAGE_ENDINGS))
+        endings = tuple("." + e.lower() for e in options.extensions)
         images, others = [], []
         for name in names:
             in_class = name.removeprefix(prefix).count("/") >= depth
             (images if in_class and name.lower().endswith(endings) else others).append(name)
-        if others and options.get("other_files", "error") != "ignore":
+        if others and options.other_files != "ignore":
             raise PermafrostError(
-                f"{options['path']} holds {len(others)} files that are no images in class folders,"
+                f"{options.path} holds {len(others)} files that are no images in class folders,"
                 f" e.g. {', '.join(others[:5])}",
                 where=where,
                 remedy="set root to the folder of the classes, or other_files: ignore",
@@ -99,11 +141,39 @@ class FolderSource:
         return images
 
 
-def _refuse_patterns(entry: dict, *, where: object) -> None:
-    given = [key for key in ("images", "masks", "targets") if key in entry["source"]]
-    if given:
-        raise PermafrostError(
-            f"{' and '.join(given)} in source are for the tasks segmentation and pixel_regression",
-            where=where,
-            remedy="use root for the folder of the classes, or correct the task",
-        )
+class PairSource:
+    """Images and masks, or rasters of numbers, that belong together by their names."""
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: FolderOptions = entry.source
+        self.task = entry.task
+        self.bands = declared_bands(entry, where=where)
+        self.ignore_index = entry.ignore_index
+        if self.task == PIXEL_REGRESSION:
+            self.classes, self._coding = [], TargetCoding.of(entry.target)
+            # rasters may also be arrays of NumPy, which no image is
+            companions = Companions(*TARGETS, (*options.extensions, "npy"))
+        else:
+            self.classes = required_classes(entry, where=where)
+            self._coding = mask_coding(entry, self.classes, where=where)
+            companions = Companions(*MASKS, options.extensions)
+        self._decoding = decoding_of(entry, self.bands)
+        self._members = open_members(options.path, where=where)
+        self._pairs = pair_files(self._members, options, companions, where=where)
+        start = len(folder_prefix(options.root))
+        names = [pair.image[start:] for pair in self._pairs]
+        groups = grouped(names, options.group, where=where)
+        self._records = [
+            Record(sample_id=name, split=pair.parts.get("split"), group_id=group)
+            for name, group, pair in zip(names, groups, self._pairs, strict=True)
+        ]
+
+    def records(self) -> list[Record]:
+        return self._records
+
+    def decode(self, index: int) -> Decoded:
+        pair = self._pairs[index]
+        return read_pair(self._members, pair.image, pair.companion, self._decoding, self._coding)
+
+    def locate(self, index: int) -> tuple[float | None, float | None]:
+        return locate_member(self._members, self._pairs[index].image)

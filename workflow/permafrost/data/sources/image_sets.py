@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.splits import SPLITS
 from permafrost.data.decode import UnreadableImage
-from permafrost.data.files import Members
-from permafrost.data.sources.pairing import name_pattern, root_of
+from permafrost.data.entry import Splits
+from permafrost.data.files import Members, folder_prefix
+from permafrost.data.sources.pairing import PairedFiles, name_pattern
 from permafrost.data.sources.reading import read_member
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedImages(PairedFiles):
+    """Options of a kind with lists of images.
+
+    Attributes
+    ----------
+    image_sets : a pattern such as ``ImageSets/Main/<split>.txt``; None where there are no lists.
+    unlisted : ``error``, or ``ignore`` the images that no list names.
+    """
+
+    unlisted: str
+    image_sets: str | None = None
 
 
 class ImageSets:
@@ -33,7 +48,9 @@ class ImageSets:
         return bool(self.files)
 
     @classmethod
-    def of(cls, members: Members, entry: dict, *, where: object) -> ImageSets:
+    def of(
+        cls, members: Members, options: ListedImages, splits: Splits, *, where: object
+    ) -> ImageSets:
         """The lists that an entry names by a pattern with ``<split>``.
 
         Raises
@@ -41,18 +58,17 @@ class ImageSets:
         PermafrostError : the splits are not those of the data, there is no list, a list holds
             something else than stems, or an image stands in two.
         """
-        options, splits = entry["source"], entry.get("splits", {})
-        if "image_sets" not in options:
+        if options.image_sets is None:
             return cls([], {}, False)
-        if splits.get("method", "given") != "given":
+        if splits.method != "given":
             raise PermafrostError(
-                f"image_sets give the splits, but splits are made by {splits['method']}",
+                f"image_sets give the splits, but splits are made by {splits.method}",
                 where=where,
                 remedy="remove image_sets, or set splits.method: given",
             )
         lists = _lists(members, options, where)
-        declared = splits.get("map", {split: [split] for split in SPLITS}).values()
-        wanted = {*(name for names in declared for name in names), *splits.get("leave_out", [])}
+        declared = splits.names_in_data().values()
+        wanted = {*(name for names in declared for name in names), *(splits.leave_out or ())}
         split_of: dict[str, str] = {}
         for split in sorted(wanted & set(lists)):
             for stem in _stems(members, lists[split], where):
@@ -63,7 +79,7 @@ class ImageSets:
                         remedy="map only lists that have no image in common",
                     )
                 split_of[stem] = split
-        return cls(list(lists.values()), split_of, options.get("unlisted", "error") == "ignore")
+        return cls(list(lists.values()), split_of, options.unlisted == "ignore")
 
     def divide(self, stems: Sequence[str], *, where: object) -> list[str | None]:
         """The split of each image; None for one in no list, where the entry ignores such images."""
@@ -87,12 +103,12 @@ class ImageSets:
         return [self._split_of.get(stem) for stem in stems]
 
 
-def _lists(members: Members, options: dict, where) -> dict[str, str]:
+def _lists(members: Members, options: ListedImages, where) -> dict[str, str]:
     """Name of the split -> file."""
-    pattern, root = name_pattern(options["image_sets"], None, where), root_of(options)
+    pattern, root = name_pattern(options.image_sets, None, where), folder_prefix(options.root)
     if set(pattern.groupindex) != {"split"}:
         raise PermafrostError(
-            f"image_sets {options['image_sets']} does not say where the split's name stands",
+            f"image_sets {options.image_sets} does not say where the split's name stands",
             where=where,
             remedy='write <split> there, e.g. "ImageSets/Main/<split>.txt"',
         )
@@ -101,7 +117,7 @@ def _lists(members: Members, options: dict, where) -> dict[str, str]:
     lists = {match["split"]: name for name, match in matches if match}
     if not lists:
         raise PermafrostError(
-            f"{members.place} holds no {options['image_sets']}",
+            f"{members.place} holds no {options.image_sets}",
             where=where,
             remedy="correct image_sets",
         )

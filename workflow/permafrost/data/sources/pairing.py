@@ -7,10 +7,30 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.digest import IMAGE_ENDINGS
-from permafrost.data.files import Members
+from permafrost.data.files import Members, folder_prefix
 
 _PLACEHOLDER = re.compile(r"<([A-Za-z_]\w*)>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedFiles:
+    """Options of every kind whose files belong together by their names.
+
+    Attributes
+    ----------
+    path : directory or archive.
+    root : folder inside `path`.
+    images : a folder, or a pattern of file names with ``<stem>``, such as ``<split>/<stem>_sat.jpg``. Parts in
+        ``<…>`` are what an image and its companion have in common; ``<split>`` names the split.
+    extensions : endings of images, without the dot.
+    other_files : ``error``, or ``ignore`` those that are neither image nor companion.
+    """
+
+    path: str
+    root: str
+    extensions: list[str]
+    other_files: str
+    images: str | None = None
 
 
 @dataclass(frozen=True)
@@ -24,26 +44,23 @@ class Pair:
 
 @dataclass(frozen=True)
 class Companions:
-    """Where images and their companions lie, unless options say otherwise.
+    """The files that belong to images.
 
     Parameters
     ----------
-    name : of the option that says where companions lie, and what they are called in messages.
+    name : what they are called in messages, which is the option that says where they lie.
     single : one of them, in messages.
     endings : those of companions in a folder, without the dot.
-    images, folder : default of the options ``images`` and `name`.
     """
 
     name: str
     single: str
     endings: Sequence[str]
-    images: str
-    folder: str
 
 
 def pair_files(
     members: Members,
-    options: dict,
+    options: PairedFiles,
     kind: Companions,
     *,
     optional: bool = False,
@@ -54,8 +71,8 @@ def pair_files(
 
     Parameters
     ----------
-    options : of a source: ``root``, ``images`` and ``kind.name`` (a folder, in which both have the
-        same name up to the ending, or a pattern with ``<stem>``), ``extensions``, ``other_files``.
+    options : with another that is called ``kind.name``: the folder of the companions, which have the names of their
+        images up to the ending, or a pattern with ``<stem>``.
     optional : whether an image may lack a companion.
     known : files that have another use, and so are not strange.
 
@@ -65,13 +82,10 @@ def pair_files(
         or there are other files.
     """
     # a file that could be either, such as a_mask.png, is a companion
-    texts = {
-        kind.name: options.get(kind.name, kind.folder),
-        "images": options.get("images", kind.images),
-    }
+    texts = {kind.name: getattr(options, kind.name), "images": options.images}
     patterns = {
         kind.name: name_pattern(texts[kind.name], kind.endings, where),
-        "images": name_pattern(texts["images"], options.get("extensions", IMAGE_ENDINGS), where),
+        "images": name_pattern(texts["images"], options.extensions, where),
     }
     parts = {each: set(pattern.groupindex) for each, pattern in patterns.items()}
     if parts["images"] != parts[kind.name]:
@@ -82,21 +96,15 @@ def pair_files(
             remedy="name the same parts in both",
         )
     names = sorted(parts["images"])
-    found, others = _sorted_files(members, root_of(options), patterns, names, where)
+    found, others = _sorted_files(members, folder_prefix(options.root), patterns, names, where)
     _check_all_paired(members, found, texts, kind, optional, where)
-    strange = [name for name in others if name not in known]
-    _check_others(members, strange, options, kind, where)
+    if options.other_files != "ignore":
+        _check_others(members, [name for name in others if name not in known], kind, where)
     chosen = sorted(found["images"].items(), key=lambda item: item[1])
     return [
         Pair(image, found[kind.name].get(key), dict(zip(names, key, strict=True)))
         for key, image in chosen
     ]
-
-
-def root_of(options: dict) -> str:
-    """The option ``root`` as a prefix of names: empty, or with a slash at its end."""
-    root = options.get("root", "").strip("/")
-    return f"{root}/" if root else ""
 
 
 def name_pattern(text: str, endings: Sequence[str] | None, where: object) -> re.Pattern:
@@ -185,8 +193,8 @@ def _few(names: Sequence[str], count: int = 10) -> str:
     return f"{', '.join(names[:count])}{', …' if len(names) > count else ''}"
 
 
-def _check_others(members: Members, others: list[str], options: dict, kind: Companions, where):
-    if others and options.get("other_files", "error") != "ignore":
+def _check_others(members: Members, others: list[str], kind: Companions, where) -> None:
+    if others:
         raise PermafrostError(
             f"{members.place} holds {len(others)} files that are neither images nor {kind.name},"
             f" e.g. {', '.join(others[:5])}",

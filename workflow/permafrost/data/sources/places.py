@@ -8,7 +8,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import INSIDE
-from permafrost.data.files import Members, check_name
+from permafrost.data.files import Members, check_name, folder_prefix
 from permafrost.data.sources.annotated import Annotated, Found
 from permafrost.data.sources.reading import read_member
 
@@ -48,15 +48,14 @@ class ImageNames:
     splits : whether there is a file of annotations for each split.
     """
 
-    def __init__(self, members: Members, options: dict, *, splits: bool, where: object) -> None:
-        root = options.get("root", "").strip("/")
+    def __init__(self, members: Members, root: str, *, splits: bool, where: object) -> None:
         if SPLIT in root and not splits:
             raise PermafrostError(
                 f"root {root!r} names {SPLIT}, but the annotations are in one file",
                 where=where,
                 remedy="name a file of annotations for each split, or correct root",
             )
-        self._root, self._members, self._where = f"{root}/" if root else "", members, where
+        self._root, self._members, self._where = folder_prefix(root), members, where
 
     def image(
         self,

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
-from permafrost.core.errors import PermafrostError
+import csv
+import io
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import Members, open_members
-from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
-from permafrost.data.sources.corners import EDGES, point_places
-from permafrost.data.sources.pairing import Companions, Pair, pair_files
-from permafrost.data.sources.points_file import parse_points
+from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
+from permafrost.data.sources.corners import point_places
+from permafrost.data.sources.pairing import Companions, Pair, PairedFiles, pair_files
 from permafrost.data.sources.reading import read_member
 
-POINTS = Companions("points", "table of points", ("csv",), images="images", folder="points")
+POINTS = Companions("points", "table of points", ("csv",))
 
 
-def open_points(entry: dict, *, where: object) -> ObjectSource:
-    """Images whose points stand in a CSV of the same name.
+@dataclass(frozen=True, kw_only=True)
+class PointsOptions(PairedFiles, ObjectFiles):
+    """Options of tables of points.
 
-    Options: ``path``; ``root``; ``images`` and ``points`` (folders or patterns with ``<stem>``, see
-    `permafrost.data.sources.pairing`; default images and points; ``<split>`` names the split); ``x``,
-    ``y`` (columns, default x and y); ``label`` (the column of the class; without it, all points are of
-    the entry's one class); ``coordinates`` (what the numbers mean, default edges); ``missing`` (what
-    an image without a table is: error, or empty for an image without points); ``extensions``,
-    ``other_files``, ``group``.
+    Attributes
+    ----------
+    points : where the tables lie, as `images`.
+    x, y, label : columns; without one of classes, all points are of the entry's one class.
+    coordinates : what the numbers mean, see `corners`.
+    missing : what an image without a table is: ``error``, or ``empty`` for one without points.
     """
-    options = entry["source"]
-    members = open_members(options["path"], where=where)
-    optional = options.get("missing", "error") == "empty"
+
+    points: str
+    x: str
+    y: str
+    coordinates: str
+    missing: str
+    label: str | None = None
+
+
+def open_points(entry: DatasetEntry, *, where: object) -> ObjectSource:
+    """Images whose points stand in a CSV of the same name."""
+    options: PointsOptions = entry.source
+    members = open_members(options.path, where=where)
+    optional = options.missing == "empty"
     pairs = pair_files(members, options, POINTS, optional=optional, where=where)
     problems: list[str] = []
-    only = None if options.get("label") else entry["classes"][0]
+    only = None if options.label else entry.classes[0]
     images = [_annotated(members, pair, options, only, problems) for pair in pairs]
     return ObjectSource(entry, members, images, where=where, problems=problems)
 
 
-def check_entry(entry: dict, *, where: object) -> None:
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse points whose class nothing says."""
-    if entry["source"].get("label") is None and len(entry.get("classes") or []) != 1:
+    if entry.source.label is None and len(entry.classes or []) != 1:
         raise PermafrostError(
             "the tables name no classes, so the entry has to list the one class of all points",
             where=where,
@@ -45,22 +64,19 @@ def check_entry(entry: dict, *, where: object) -> None:
 
 
 def _annotated(
-    members: Members, pair: Pair, options: dict, only: str | None, problems: list[str]
+    members: Members, pair: Pair, options: PointsOptions, only: str | None, problems: list[str]
 ) -> Annotated:
     split, name = pair.parts.get("split"), pair.companion
     if name is None:
         return Annotated(pair.image, [], split=split)
     try:
         points, labels = parse_points(
-            read_member(members, name),
-            x=options.get("x", "x"),
-            y=options.get("y", "y"),
-            label=options.get("label"),
+            read_member(members, name), x=options.x, y=options.y, label=options.label
         )
     except UnreadableImage as failure:
         problems.append(f"{name}: {failure}")
         return Annotated(pair.image, [], split=split)
-    places = point_places(points, options.get("coordinates", EDGES)).tolist()
+    places = point_places(points, options.coordinates).tolist()
     found = [
         Found(label, [x, y, x, y], f"{name}: point {number}")
         for number, ((x, y), label) in enumerate(
@@ -68,3 +84,54 @@ def _annotated(
         )
     ]
     return Annotated(pair.image, found, split=split)
+
+
+def parse_points(
+    data: bytes, *, x: str, y: str, label: str | None = None
+) -> tuple[np.ndarray, list[str]]:
+    """Points (N, 2) x, y as they stand in the table, and N labels, empty without a column of them.
+
+    Parameters
+    ----------
+    x, y, label : names of columns.
+
+    Raises
+    ------
+    UnreadableImage : it is no such table; one with only a header line holds no points.
+    """
+    try:
+        reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+        header = next(reader, [])
+        rows = [(reader.line_num, row) for row in reader if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UnreadableImage(f"is no CSV in UTF-8 ({error})") from error
+    places = {name: _place(header, name) for name in (x, y, label) if name is not None}
+    points, labels = [], []
+    for line, row in rows:
+        if len(row) != len(header):
+            raise UnreadableImage(f"line {line} has {len(row)} cells, the header {len(header)}")
+        points.append([_number(row[places[name]], f"line {line}", name) for name in (x, y)])
+        if label is not None:
+            labels.append(row[places[label]].strip())
+            if not labels[-1]:
+                raise UnreadableImage(f"line {line} has nothing in {label}")
+    return np.array(points, np.float64).reshape(-1, 2), labels
+
+
+def _place(header: list[str], name: str) -> int:
+    if not header:
+        raise UnreadableImage("is empty, without even a header line")
+    if header.count(name) != 1:
+        problem = "two columns" if name in header else "no column"
+        raise UnreadableImage(f"has {problem} {name!r}; {near_names(name, header)}")
+    return header.index(name)
+
+
+def _number(text: str, which: str, name: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UnreadableImage(f"{which} has {text[:40]!r} in {name}, which is no number")
+    return value

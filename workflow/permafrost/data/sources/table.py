@@ -6,10 +6,12 @@ import csv
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.decode import decode_image
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import check_name, open_members
 from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
@@ -26,42 +28,68 @@ _LABELS = {"classification": "label", "multilabel": "labels", REGRESSION: "targe
 _YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
 
 
-class TableSource:
-    """Images listed by a table.
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Options of a table of images.
 
-    Options: ``table``; ``images`` (directory or archive); ``path`` (a column, or a pattern such as
-    ``"2750/<class>/<filename>"`` whose ``<…>`` are columns); ``label`` (a column), or ``labels`` (a
-    list of columns of 0 and 1, or ``{column, separator}``), or ``masks`` or ``targets`` (a column or pattern), or
-    ``target`` (a column of numbers); ``split``, ``lon``, ``lat``, ``date`` (columns); ``group`` (a column or pattern).
+    Attributes
+    ----------
+    table : CSV or parquet file.
+    images : directory or archive that holds the images.
+    path : a column, or a pattern such as ``2750/<class>/<filename>`` whose ``<…>`` are columns.
+    label : column of the class.
+    labels : columns of 0 and 1, or ``{column, separator}``.
+    masks, targets : columns or patterns of files of masks or of rasters of numbers.
+    target : column of numbers.
+    split, lon, lat, date : columns.
+    group : column or pattern.
     """
 
-    def __init__(self, entry: dict, *, where: object) -> None:
-        options = entry["source"]
-        self.task: str = entry["task"]
-        self._table = Table(Path(options["table"]), where)
+    table: str
+    images: str
+    path: str
+    label: str | None = None
+    labels: list[str] | dict[str, str] | None = None
+    masks: str | None = None
+    targets: str | None = None
+    target: str | None = None
+    split: str | None = None
+    group: str | None = None
+    lon: str | None = None
+    lat: str | None = None
+    date: str | None = None
+
+
+class TableSource:
+    """Images listed by a table."""
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: TableOptions = entry.source
+        self.task = entry.task
+        self._table = Table(Path(options.table), where)
         self.bands = declared_bands(entry, where=where)
-        self.ignore_index = entry.get("ignore_index")
+        self.ignore_index = entry.ignore_index
         self._decoding = decoding_of(entry, self.bands)
-        self._members = open_members(options["images"], where=where)
-        place = Path(options["images"])
-        self._names = [check_name(n, place, where) for n in self._table.text(options["path"])]
+        self._members = open_members(options.images, where=where)
+        place = Path(options.images)
+        self._names = [check_name(n, place, where) for n in self._table.text(options.path)]
         self._check_files(self._names, "files", options, where)
         self._masks, kind = None, _PIXELS.get(self.task)
         if kind is not None:
-            masks = self._table.text(options[kind])
+            masks = self._table.text(getattr(options, kind))
             self._masks = [check_name(name, place, where) for name in masks]
             self._check_files(self._masks, kind, options, where)
         self.classes, labels = self._labels(entry, options, where)
         if self.task == PIXEL_REGRESSION:
-            self._coding = TargetCoding.of(entry)
+            self._coding = TargetCoding.of(entry.target)
         elif self._masks is not None:
             self._coding = mask_coding(entry, self.classes, where=where)
         columns = {
-            "split": self._table.optional(options.get("split")),
-            "group_id": self._table.optional(options.get("group")),
-            "lon": self._table.numbers(options.get("lon")),
-            "lat": self._table.numbers(options.get("lat")),
-            "date": self._table.optional(options.get("date")),
+            "split": self._table.optional(options.split),
+            "group_id": self._table.optional(options.group),
+            "lon": self._table.numbers(options.lon),
+            "lat": self._table.numbers(options.lat),
+            "date": self._table.optional(options.date),
         }
         self._records = [
             Record(
@@ -84,19 +112,19 @@ class TableSource:
     def locate(self, index: int) -> tuple[float | None, float | None]:
         return locate_member(self._members, self._names[index])
 
-    def _labels(self, entry: dict, options: dict, where):
-        declared = entry.get("classes")
+    def _labels(self, entry: DatasetEntry, options: TableOptions, where):
+        declared = entry.classes
         if self.task == "segmentation":
             return required_classes(entry, where=where), [None] * len(self._names)
         if self.task == PIXEL_REGRESSION:
             return [], [None] * len(self._names)
         if self.task == REGRESSION:
-            return [], self._table.targets(options["target"])
+            return [], self._table.targets(options.target)
         if self.task == "classification":
-            names = self._table.text(options["label"])
+            names = self._table.text(options.label)
             classes, ids = class_ids(names, declared, where=where)
             return classes, [ids[name] for name in names]
-        labels = options["labels"]
+        labels = options.labels
         if isinstance(labels, dict):
             return self._separated(labels, declared, where)
         classes = list(declared) if declared else list(labels)
@@ -122,13 +150,13 @@ class TableSource:
             vectors.append(tuple(int(number in present) for number in range(len(classes))))
         return classes, vectors
 
-    def _check_files(self, wanted: Sequence[str], what: str, options: dict, where) -> None:
+    def _check_files(self, wanted: Sequence[str], what: str, options: TableOptions, where) -> None:
         known = set(self._members.names)
         missing = [name for name in wanted if name not in known]
         if missing:
             raise PermafrostError(
-                f"{len(missing)} of {len(wanted)} {what} listed in {options['table']} are not in "
-                f"{options['images']}: {', '.join(missing[:20])}",
+                f"{len(missing)} of {len(wanted)} {what} listed in {options.table} are not in "
+                f"{options.images}: {', '.join(missing[:20])}",
                 where=where,
                 remedy=f"correct {'path' if what == 'files' else what} in the entry, or complete the {what}",
             )
@@ -220,13 +248,14 @@ class Table:
         return self.columns[name]
 
 
-def check_entry(entry: dict, *, where: object) -> None:
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse a source that does not say where the labels stand."""
-    task = entry["task"]
-    key = _LABELS[task]
-    if key not in entry["source"]:
+    key = _LABELS[entry.task]
+    if getattr(entry.source, key) is None:
         raise PermafrostError(
-            f"the task {task} needs {key} in source", where=where, remedy=f"name it with {key}"
+            f"the task {entry.task} needs {key} in source",
+            where=where,
+            remedy=f"name it with {key}",
         )
 
 

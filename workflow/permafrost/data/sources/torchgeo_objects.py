@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,35 +15,32 @@ from permafrost.data.decode import UnreadableImage
 from permafrost.data.sources.annotated import Found
 from permafrost.data.sources.corners import EDGES, box_edges, outline_of
 
+if TYPE_CHECKING:
+    from permafrost.data.sources.torchgeo import TorchgeoOptions
+
 #: classes whose boxes do not depend on the pixels, which are then not read to list the boxes
 WITHOUT_PIXELS = frozenset({"DIOR", "DOTA", "FAIR1M", "ForestDamage", "ReforesTree", "SODAA"})
 
 
 class SampleObjects:
-    """Reads the objects of a sample as the entry declares them.
+    """Reads the objects of a sample as the entry declares them."""
 
-    Options: ``boxes_key`` (default bbox_xyxy); ``boxes`` (``upright``: x_min, y_min, x_max, y_max; or
-    ``corners``: all corners of rotated boxes, kept as outlines, whose upright boxes count);
-    ``corners`` (what the numbers of upright boxes mean); ``label_key`` (default label); the entry's
-    ``label_values`` (number -> class).
-    """
-
-    def __init__(self, options: dict, classes: Sequence[str], *, where: object) -> None:
+    def __init__(self, options: TorchgeoOptions, classes: Sequence[str], *, where: object) -> None:
         self._classes = classes
-        self._boxes = options.get("boxes_key", "bbox_xyxy")
-        self._rotated = options.get("boxes", "upright") == "corners"
-        self._corners = options.get("corners", EDGES)
+        self._boxes = options.boxes_key
+        self._rotated = options.boxes == "corners"
+        self._corners = options.corners
         if self._rotated and self._corners != EDGES:
             raise PermafrostError(
                 f"corners: {self._corners} is for upright boxes",
                 where=where,
                 remedy="remove corners, or set boxes: upright",
             )
-        self._label = options.get("label_key", "label")
+        self._label = options.label_key or "label"
         # without labels, every object is of the only class there is
-        required = "label_key" in options or len(classes) > 1
+        required = options.label_key is not None or len(classes) > 1
         self._needed_labels = [self._label] if required else []
-        self._names = _label_names(options.get("label_values"), classes, where)
+        self._names = _label_names(options.label_values, classes, where)
 
     def __call__(self, sample: dict, name: str) -> list[Found]:
         """The objects of a sample; raises `UnreadableImage` for what cannot be told.

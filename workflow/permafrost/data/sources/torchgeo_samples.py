@@ -1,12 +1,13 @@
-"""Which file a sample of a torchgeo dataset comes from: its name, and where it lies."""
+"""Dataset classes of torchgeo by name; which file a sample comes from, its name and where it lies."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from permafrost.core.errors import first_line
+from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.data.decode import UnreadableImage, tiff_place
 from permafrost.data.georeference import NOWHERE, Georeference
 
@@ -94,3 +95,30 @@ def sample_size(part, number: int) -> tuple[int, int]:
             return image.height, image.width
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise UnreadableImage(first_line(error, named=True)) from error
+
+
+def dataset_class(name: str, where: object):
+    """A dataset class of torchgeo by name; unknown ones are an error with near names."""
+    import torchgeo.datasets as library
+
+    cls = getattr(library, name, None)
+    if not inspect.isclass(cls) or not issubclass(cls, library.NonGeoDataset):
+        offered = [
+            key
+            for key, value in vars(library).items()
+            if inspect.isclass(value) and issubclass(value, library.NonGeoDataset)
+        ]
+        raise PermafrostError(
+            f"torchgeo has no dataset of images named {name!r}; {near_names(name, offered)}",
+            where=where,
+            remedy="use the name of one of torchgeo's NonGeoDataset classes",
+        )
+    return cls
+
+
+def arguments_of(cls: type) -> list[str] | None:
+    """Names of the arguments of a class that an entry may give; None where it passes all of them on."""
+    known = inspect.signature(cls.__init__).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        return None
+    return [name for name in known if name not in ("self", "transforms")]

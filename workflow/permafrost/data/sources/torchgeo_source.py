@@ -5,22 +5,31 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
-from permafrost.core.splits import SPLITS
 from permafrost.core.tasks import task_of
 from permafrost.data.bands import normal_name
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.georeference import NOWHERE
 from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
 from permafrost.data.sources.reading import grouped
-from permafrost.data.sources.torchgeo_samples import sample_name, sample_place
+from permafrost.data.sources.torchgeo_samples import (
+    arguments_of,
+    dataset_class,
+    sample_name,
+    sample_place,
+)
 from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
+
+if TYPE_CHECKING:
+    from permafrost.data.sources.torchgeo import TorchgeoOptions
 
 #: classes whose list of classes does not stand in the order of the numbers in their masks
 NOT_IN_ORDER = frozenset({"LoveDA"})
@@ -28,42 +37,37 @@ _PIXELS = frozenset({"segmentation", PIXEL_REGRESSION})
 
 
 class TorchgeoSource:
-    """Samples of a torchgeo dataset class, by its name.
+    """Samples of a torchgeo dataset class, by its name."""
 
-    Options: ``name`` (the class); ``arguments`` (of its constructor, such as root, bands, download);
-    ``split_arguments`` (our split -> its further arguments; default ``split: train|val|test``);
-    ``image_key``, ``label_key`` (default image and label, for pixels mask); ``dtype`` (type to
-    store: torchgeo returns floats; a value that does not fit is an error); ``group`` (a regular
-    expression whose group in parentheses is the sample's group, found in its name); ``label_channel``
-    (of masks that have several, the one that is meant, from 0).
-    """
-
-    def __init__(self, entry: dict, *, where: object) -> None:
-        options = entry["source"]
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: TorchgeoOptions = entry.source
         self._where, self._entry = where, entry
-        self.task: str = entry["task"]
+        self.task = entry.task
         self.bands = declared_bands(entry, where=where)
-        self.ignore_index = entry.get("ignore_index")
-        self._image = options.get("image_key", "image")
+        self.ignore_index = entry.ignore_index
+        self._image = options.image_key
         masked = self.task in _PIXELS
-        self._chosen, self._channel = "label_channel" in options, options.get("label_channel", 0)
-        self._label = options.get("label_key", "mask" if masked else "label")
-        self._dtype = np.dtype(options["dtype"]) if "dtype" in options else None
-        per_split = options.get("split_arguments", {split: {"split": split} for split in SPLITS})
-        self._parts = {split: self._build(options, extra) for split, extra in per_split.items()}
+        self._channel = options.label_channel
+        self._label = options.label_key or ("mask" if masked else "label")
+        self._dtype = None if options.dtype is None else np.dtype(options.dtype)
+        self._parts = {
+            split: self._build(options, extra) for split, extra in options.split_arguments.items()
+        }
         self._index = [(s, i) for s, part in self._parts.items() for i in range(len(part))]
         first = next(iter(self._parts.values()))
-        self.classes = self._classes(first, entry.get("classes"))
-        self._check_bands(first, options.get("arguments", {}))
+        self.classes = self._classes(first, entry.classes)
+        self._check_bands(first, options.arguments)
         if masked:
             self._coding = (
-                self._mask_coding() if self.task == "segmentation" else TargetCoding.of(entry)
+                self._mask_coding()
+                if self.task == "segmentation"
+                else TargetCoding.of(entry.target)
             )
             self._check_masks()
 
     def records(self) -> list[Record]:
         names = [sample_name(self._parts[split], split, i) for split, i in self._index]
-        groups = grouped(names, self._entry["source"].get("group"), where=self._where)
+        groups = grouped(names, self._entry.source.group, where=self._where)
         return [
             Record(sample_id=name, label=label, split=split, group_id=group)
             for name, label, group, (split, _) in zip(
@@ -100,14 +104,14 @@ class TorchgeoSource:
         place = sample_place(self._parts[split], number)
         return place.lon, place.lat
 
-    def _build(self, options: dict, extra: dict):
-        cls = dataset_class(options["name"], self._where)
-        arguments = {**options.get("arguments", {}), **extra}
+    def _build(self, options: TorchgeoOptions, extra: dict):
+        cls = dataset_class(options.name, self._where)
+        arguments = {**options.arguments, **extra}
         known = arguments_of(cls)
         unknown = [name for name in arguments if known is not None and name not in known]
         if unknown:
             raise PermafrostError(
-                f"torchgeo's {options['name']} takes no {', '.join(unknown)};"
+                f"torchgeo's {options.name} takes no {', '.join(unknown)};"
                 f" {near_names(unknown[0], known)}",
                 where=self._where,
                 remedy="correct arguments or split_arguments",
@@ -116,7 +120,7 @@ class TorchgeoSource:
             return cls(**arguments)
         except Exception as error:
             raise PermafrostError(
-                f"torchgeo's {options['name']} cannot be built from {arguments}:"
+                f"torchgeo's {options.name} cannot be built from {arguments}:"
                 f" {first_line(error, named=True)}",
                 where=self._where,
                 remedy="correct root, or set download: true on a machine with a network",
@@ -131,8 +135,9 @@ class TorchgeoSource:
         if self._label not in sample:
             raise UnreadableImage(f"has no {self._label!r}, only {', '.join(sample)}")
         mask = np.asarray(sample[self._label])
-        if mask.ndim == 3 and self._channel < len(mask) and (len(mask) == 1 or self._chosen):
-            mask = mask[self._channel]
+        channel = self._channel or 0
+        if mask.ndim == 3 and channel < len(mask) and (len(mask) == 1 or self._channel is not None):
+            mask = mask[channel]
         if mask.ndim != 2:
             raise UnreadableImage(
                 f"its {self._coding.noun} has shape {mask.shape}, not (height, width)",
@@ -145,8 +150,8 @@ class TorchgeoSource:
             raise UnreadableImage(problem, remedy=failure.remedy) from failure
 
     def _mask_coding(self):
-        name = self._entry["source"]["name"]
-        if name in NOT_IN_ORDER and "mask_values" not in self._entry:
+        name = self._entry.source.name
+        if name in NOT_IN_ORDER and self._entry.mask_values is None:
             raise PermafrostError(
                 f"the masks of torchgeo's {name} do not number the classes in the order of its list",
                 where=self._where,
@@ -181,7 +186,7 @@ class TorchgeoSource:
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
         if task_of(self.task).numbers:
             return []
-        if self.task == "segmentation" and "mask_values" in self._entry:
+        if self.task == "segmentation" and self._entry.mask_values is not None:
             # masks are translated, so that the dataset's own order of classes has no say
             return required_classes(self._entry, where=self._where)
         sets = getattr(dataset, "class_sets", None)
@@ -303,30 +308,3 @@ class TorchgeoSource:
 
     def _image_folder(self) -> bool:
         return all(hasattr(part, "imgs") for part in self._parts.values())
-
-
-def dataset_class(name: str, where: object):
-    """A dataset class of torchgeo by name; unknown ones are an error with near names."""
-    import torchgeo.datasets as library
-
-    cls = getattr(library, name, None)
-    if not inspect.isclass(cls) or not issubclass(cls, library.NonGeoDataset):
-        offered = [
-            key
-            for key, value in vars(library).items()
-            if inspect.isclass(value) and issubclass(value, library.NonGeoDataset)
-        ]
-        raise PermafrostError(
-            f"torchgeo has no dataset of images named {name!r}; {near_names(name, offered)}",
-            where=where,
-            remedy="use the name of one of torchgeo's NonGeoDataset classes",
-        )
-    return cls
-
-
-def arguments_of(cls: type) -> list[str] | None:
-    """Names of the arguments of a class that an entry may give; None where it passes all of them on."""
-    known = inspect.signature(cls.__init__).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
-        return None
-    return [name for name in known if name not in ("self", "transforms")]

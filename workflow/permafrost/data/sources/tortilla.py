@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.georeference import NOWHERE, Georeference
 from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import Raster, TargetCoding
@@ -57,41 +58,35 @@ class TortillaOptions:
     clip_boxes : cut boxes at the edge of their image.
     """
 
-    kind: str
     path: str
     image: str | int | list[str]
+    date: str | int
+    missing: str
+    further_channels: str
+    clip_boxes: bool
     files: list[str] | None = None
-    date: str | int = "last"
-    missing: str = "error"
-    further_channels: str = "error"
     label: str | None = None
     labels: str | None = None
     mask: str | int | None = None
     target: str | None = None
     boxes: str | None = None
     label_channel: int | None = None
-    label_values: dict[str, str] | None = None
+    label_values: dict[str, str | None] | None = None
     empty_label: str | None = None
-    clip_boxes: bool = False
     group: str | None = None
-
-    @classmethod
-    def of(cls, entry: dict) -> TortillaOptions:
-        known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in entry["source"].items() if key in known})
 
     @property
     def images(self) -> list[str | int]:
         return self.image if isinstance(self.image, list) else [self.image]
 
 
-def check_entry(entry: dict, *, where: object) -> None:
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse an entry that does not say where the labels stand, or says it of another task."""
-    options = TortillaOptions.of(entry)
-    needed = TRUTH[task_of(entry["task"]).targets]
+    options: TortillaOptions = entry.source
+    needed = TRUTH[task_of(entry.task).targets]
     if getattr(options, needed) is None:
         raise PermafrostError(
-            f"the task {entry['task']} needs {needed} in source",
+            f"the task {entry.task} needs {needed} in source",
             where=where,
             remedy=f"name the part or column with {needed}",
         )
@@ -105,7 +100,7 @@ def check_entry(entry: dict, *, where: object) -> None:
     if idle:
         raise PermafrostError(
             f"{' and '.join(idle)} in source {'have' if len(idle) > 1 else 'has'} no meaning for"
-            f" {entry['task']}",
+            f" {entry.task}",
             where=where,
             remedy="remove it, or correct the task",
         )
@@ -114,12 +109,13 @@ def check_entry(entry: dict, *, where: object) -> None:
 class TortillaSource:
     """Samples of tortilla files with their labels; see `TortillaOptions`."""
 
-    def __init__(self, entry: dict, *, where: object) -> None:
-        self._options = options = TortillaOptions.of(entry)
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: TortillaOptions = entry.source
+        self._options = options
         self._where, self._entry = where, entry
-        self.task: str = entry["task"]
+        self.task = entry.task
         self.bands = declared_bands(entry, where=where)
-        self.ignore_index = entry.get("ignore_index")
+        self.ignore_index = entry.ignore_index
         samples = [item for path in _files(options, where) for item in _samples(path, where)]
         self._samples, self.left_out = self._usable(samples)
         targets = task_of(self.task).targets
@@ -128,7 +124,7 @@ class TortillaSource:
         if targets == "mask":
             self._coding = mask_coding(entry, self.classes, where=where)
         elif targets == "raster":
-            self._coding = TargetCoding.of(entry)
+            self._coding = TargetCoding.of(entry.target)
         self._records = [
             _record(sample, label, options.group, where)
             for sample, label in zip(self._samples, labels, strict=True)
@@ -197,7 +193,7 @@ class TortillaSource:
         return True
 
     def _labels(self, targets: str) -> tuple[list[str], list]:
-        options, declared = self._options, self._entry.get("classes")
+        options, declared = self._options, self._entry.classes
         empty = [None] * len(self._samples)
         if targets == "raster":
             return [], empty
@@ -245,7 +241,7 @@ class TortillaSource:
     def _pixels(self, parts: dict[str, list[Item]], sensor: str) -> Pixels:
         pixels = read_sensor(_of(parts, sensor), self._options.date)
         marked = pixels.nodata
-        if marked is not None and "nodata" not in self._entry and (pixels.values == marked).any():
+        if marked is not None and self._entry.nodata is None and (pixels.values == marked).any():
             raise UnreadableImage(
                 f"its part {sensor} marks {marked:g} as nodata and holds it",
                 remedy=f"say what nodata is: nodata: {{value: {marked:g}, fill: 0}}, or nodata: keep",
@@ -286,7 +282,7 @@ class TortillaSource:
 
     def _trusted(self, place: Georeference) -> Georeference:
         """The place of a header, unless the size of its pixels is not the entry's: then it is of another grid."""
-        gsd = self._entry.get("gsd_m")
+        gsd = self._entry.gsd_m
         if gsd is None or place.transform is None or place.crs is None:
             return place
         height = abs(place.transform[4]) * _metres(place.crs)

@@ -1,42 +1,64 @@
-"""Kind ``voc``: images with annotations in Pascal VOC's XML, one file per image."""
+"""Kind ``voc``: images with annotations in Pascal VOC's XML, one file per image.
+
+The XML is read without trust: only elements and their text are used. A document type is refused, and with it every
+entity and every external resource; so is nesting beyond what annotations have.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+import numpy as np
+
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.files import Members, open_members
-from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
-from permafrost.data.sources.corners import ONE_BASED, box_edges
-from permafrost.data.sources.image_sets import ImageSets
+from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
+from permafrost.data.sources.corners import box_edges
+from permafrost.data.sources.image_sets import ImageSets, ListedImages
 from permafrost.data.sources.pairing import Companions, Pair, pair_files
 from permafrost.data.sources.reading import member_size, read_member
-from permafrost.data.sources.voc_file import parse_voc
 
-ANNOTATIONS = Companions(
-    "annotations", "file of annotations", ("xml",), images="JPEGImages", folder="Annotations"
-)
+DEEPEST = 32
+SIDES = ("xmin", "ymin", "xmax", "ymax")
+ANNOTATIONS = Companions("annotations", "file of annotations", ("xml",))
 
 
-def open_voc(entry: dict, *, where: object) -> ObjectSource:
+@dataclass(frozen=True, kw_only=True)
+class VocOptions(ListedImages, ObjectFiles):
+    """Options of Pascal VOC.
+
+    Attributes
+    ----------
+    annotations : where the XML files lie, as `images`.
+    corners : what the numbers mean, see `corners`.
+    missing : what an image without a file is: ``error``, or ``empty`` for one without objects.
+    clip_boxes : see `ObjectSource`.
+    """
+
+    annotations: str
+    corners: str
+    missing: str
+    clip_boxes: bool
+
+
+def open_voc(entry: DatasetEntry, *, where: object) -> ObjectSource:
     """Images whose objects stand in an XML file of the same name.
-
-    Options: ``path``; ``root``; ``images`` and ``annotations`` (folders or patterns with ``<stem>``,
-    see `permafrost.data.sources.pairing`; default JPEGImages and Annotations; ``<split>`` names the
-    split); ``image_sets`` (a pattern of lists such as ``ImageSets/Main/<split>.txt``, which name the
-    images of each split) with ``unlisted`` (error or ignore); ``corners`` (what the numbers mean,
-    default one_based); ``missing`` (what an image without a file is: error or empty);
-    ``extensions``, ``other_files``, ``group``, ``clip_boxes``.
 
     An object that is marked as difficult is a crowd: it is neither learned nor scored.
     """
-    options = entry["source"]
-    members = open_members(options["path"], where=where)
-    sets = ImageSets.of(members, entry, where=where)
+    options: VocOptions = entry.source
+    members = open_members(options.path, where=where)
+    sets = ImageSets.of(members, options, entry.splits, where=where)
     pairs = pair_files(
         members,
         options,
         ANNOTATIONS,
-        optional=options.get("missing", "error") == "empty",
+        optional=options.missing == "empty",
         known=sets.files,
         where=where,
     )
@@ -51,16 +73,18 @@ def open_voc(entry: dict, *, where: object) -> ObjectSource:
         splits = sets.divide([pair.parts["stem"] for pair in pairs], where=where)
     problems: list[str] = []
     images = [
-        _annotated(members, pair, split, options, problems)
+        _annotated(members, pair, split, options.corners, problems)
         for pair, split in zip(pairs, splits, strict=True)
         # not listed, which the entry permits
         if not sets or split is not None
     ]
-    return ObjectSource(entry, members, images, where=where, problems=problems)
+    return ObjectSource(
+        entry, members, images, where=where, clip=options.clip_boxes, problems=problems
+    )
 
 
 def _annotated(
-    members: Members, pair: Pair, split: str | None, options: dict, problems: list[str]
+    members: Members, pair: Pair, split: str | None, corners: str, problems: list[str]
 ) -> Annotated:
     name = pair.image
     try:
@@ -77,7 +101,7 @@ def _annotated(
         problems.append(f"{name}: {failure}")
         # a size that is stated is not looked up again
         return Annotated(pair.image, [], (1, 1), split)
-    boxes = box_edges(file.corners, options.get("corners", ONE_BASED)).tolist()
+    boxes = box_edges(file.corners, corners).tolist()
     found = [
         Found(name, box, f"{pair.companion}: object {number}", crowd=difficult)
         for number, (name, box, difficult) in enumerate(
@@ -89,3 +113,117 @@ def _annotated(
 
 def _shown(size: tuple[int, int]) -> str:
     return f"{size[1]} x {size[0]}"
+
+
+@dataclass(frozen=True)
+class VocFile:
+    """What one file says, as it stands there.
+
+    Attributes
+    ----------
+    size : (height, width) of the image, None where the file does not tell.
+    names : N names of classes.
+    corners : (N, 4) float64 ``xmin, ymin, xmax, ymax``.
+    difficult : (N,) bool.
+    """
+
+    size: tuple[int, int] | None
+    names: list[str]
+    corners: np.ndarray
+    difficult: np.ndarray
+
+
+def parse_voc(data: bytes) -> VocFile:
+    """Read an annotation file; raises `UnreadableImage` for what is no such file."""
+    root = parse_xml(data)
+    if root.tag != "annotation":
+        raise UnreadableImage(f"its outermost element is <{root.tag[:40]}>, not <annotation>")
+    names, corners, difficult = [], [], []
+    for number, element in enumerate(root.findall("object"), start=1):
+        which = f"object {number}"
+        names.append(_text(element, "name", which))
+        box = element.find("bndbox")
+        if box is None:
+            raise UnreadableImage(f"{which} has no <bndbox>")
+        corners.append([_number(box, side, which) for side in SIDES])
+        difficult.append(_flag(element, "difficult", which))
+    return VocFile(
+        _size(root),
+        names,
+        np.array(corners, np.float64).reshape(-1, 4),
+        np.array(difficult, bool),
+    )
+
+
+def parse_xml(data: bytes) -> Element:
+    """The outermost element of a document that declares no type and so has no entities.
+
+    Raises
+    ------
+    UnreadableImage : it is no XML, declares a type or entities, or is nested too deeply.
+    """
+    builder, parser, depth = TreeBuilder(), expat.ParserCreate(), 0
+
+    def refuse(*_) -> None:
+        raise UnreadableImage("declares a document type or entities, which annotations do not need")
+
+    def start(tag: str, attributes: dict) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > DEEPEST:
+            raise UnreadableImage(f"has elements nested more than {DEEPEST} deep")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    parser.ExternalEntityRefHandler = refuse
+    try:
+        parser.Parse(data, True)
+    # an encoding that Python does not have, or has not as one byte per character
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        raise UnreadableImage(f"is no XML ({error})" if data.strip() else "is empty") from error
+    return builder.close()
+
+
+def _size(root: Element) -> tuple[int, int] | None:
+    size = root.find("size")
+    if size is None:
+        return None
+    height, width = (_number(size, side, "<size>") for side in ("height", "width"))
+    # tools that do not know the size write 0
+    if height == width == 0:
+        return None
+    if min(height, width) < 1 or height != int(height) or width != int(width):
+        raise UnreadableImage(f"its <size> is {height:g} x {width:g} pixels")
+    return int(height), int(width)
+
+
+def _text(element: Element, tag: str, which: str) -> str:
+    text = (element.findtext(tag) or "").strip()
+    if not text:
+        raise UnreadableImage(f"{which} has no <{tag}>")
+    return text
+
+
+def _number(element: Element, tag: str, which: str) -> float:
+    text = _text(element, tag, which)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UnreadableImage(f"{which} has {text[:40]!r} for <{tag}>, which is no number")
+    return value
+
+
+def _flag(element: Element, tag: str, which: str) -> bool:
+    text = (element.findtext(tag) or "").strip() or "0"
+    if text not in ("0", "1"):
+        raise UnreadableImage(f"{which} has {text[:40]!r} for <{tag}>, not 0 or 1")
+    return text == "1"

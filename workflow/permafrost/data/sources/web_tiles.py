@@ -39,32 +39,40 @@ class WebTile:
         return f"{self.z}/{self.x}/{self.y}"
 
 
-def web_tiles(names: Sequence[str], options: dict, *, where: object) -> list[tuple[WebTile, str]]:
+@dataclass(frozen=True, kw_only=True)
+class WebTileNames:
+    """How tiles stand in names: ``OAM-<x>-<y>-<z>``, found anywhere in them; and the zoom of their groups."""
+
+    pattern: str
+    group_zoom: int | None = None
+
+
+def web_tiles(
+    names: Sequence[str], options: WebTileNames, *, where: object
+) -> list[tuple[WebTile, str]]:
     """The tile of each name, and its group: the tile of ``group_zoom`` that holds it.
 
     Tiles of several zooms show the same ground, so the group must be at least as large as the largest
     of them; without ``group_zoom`` it is as large.
 
-    Parameters
-    ----------
-    options : ``pattern``, such as ``OAM-<x>-<y>-<z>``, found anywhere in a name; ``group_zoom``.
-
     Raises
     ------
     PermafrostError : a name without the pattern, a tile that does not exist, a group smaller than a tile.
     """
-    pattern = _expression(options["pattern"], where)
+    pattern = _expression(options.pattern, where)
     found = [pattern.search(name) for name in names]
     tiles = [match and WebTile(*(int(match[part]) for part in _PARTS)) for match in found]
     wrong = [n for n, t in zip(names, tiles, strict=True) if t is None or max(t.x, t.y) >= 2**t.z]
     if wrong:
         raise PermafrostError(
-            f"{len(wrong)} names hold no tile of a web map by {options['pattern']!r}:"
+            f"{len(wrong)} names hold no tile of a web map by {options.pattern!r}:"
             f" {', '.join(wrong[:5])}",
             where=where,
             remedy="correct web_tiles: pattern",
         )
-    zoom = options.get("group_zoom", min((tile.z for tile in tiles), default=0))
+    zoom = options.group_zoom
+    if zoom is None:
+        zoom = min((tile.z for tile in tiles), default=0)
     smaller = [name for name, tile in zip(names, tiles, strict=True) if tile.z < zoom]
     if smaller:
         raise PermafrostError(

@@ -1,44 +1,72 @@
-"""Kind ``yolo``: images with labels in YOLO's text format, one file per image."""
+"""Kind ``yolo``: images with labels in YOLO's text format, one file per image, a line per object.
+
+Numbers are shares of the image's width and height. ``class cx cy w h`` is a box by its centre and size; ``class x1 y1
+x2 y2 x3 y3 …`` a polygon, or a rotated box as its four corners. The number of values tells them apart.
+"""
 
 from __future__ import annotations
 
+import math
 import posixpath
+from dataclasses import dataclass
 
 import numpy as np
 import yaml
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
-from permafrost.data.files import Members, open_members
-from permafrost.data.sources.annotated import Annotated, Found, ObjectSource
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import Members, folder_prefix, open_members
+from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.corners import outline_of
-from permafrost.data.sources.pairing import Companions, Pair, pair_files, root_of
+from permafrost.data.sources.pairing import Companions, Pair, PairedFiles, pair_files
 from permafrost.data.sources.reading import member_size, read_member
-from permafrost.data.sources.yolo_file import YoloFile, parse_yolo
 
-LABELS = Companions(
-    "labels", "file of labels", ("txt",), images="images/<split>", folder="labels/<split>"
-)
+#: numbers are written with six decimals, and a box by its centre adds up two of them
+ROUNDING = 1e-5
+#: numbers of classes are far below
+MOST = 2**31
+LABELS = Companions("labels", "file of labels", ("txt",))
+#: names the classes where the entry does not
 NAMES = "data.yaml"
 
 
-def open_yolo(entry: dict, *, where: object) -> ObjectSource:
-    """Images whose objects stand in a text file of the same name.
+@dataclass(frozen=True, kw_only=True)
+class YoloOptions(PairedFiles, ObjectFiles):
+    """Options of YOLO's text format.
 
-    Options: ``path``; ``root``; ``images`` and ``labels`` (folders or patterns with ``<stem>``, see
-    `permafrost.data.sources.pairing`; default images/<split> and labels/<split>); ``names`` (the
-    YAML file with the names of the classes; default data.yaml where the entry lists no classes);
-    ``missing`` (what an image is whose file is missing or empty: error, or empty for an image without
-    objects); ``extensions``, ``other_files``, ``group``, ``clip_boxes``.
+    Attributes
+    ----------
+    labels : where the text files lie, as `images`.
+    missing : what an image is whose file is missing or empty: ``error``, or ``empty`` for one without objects.
+    names : YAML file with the names of the classes.
+    clip_boxes : see `ObjectSource`.
     """
-    options = entry["source"]
-    members = open_members(options["path"], where=where)
+
+    labels: str
+    missing: str
+    clip_boxes: bool
+    names: str | None = None
+
+
+def open_yolo(entry: DatasetEntry, *, where: object) -> ObjectSource:
+    """Images whose objects stand in a text file of the same name."""
+    options: YoloOptions = entry.source
+    members = open_members(options.path, where=where)
     known, classes = _classes(members, entry, where)
-    permitted = options.get("missing", "error") == "empty"
+    permitted = options.missing == "empty"
     pairs = pair_files(members, options, LABELS, optional=permitted, known=known, where=where)
     problems: list[str] = []
     images = [_annotated(members, pair, classes, permitted, problems) for pair in pairs]
-    return ObjectSource(entry, members, images, where=where, classes=classes, problems=problems)
+    return ObjectSource(
+        entry,
+        members,
+        images,
+        where=where,
+        classes=classes,
+        clip=options.clip_boxes,
+        problems=problems,
+    )
 
 
 def _annotated(
@@ -83,12 +111,12 @@ def _found(file: YoloFile, name: str, classes: list[str], size: tuple[int, int])
     ]
 
 
-def _classes(members: Members, entry: dict, where) -> tuple[list[str], list[str]]:
+def _classes(members: Members, entry: DatasetEntry, where) -> tuple[list[str], list[str]]:
     """(the file of their names, if it is used; the classes in the order of their numbers)."""
-    options, declared = entry["source"], entry.get("classes")
-    if declared and "names" not in options:
+    options, declared = entry.source, entry.classes
+    if declared and options.names is None:
         return [], list(declared)
-    path = posixpath.join(root_of(options), options.get("names", NAMES))
+    path = posixpath.join(folder_prefix(options.root), options.names or NAMES)
     if path not in members.names:
         raise PermafrostError(
             f"{members.place} holds no {path}, which names the classes",
@@ -135,3 +163,83 @@ def _names(data: bytes, where) -> list[str]:
     if len(set(names)) < len(names):
         raise PermafrostError("lists a name twice", where=where, remedy="list each class once")
     return names
+
+
+@dataclass(frozen=True)
+class YoloFile:
+    """What one file says.
+
+    Attributes
+    ----------
+    classes : (N,) int64 ids.
+    boxes : (N, 4) float64 ``x_min, y_min, x_max, y_max`` in shares of width and height; they may
+        reach beyond [0, 1], as the centre and the size of a box say nothing about its edges.
+    polygons : N arrays (P, 2) of the same, None for a box.
+    lines : N numbers of the lines, from 1.
+    """
+
+    classes: np.ndarray
+    boxes: np.ndarray
+    polygons: list[np.ndarray | None]
+    lines: list[int]
+
+
+def parse_yolo(data: bytes) -> YoloFile:
+    """Read a label file; one without lines holds no objects.
+
+    Raises
+    ------
+    UnreadableImage : a line is no object, or holds numbers that are no shares.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableImage(f"is no text ({error.reason})") from error
+    found = [
+        (number, *_object(line.split(), f"line {number}"))
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip()
+    ]
+    return YoloFile(
+        np.array([each[1] for each in found], np.int64),
+        np.array([each[2] for each in found], np.float64).reshape(-1, 4),
+        [each[3] for each in found],
+        [each[0] for each in found],
+    )
+
+
+def _object(words: list[str], which: str) -> tuple[int, list[float], np.ndarray | None]:
+    """(class, box, polygon or None) of the words of one line."""
+    try:
+        values = [float(word) for word in words]
+    except ValueError:
+        values = [math.nan]
+    if not all(map(math.isfinite, values)):
+        raise UnreadableImage(f"{which} holds something that is no number")
+    category, *values = values
+    if category != int(category) or not 0 <= category < MOST:
+        raise UnreadableImage(f"{which} begins with {words[0]}, which is no number of a class")
+    if len(values) != 4 and (len(values) < 6 or len(values) % 2):
+        raise UnreadableImage(
+            f"{which} has {len(words)} values: neither class, cx, cy, w, h nor a class and the"
+            " corners of a polygon"
+        )
+    if min(values) < -ROUNDING or max(values) > 1 + ROUNDING:
+        raise UnreadableImage(
+            f"{which} holds values from {min(values):g} to {max(values):g}, but shares of the image's"
+            " width and height lie in [0, 1]"
+        )
+    if len(values) == 4:
+        cx, cy, width, height = values
+        box, polygon = [cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2], None
+    else:
+        polygon = _on_edges(values).reshape(-1, 2)
+        box = [*polygon.min(axis=0).tolist(), *polygon.max(axis=0).tolist()]
+    return int(category), _on_edges(box), polygon
+
+
+def _on_edges(shares):
+    """Shares of which those that miss an edge of the image by rounding lie on it."""
+    shares = np.asarray(shares)
+    clipped = np.clip(shares, 0, 1)
+    return np.where(np.abs(shares - clipped) <= ROUNDING, clipped, shares)

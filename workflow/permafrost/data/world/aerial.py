@@ -68,7 +68,7 @@ class View:
     things : what stands there; the numbers on the canvas are places in this list, plus 1.
     pixels : (things,) int64, how many pixels each would fill with nothing in the way.
     ground : (M, size, size) float32 shares of the materials of the bare ground, as in `spectra`.
-    looks : (things, 13) float32 reflectance of each thing.
+    reflectances : (things, 13) float32 reflectance of each thing.
     rough : (things + 1,) float32 standard deviation of brightness inside; the ground comes first.
     """
 
@@ -76,7 +76,7 @@ class View:
     things: list[Thing]
     pixels: np.ndarray
     ground: np.ndarray
-    looks: np.ndarray
+    reflectances: np.ndarray
     rough: np.ndarray
 
 
@@ -109,17 +109,17 @@ def cover_map(spec: ViewSpec) -> np.ndarray:
     side = spec.size + 2 * MARGIN
     reach = int(np.ceil(side / 2 * PIXEL_M / scene.SceneSpec.pixel_m)) + 1
     y, x = _middle(spec)
-    near = scene.layout(spec.scene)[y - reach : y + reach + 1, x - reach : x + reach + 1]
+    around = scene.layout(spec.scene)[y - reach : y + reach + 1, x - reach : x + reach + 1]
     # places of the pixels of the view among the centres of those of the scene
     steps = (np.arange(side) + 0.5 - side / 2) * (PIXEL_M / scene.SceneSpec.pixel_m) + reach
     rng = spec.rng("borders")
     best = np.full((side, side), -1, np.float32)
     found = np.zeros((side, side), np.uint8)
-    present = np.unique(near)
+    present = np.unique(around)
     if len(present) == 1:
         return np.full((side, side), present[0], np.uint8)
     for number in present:
-        share = _interpolated((near == number).astype(np.float32), steps)
+        share = _interpolated((around == number).astype(np.float32), steps)
         share += 0.12 * fields.smooth_noise(rng, side, 3 / PIXEL_M, rough=0.3) * (share > 0)
         found[share > best] = number
         best = np.maximum(best, share)
@@ -165,18 +165,18 @@ def _erect(spec: ViewSpec, season: covers.Season, ground: np.ndarray, things: li
     rng = spec.rng("things")
     grain = rng.uniform(0, np.pi)
     canvas = Canvas(ground.shape[-1])
-    pixels, looks = [], []
+    pixels, reflectances = [], []
     for number, thing in enumerate(things):
         angle = grain + rng.choice([0, np.pi / 2]) + rng.normal(0, 0.06)
         height, shape = thing.build(rng, angle)
         pixels.append(canvas.put(number, thing.y, thing.x, 1.3 * thing.radius, shape))
-        looks.append(thing.reflectance(rng, season))
+        reflectances.append(thing.reflectance(rng, season))
     rough = [0.07, *(KINDS[thing.kind].rough for thing in things)]
     return View(
         canvas,
         things,
         np.array(pixels, np.int64),
         ground,
-        np.array(looks, np.float32).reshape(len(things), len(spectra.BANDS)),
+        np.array(reflectances, np.float32).reshape(len(things), len(spectra.BANDS)),
         np.array(rough, np.float32),
     )

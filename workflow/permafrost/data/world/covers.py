@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def residential(site: Site, season: Season) -> Mixture:
     street = 1 - soft_step(border, 0.8, 0.8)
     house = soft_step(lot_border, 0.55, 0.5) * (site.per_cell(lot) < 0.72)
     tree = soft_step(site.noise(1.4), 0.5, 1.0)
-    return _built(site, season, lot, street, house, tree, pale=0.35)
+    return _built(site, season, _Lots(lot, street, house, tree, pale=0.35))
 
 
 def industrial(site: Site, season: Season) -> Mixture:
@@ -103,14 +104,25 @@ def industrial(site: Site, season: Season) -> Mixture:
     street = 1 - soft_step(border, 1.0, 0.8)
     house = soft_step(lot_border, 1.6, 0.6) * (site.per_cell(lot) < 0.7)
     tree = soft_step(site.noise(5), 0.6, 1.0)
-    return _built(site, season, lot, street, house, tree, pale=0.5)
+    return _built(site, season, _Lots(lot, street, house, tree, pale=0.5))
 
 
-def _built(site: Site, season: Season, lot, street, house, tree, *, pale: float) -> Mixture:
-    roof = (1 - street) * house
-    yard = (1 - street) * (1 - house)
-    kind = (site.per_cell(lot) < pale).astype(np.float32)
-    worn = 0.4 + 0.6 * site.per_cell(lot)
+class _Lots(NamedTuple):
+    """Lots of a built-up area: the number of each pixel's, shares of street, house and tree; share of pale roofs."""
+
+    number: np.ndarray
+    street: np.ndarray
+    house: np.ndarray
+    tree: np.ndarray
+    pale: float
+
+
+def _built(site: Site, season: Season, lots: _Lots) -> Mixture:
+    street, tree = lots.street, lots.tree
+    roof = (1 - street) * lots.house
+    yard = (1 - street) * (1 - lots.house)
+    kind = (site.per_cell(lots.number) < lots.pale).astype(np.float32)
+    worn = 0.4 + 0.6 * site.per_cell(lots.number)
     paved = 0.3 * (1 - tree) * yard
     lawn = yard - paved - yard * tree
     return {

@@ -35,7 +35,9 @@ def _surface(spec: ViewSpec, view: View, columns: list[int]) -> np.ndarray:
     """Reflectance (C, size, size) of what is on top, with the texture of each thing."""
     top = view.canvas.top
     bare = np.tensordot(spectra.REFLECTANCE[:, columns], view.ground, axes=(0, 0))
-    things = np.concatenate([np.zeros((1, len(columns)), np.float32), view.looks[:, columns]])
+    things = np.concatenate(
+        [np.zeros((1, len(columns)), np.float32), view.reflectances[:, columns]]
+    )
     reflectance = np.where(top == GROUND, bare, things[top].transpose(2, 0, 1))
     texture = fields.smooth_noise(spec.rng("texture"), view.canvas.size, 1.6, rough=0.6)
     return reflectance * np.exp(view.rough[top] * texture)

@@ -34,8 +34,10 @@ class Plot(Site):
         angle = np.float32(self.rng.uniform(0, np.pi))
         u = self.x * np.cos(angle) + self.y * np.sin(angle) + self.rng.uniform(0, along)
         v = self.y * np.cos(angle) - self.x * np.sin(angle) + self.rng.uniform(0, across)
-        near = [np.abs((w + p / 2) % p - p / 2) < PIXEL_M / 2 for w, p in ((u, along), (v, across))]
-        return near[0] & near[1]
+        inside = [
+            np.abs((w + p / 2) % p - p / 2) < PIXEL_M / 2 for w, p in ((u, along), (v, across))
+        ]
+        return inside[0] & inside[1]
 
 
 @dataclass(frozen=True)

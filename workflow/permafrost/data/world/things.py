@@ -18,7 +18,7 @@ class Kind:
     Attributes
     ----------
     build : its shape from ``(rng, radius)``; of kinds with straight sides ``(rng, radius, angle)``.
-    looks : its materials from ``(rng, season)``, shares that sum to 1.
+    materials : of it, from ``(rng, season)``, shares that sum to 1.
     diameter : median in metres. Diameters are log-normal, at most 2.2 `spread` from the median.
     spread : standard deviation of the logarithm of the diameter.
     gap : how far apart two middles are at least, as a share of the sum of their radii.
@@ -27,7 +27,7 @@ class Kind:
     """
 
     build: Callable
-    looks: Callable[[np.random.Generator, Season], dict[str, float]]
+    materials: Callable[[np.random.Generator, Season], dict[str, float]]
     diameter: float
     spread: float
     gap: float
@@ -125,6 +125,6 @@ class Thing:
         """(13,) reflectance of the whole thing in all bands, before light and texture."""
         kind = KINDS[self.kind]
         mixed = np.zeros(len(spectra.BANDS), np.float32)
-        for material, share in kind.looks(rng, season).items():
+        for material, share in kind.materials(rng, season).items():
             mixed += np.float32(share) * spectra.REFLECTANCE[spectra.MATERIALS.index(material)]
         return mixed * np.float32(rng.lognormal(0, kind.vary))

@@ -66,7 +66,7 @@ def evaluate_precision(evaluation: CrownEvaluation, *, max_detections: int = CAP
     )
     detections = Detections(source=predictions.where, scores=predictions.score, **found)
     boxes = evaluation.kind == BOX
-    settings = Settings("bbox" if boxes else "polygon", "corrected", False, True, 0.02, "auto")
+    settings = Settings("bbox" if boxes else "polygon")
     problem = Problem(truths, detections, None, None, settings.boundary_ratio, None)
     kernel = None if boxes else PolygonOverlap(predictions.shape, evaluation.truth.shape, problem)
     cap = axes.max_dets[-1]

@@ -54,10 +54,10 @@ class CrownEvaluation:
     @cached_property
     def match(self) -> np.ndarray:
         """(T,) bool: truths that were found."""
-        near = (
+        reached = (
             self.quality < self.threshold if self.kind == POINT else self.quality > self.threshold
         )
-        return near & (self.partner >= 0)
+        return reached & (self.partner >= 0)
 
     @cached_property
     def hit(self) -> np.ndarray:

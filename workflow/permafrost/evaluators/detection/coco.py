@@ -220,7 +220,7 @@ class COCO:
 
 
 def _listed(given):
-    """One id, or several, as a list."""
+    """One id, or more, as a list."""
     return given if hasattr(given, "__iter__") and not isinstance(given, str) else [given]
 
 

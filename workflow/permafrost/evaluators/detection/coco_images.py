@@ -60,7 +60,7 @@ def _lane(matching, detection_ids, truth_ids, area: int) -> tuple[np.ndarray, ..
     thresholds = column.shape[1]
     taken = np.zeros((thresholds, len(detection_ids)))
     taker = np.zeros((thresholds, len(truth_ids)))
-    # rows ascend: of several detections at a crowd, the last one stays
+    # rows ascend: of all detections at a crowd, the last one stays
     candidate, threshold = np.nonzero(column >= 0)
     row, place = matching.candidates[candidate], column[candidate, threshold]
     taken[threshold, row], taker[threshold, place] = truth_ids[place], detection_ids[row]

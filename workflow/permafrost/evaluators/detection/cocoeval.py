@@ -42,7 +42,7 @@ from permafrost.metrics.detection.evaluate import check_settings, solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.parsing import pause_collector
 from permafrost.metrics.detection.inputs.predictions import read_predictions
-from permafrost.metrics.detection.inputs.tables import Detections, Truths, positions_of
+from permafrost.metrics.detection.inputs.tables import Detections, Reading, Truths, positions_of
 from permafrost.metrics.detection.inputs.truth import read_truth
 from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.kernels.keypoints import COCO_SIGMAS
@@ -112,7 +112,7 @@ class COCOeval:
     def __init__(
         self, cocoGt=None, cocoDt=None, iouType: str = "segm", *, boundary_ratio: float = 0.02
     ) -> None:
-        check_settings(iouType, "strict", False, True, boundary_ratio, "auto", "error")
+        check_settings(Settings(iouType, "strict", boundary_ratio=boundary_ratio))
         self.cocoGt, self.cocoDt = cocoGt, cocoDt
         self.params = Params(iouType)
         self.boundary_ratio = boundary_ratio
@@ -147,7 +147,12 @@ class COCOeval:
             )
         p.maxDets = sorted(p.maxDets)
         settings = check_settings(
-            p.iouType, "strict", False, bool(p.useCats), self.boundary_ratio, "auto", "error"
+            Settings(
+                p.iouType,
+                "strict",
+                use_categories=bool(p.useCats),
+                boundary_ratio=self.boundary_ratio,
+            )
         )
         with pause_collector():
             problem = self._problem(settings)
@@ -255,9 +260,9 @@ class COCOeval:
         """What `params` choose of truth and results."""
         p = self.params
         sigmas = list(p.kpt_oks_sigmas) if p.iouType == "keypoints" else None
-        told = reading(settings, sigmas, False)
-        truths = read_truth(_truth(self.cocoGt, p), **told)
-        detections = _detections(self.cocoDt, self.cocoGt, truths, told)
+        how = reading(settings, sigmas, False)
+        truths = read_truth(_truth(self.cocoGt, p), how)
+        detections = _detections(self.cocoDt, self.cocoGt, truths, how)
         chosen = positions_of(truths.categories.ids, np.array(p.catIds))
         if len(chosen) < len(truths.categories):
             truths, detections = restrict_categories(truths, detections, chosen)
@@ -319,16 +324,16 @@ def _truth(coco, p: Params) -> dict:
     return {"images": images, "categories": categories, "annotations": annotations}
 
 
-def _detections(coco, truth, truths: Truths, told: dict) -> Detections:
+def _detections(coco, truth, truths: Truths, how: Reading) -> Detections:
     """The results: as they were given, or as `loadRes` or somebody by hand has indexed them."""
     known = set(truths.images.ids.tolist())
     given = coco.untouched_results if isinstance(coco, COCO) else None
     if given is not None and known.issuperset(truth.imgs):
-        detections = read_predictions(given, truths, **told)
+        detections = read_predictions(given, truths, how)
         # `loadRes` numbers results, whatever ids they come with
         return replace(detections, ids=detections.entries + 1)
     entries = [e for e in coco.dataset.get("annotations", []) if e["image_id"] in known]
-    detections = read_predictions(entries, truths, **told)
+    detections = read_predictions(entries, truths, how)
     rows = detections.entries.tolist()
     ids = np.array([entries[row]["id"] for row in rows], np.int64)
     if (ids < 1).any() or len(np.unique(ids)) < len(ids):

@@ -9,7 +9,7 @@ import numpy as np
 from permafrost.metrics.detection.accumulate import accumulate
 from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.evaluation import Evaluation
-from permafrost.metrics.detection.inputs.compressed import compacted
+from permafrost.metrics.detection.inputs.forms import compacted
 from permafrost.metrics.detection.inputs.tables import Detections, Images, Notes, Truths, rows_of
 from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.detection.matching import Matching
@@ -100,7 +100,7 @@ def _rows(tables: list[Truths] | list[Detections], numbers: list[np.ndarray]):
         segmentations = compacted([value for table in tables for value in table.segmentations])
     joined = replace(first, **arrays, segmentations=segmentations, notes=_notes(tables))
     entries = joined.entries
-    # entries of one file go back to its order; those of several files stay part by part
+    # entries of one file go back to its order; those of many files stay part by part
     whole = len(np.unique(entries)) == len(entries)
     order = np.argsort(entries, kind="stable") if whole else np.arange(len(entries))
     place = np.empty(len(order), np.int64)

@@ -30,10 +30,10 @@ from permafrost.evaluators.detection.cocoeval import as_asked
 from permafrost.metrics.detection.accumulate import Curves, accumulate
 from permafrost.metrics.detection.axes import AREA_RANGES, IOU_THRESHOLDS, RECALL_GRID, Axes
 from permafrost.metrics.detection.evaluate import check_settings, solve
-from permafrost.metrics.detection.evaluation import Evaluation
+from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.parsing import load, pause_collector
 from permafrost.metrics.detection.inputs.tables import Categories
-from permafrost.metrics.detection.problem import read_problem
+from permafrost.metrics.detection.problem import Request, read_problem
 from permafrost.metrics.detection.summarise import statistics, summarise
 
 __all__ = ["LVIS", "LVISEval", "LVISResults", "Params"]
@@ -222,7 +222,7 @@ class LVISEval:
     def __init__(
         self, lvis_gt, lvis_dt, iou_type: str = "segm", *, boundary_ratio: float = 0.008
     ) -> None:
-        check_settings(iou_type, "strict", True, True, boundary_ratio, "auto", "error")
+        check_settings(Settings(iou_type, "strict", lvis=True, boundary_ratio=boundary_ratio))
         if isinstance(lvis_gt, str | os.PathLike | Mapping):
             lvis_gt = LVIS(lvis_gt)
         elif not isinstance(lvis_gt, LVIS):
@@ -262,23 +262,29 @@ class LVISEval:
                 remedy="sort them",
             )
         settings = check_settings(
-            p.iou_type, "strict", True, bool(p.use_cats), self.boundary_ratio, "auto", "error"
+            Settings(
+                p.iou_type,
+                "strict",
+                lvis=True,
+                use_categories=bool(p.use_cats),
+                boundary_ratio=self.boundary_ratio,
+            )
         )
         images = np.array(p.img_ids).tolist()
         categories = np.array(p.cat_ids).tolist()
-        cap = self.lvis_dt.max_dets
+        request = Request(
+            settings,
+            self._axes(self.lvis_dt.max_dets)[0],
+            categories=None if len(categories) == len(self.lvis_gt.cats) else categories,
+        )
         with pause_collector():
             problem = read_problem(
                 self.lvis_gt.dataset,
                 self.lvis_dt.given,
-                settings,
-                None,
-                False,
+                request,
                 images=None if len(images) == len(self.lvis_gt.imgs) else images,
-                categories=None if len(categories) == len(self.lvis_gt.cats) else categories,
-                cap=cap,
             )
-            self.evaluation = solve(problem, settings, self._axes(cap)[0], (), counted=False)
+            self.evaluation = solve(problem, settings, request.axes, (), counted=False)
         self._evaluated = copy.deepcopy(p)
         self.eval = {}
 

@@ -11,7 +11,6 @@ from permafrost.metrics.detection.accumulate import accumulate
 from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
-from permafrost.metrics.detection.inputs.digest import digest, plain
 from permafrost.metrics.detection.inputs.tables import (
     Categories,
     Detections,
@@ -19,6 +18,8 @@ from permafrost.metrics.detection.inputs.tables import (
     Notes,
     Truths,
     Whole,
+    digest,
+    plain,
 )
 from permafrost.metrics.detection.kernels import Problem
 from permafrost.metrics.detection.masks.runs import Masks
@@ -88,7 +89,7 @@ def _notes(table: Truths | Detections) -> dict:
 
 
 def arrays_of(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    """All arrays by name; lists of several lengths are flat, with their offsets."""
+    """All arrays by name; lists of different lengths are flat, with their offsets."""
     problem = evaluation.problem
     items = {
         "images": evaluation.truths.images,

@@ -1,4 +1,4 @@
-"""Evaluations of parts of the images, written by several processes, and merged to exactly the whole.
+"""Evaluations of parts of the images, written by many processes, and merged to exactly the whole.
 
 A part is evaluated against the whole truth, restricted to some of its images. Its file holds what was
 read and matched, so that merging matches nothing again and every table can still be made:
@@ -53,7 +53,7 @@ def save_partial(evaluation: Evaluation, path) -> None:
 
 
 def merge(paths, *, incomplete: bool = False) -> Evaluation:
-    """The evaluation of all images of several parts, as if they had been evaluated together.
+    """The evaluation of all images of all parts, as if they had been evaluated together.
 
     Detections are in the order of their file if all parts read one file, else part by part; where
     ids occur twice they are numbered anew.

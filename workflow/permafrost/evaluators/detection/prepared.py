@@ -14,10 +14,9 @@ from permafrost.metrics.detection.categories import (
     find_categories,
     restrict_categories,
 )
-from permafrost.metrics.detection.evaluate import axes_of, check_settings, solve
+from permafrost.metrics.detection.evaluate import make_request, solve
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table
-from permafrost.metrics.detection.inputs.digest import digest
 from permafrost.metrics.detection.inputs.parsing import pause_collector
 from permafrost.metrics.detection.inputs.plausibility import detection_warnings
 from permafrost.metrics.detection.inputs.predictions import (
@@ -29,8 +28,10 @@ from permafrost.metrics.detection.inputs.tables import (
     Categories,
     Detections,
     Notes,
+    Reading,
     Truths,
     Whole,
+    digest,
     restrict,
 )
 from permafrost.metrics.detection.inputs.truth import read_truth
@@ -55,7 +56,7 @@ class PreparedTruth:
     truths, masks : the annotations, and their masks for the kernels that compare masks.
     settings, axes, statistics : what was asked for.
     sigmas : (K, J) of the keypoints, for that kernel.
-    told : what the reader of the predictions is told.
+    reading : how the predictions are read.
     whole : digest and number of images.
     every, chosen : where only some categories are evaluated: all of the truth, and the positions of
         those that are.
@@ -67,7 +68,7 @@ class PreparedTruth:
     axes: Axes
     statistics: tuple[Statistic, ...]
     sigmas: np.ndarray | None
-    told: dict
+    reading: Reading
     whole: Whole
     every: Categories | None = None
     chosen: np.ndarray | None = None
@@ -95,10 +96,7 @@ class PreparedTruth:
         PermafrostError : a wrong entry, by name; a detection on an image that is not chosen.
         """
         known = self.truths if self.every is None else replace(self.truths, categories=self.every)
-        area = self.settings.detection_area
-        detections = read_predictions(
-            predictions, known, detection_area=area, judged=False, **self.told
-        )
+        detections = read_predictions(predictions, known, self.reading, judged=False)
         if self.every is not None:
             if self.settings.lvis:
                 # the cap is on the detections of an image, of whatever category
@@ -113,7 +111,7 @@ class PreparedTruth:
                 remedy="name every image that the detections lie on",
             )
         truths, detections = restrict(self.truths, detections, chosen)
-        detections, masks = checked_detections(truths, detections, self.settings, self.told["drop"])
+        detections, masks = checked_detections(truths, detections, self.settings, self.reading.drop)
         if self.settings.iou_type not in MASK_KERNELS:
             # they have given their areas; parts must agree on what they hold
             detections = replace(detections, segmentations=None)
@@ -130,7 +128,7 @@ class PreparedTruth:
         return solve(problem, self.settings, self.axes, self.statistics, counted=counted)
 
     def finished(self, joined: Evaluation) -> Evaluation:
-        """An evaluation of `matched`, or several joined, with all that is to be said of inputs."""
+        """An evaluation of `matched`, or more joined, with all that is to be said of inputs."""
         notes = self.truths.notes
         truths = replace(joined.truths, notes=Notes([*notes.warnings], {**notes.dropped}))
         found = joined.detections
@@ -146,44 +144,34 @@ class PreparedTruth:
             return "bbox"
         if not self.settings.strict:
             return None
-        columns = detection_columns(predictions, self.told["drop"])
+        columns = detection_columns(predictions, self.reading.drop)
         return branch_of(columns) if len(columns) else None
 
 
-def prepare(
-    truth,
-    *,
-    iou_type: str,
-    mode: str = "corrected",
-    lvis: bool = False,
-    use_categories: bool = True,
-    max_dets=None,
-    iou_thresholds=None,
-    area_ranges=None,
-    recall_grid=None,
-    boundary_ratio: float = 0.02,
-    detection_area: str = "auto",
-    sigmas=None,
-    invalid: str = "error",
-    categories=None,
-) -> PreparedTruth:
-    """Read a ground truth, masks included; parameters and errors as of `evaluate`."""
-    settings = check_settings(
-        iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
-    )
-    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges, recall_grid)
-    told = reading(settings, sigmas, invalid == "drop")
+def prepare(truth, **options) -> PreparedTruth:
+    """Read a ground truth, masks included; options (but ``images``) and errors as of `evaluate`."""
+    request = make_request(**options)
+    settings, wanted = request.settings, request.categories
+    how = reading(settings, request.sigmas, request.drop)
     with pause_collector():
-        truths = read_truth(truth, lvis=lvis, **told)
+        truths = read_truth(truth, how)
         every = chosen = None
-        if categories is not None:
-            every, chosen = truths.categories, find_categories(truths.categories, categories)
+        if wanted is not None:
+            every, chosen = truths.categories, find_categories(truths.categories, wanted)
             truths, _ = restrict_categories(truths, None, chosen)
         whole = Whole(digest(truths), len(truths.images))
-        truths, masks = checked_truth(truths, settings, told["drop"])
-    fall = falloffs(truths, settings, sigmas)
+        truths, masks = checked_truth(truths, settings, how.drop)
     return PreparedTruth(
-        truths, masks, settings, axes, wanted, fall, told, whole, every=every, chosen=chosen
+        truths,
+        masks,
+        settings,
+        request.axes,
+        request.statistics,
+        falloffs(truths, settings, request.sigmas),
+        how,
+        whole,
+        every=every,
+        chosen=chosen,
     )
 
 

@@ -14,9 +14,8 @@ from permafrost.evaluators.crowns.result import CrownEvaluation, Name
 from permafrost.evaluators.intervals.carriers import Carriers
 from permafrost.evaluators.intervals.detection import DetectionScores, detection_rows
 from permafrost.evaluators.intervals.standalone import difference_rows, score_rows
-from permafrost.metrics.objects.point_precision import rank_points
+from permafrost.metrics.objects.point_precision import FoundPoints, TruePoints, rank_points
 from permafrost.metrics.ratios import mean_of_defined
-from permafrost.statistics.replicates.points import resampled_precision
 from permafrost.statistics.resampling.units import Units
 
 
@@ -62,7 +61,7 @@ class OverlapPrecision:
     """COCO's average precision of boxes or polygons, over all images of an evaluation of crowns.
 
     ``AP`` (mean over the IoU thresholds .50:.05:.95), ``AP50``, ``AP75``; ``AP`` and ``AP50`` of each class
-    where there are several. NaN where there is no truth.
+    where there are more. NaN where there is no truth.
     """
 
     def __init__(self, evaluation: CrownEvaluation, max_detections: int) -> None:
@@ -108,7 +107,7 @@ class OverlapPrecision:
 class PointPrecision:
     """Average precision of points at the distance of an evaluation of crowns, see `average_precision`.
 
-    ``point_ap``, the mean over the classes with truth, and that of each class where there are several.
+    ``point_ap``, the mean over the classes with truth, and that of each class where there are more.
     """
 
     def __init__(self, evaluation: CrownEvaluation) -> None:
@@ -125,29 +124,34 @@ class PointPrecision:
             for crowns in (evaluation.truth, predictions)
         ]
         self.rankings = rank_points(
-            [evaluation.truth.shape[rows] for rows in truth],
-            [classes[0][rows] for rows in truth],
-            [predictions.shape[rows] for rows in found],
-            [classes[1][rows] for rows in found],
-            [predictions.score[rows] for rows in found],
+            [
+                TruePoints(
+                    evaluation.truth.shape[rows], classes[0][rows], np.zeros(len(rows), bool)
+                )
+                for rows in truth
+            ],
+            [
+                FoundPoints(predictions.shape[rows], classes[1][rows], predictions.score[rows])
+                for rows in found
+            ],
             classes=len(self.classes),
             distance=self.distance,
         )
 
     @cached_property
     def values(self) -> dict[Name, float]:
-        each = np.array([one.average_precision() for one in self.rankings])
-        return {name: float(value) for name, value in self._named(each).items()}
+        once = np.ones((len(self.order), 1), np.int64)
+        return {name: float(value[0]) for name, value in self.replicates(once).items()}
 
     def replicates(self, counts: np.ndarray) -> dict[Name, np.ndarray]:
         """(B,) of every figure, given (I, B) how often each image was drawn."""
         drawn = counts[self.order]
-        each = [resampled_precision(one, drawn) for one in self.rankings]
+        each = [one.average_precision(drawn) for one in self.rankings]
         return self._named(np.array(each).reshape(-1, counts.shape[1]))
 
     @property
     def means(self) -> dict[Name, list[Name]]:
-        """The class figures that the overall one is the mean of, where there are several."""
+        """The class figures that the overall one is the mean of, where there are more."""
         names = [("point_ap", name) for name in self.classes]
         return {("point_ap", None): names} if len(names) > 1 else {}
 

@@ -30,7 +30,7 @@ INTERVALS = {JACKKNIFE: 400, "basic": 1000, "percentile": 1000}
 class DetectionScores:
     """Values and their replicates, and which units carry them.
 
-    The statistics of the summary and, where there are several categories, average precision per
+    The statistics of the summary and, where there is more than one category, average precision per
     category (``AP``, and ``AP50`` where 0.5 was evaluated). NaN where COCO says -1.
 
     Parameters

@@ -32,7 +32,7 @@ def robustness_rows(
     """Rows ``axis, baseline, metric, measure (mPC or rPC), value, lower, upper, slices, undefined,
     n_undefined, gates``; ``undefined`` are the slices that the mean leaves out, see `Robustness`.
 
-    All slices move together, on resamples of all images: a group may have images in several slices.
+    All slices move together, on resamples of all images: a group may have images in more than one slice.
     A resample in which a slice that counts has nothing to find is left out (``n_undefined``).
 
     Parameters

@@ -45,39 +45,52 @@ class Block:
         return f"{self.names[number]}: {self.place}"
 
 
+@dataclass(frozen=True)
+class BlockReading:
+    """How raster files are read.
+
+    Attributes
+    ----------
+    block : width and height of a block, in pixels.
+    reference_band, prediction_band : which band holds the classes, from 1; needed only where a file has
+        more than one.
+    keep_nodata : read the files' nodata value as a class instead of as missing.
+    by_pixel : see `files.check_same_grid`.
+    """
+
+    block: int = BLOCK
+    reference_band: int | None = None
+    prediction_band: int | None = None
+    keep_nodata: bool = False
+    by_pixel: bool = False
+
+
 def raster_blocks(
     reference,
     prediction,
+    how: BlockReading,
     *,
     scores: bool = False,
-    block: int = BLOCK,
-    reference_band: int | None = None,
-    prediction_band: int | None = None,
-    keep_nodata: bool = False,
-    by_pixel: bool = False,
     areas: PixelAreas | None = None,
 ) -> Iterator[Block]:
-    """Yield two raster files in blocks of `block` x `block` pixels, row by row.
+    """Yield two raster files in square blocks, row by row.
 
     Parameters
     ----------
     scores : the prediction holds scores, one band per class; all bands are read.
-    reference_band, prediction_band : which band holds the classes, from 1; needed only where a
-        file has several.
-    keep_nodata : read the files' nodata value as a class instead of as missing.
-    by_pixel : see `files.check_same_grid`.
     areas : of the pixels; None: all are equal.
 
     Raises
     ------
-    PermafrostError : rasters that cannot be read, lie on different pixels or have several bands.
+    PermafrostError : rasters that cannot be read, lie on different pixels or have more than one band.
     """
+    block, keep_nodata = how.block, how.keep_nodata
     if block < 1:
         raise PermafrostError(f"blocks of {block} pixels are none", remedy="give at least 1")
     with opened(reference) as truth, opened(prediction) as predicted:
-        check_same_grid(truth, predicted, by_pixel=by_pixel)
-        own = _bands(truth, reference_band)
-        other = list(predicted.indexes) if scores else _bands(predicted, prediction_band)
+        check_same_grid(truth, predicted, by_pixel=how.by_pixel)
+        own = _bands(truth, how.reference_band)
+        other = list(predicted.indexes) if scores else _bands(predicted, how.prediction_band)
         for top in range(0, truth.height, block):
             for left in range(0, truth.width, block):
                 place = f"pixels from column {left}, row {top}"

@@ -14,7 +14,7 @@ from permafrost.evaluators.raster.assessment import (
     check_smooth,
     check_weights,
 )
-from permafrost.evaluators.raster.blocks import BLOCK, Block, raster_blocks
+from permafrost.evaluators.raster.blocks import BLOCK, Block, BlockReading, raster_blocks
 from permafrost.evaluators.raster.counting import MISSING, MOST_CLASSES, PairCounts
 from permafrost.evaluators.raster.files import opened
 from permafrost.evaluators.raster.pixel_areas import PixelAreas, pixel_areas
@@ -44,7 +44,7 @@ def evaluate(
     reference : raster of class codes; pixels without data have no reference.
     prediction : raster of class codes; or
     logits : raster of one band per class, or of one band for the class 1 of two.
-    block, reference_band, prediction_band, keep_nodata, by_pixel : see `blocks.raster_blocks`.
+    block, reference_band, prediction_band, keep_nodata, by_pixel : see `blocks.BlockReading`.
     options : of `evaluate_blocks`, but for ``scores``.
     """
     if (prediction is None) == (logits is None):
@@ -59,12 +59,8 @@ def evaluate(
     blocks = raster_blocks(
         reference,
         logits if scores else prediction,
+        BlockReading(block, reference_band, prediction_band, keep_nodata, by_pixel),
         scores=scores,
-        block=block,
-        reference_band=reference_band,
-        prediction_band=prediction_band,
-        keep_nodata=keep_nodata,
-        by_pixel=by_pixel,
         areas=areas,
     )
     # an error must close the files at once: GDAL's environment ends with the last of them

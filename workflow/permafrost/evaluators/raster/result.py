@@ -1,4 +1,4 @@
-"""What an evaluation of rasters found: counts, values, and replicates of them."""
+"""What an evaluation of rasters found: counts, values, replicates of them, and Arrow tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.evaluators.raster import assessment
 from permafrost.evaluators.raster.area import AreaEstimates, area_estimates
 from permafrost.evaluators.raster.pixel_areas import PixelAreas
+from permafrost.metrics.ratios import divide
 
 Name = tuple[str, str | None]  # metric, class (None: overall)
 
@@ -208,3 +209,36 @@ def _area_rows(estimates: AreaEstimates, names: tuple[str, ...], confidence: flo
             values = dict(zip(("value", "lower", "upper"), defined, strict=True))
             rows.append({"metric": metric, "class": label, **values, "n_undefined": 0})
     return rows
+
+
+def confusion_table(evaluation: RasterEvaluation):
+    """One row per pair of classes, also of those that no pixel has.
+
+    Columns: ``reference``, ``prediction`` (names of the classes); ``reference_code``, ``prediction_code``;
+    ``pixels``; ``reference_share`` and ``prediction_share``, the share of the pixels of that reference class
+    and of that predicted class (null where it has none), which are recall and precision where both are one
+    class; where pixels differ in area, ``area_m2``, the sum of theirs.
+    """
+    import pyarrow as pa
+
+    counts, size = evaluation.counts, len(evaluation.codes)
+    first, second = (places.ravel() for places in np.indices((size, size)))
+    shares = {
+        "reference_share": divide(counts, counts.sum(axis=1, keepdims=True)).ravel(),
+        "prediction_share": divide(counts, counts.sum(axis=0, keepdims=True)).ravel(),
+    }
+    names, codes = np.array(evaluation.names, object), np.array(evaluation.codes, np.int64)
+    columns = {
+        "reference": pa.array(names[first], pa.string()),
+        "prediction": pa.array(names[second], pa.string()),
+        "reference_code": codes[first],
+        "prediction_code": codes[second],
+        "pixels": counts.ravel(),
+        **{
+            name: pa.array(values, pa.float64(), mask=np.isnan(values))
+            for name, values in shares.items()
+        },
+    }
+    if evaluation.area_sums is not None:
+        columns["area_m2"] = evaluation.area_sums[0].ravel()
+    return pa.table(columns)

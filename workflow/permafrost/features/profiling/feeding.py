@@ -11,8 +11,7 @@ import torch
 from permafrost.backbones.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
-from permafrost.features.fingerprint import FedImages
-from permafrost.features.prepare import Preparer
+from permafrost.features.prepare import FedImages, Preparer
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card

@@ -11,12 +11,11 @@ import numpy as np
 import torch
 
 from permafrost.backbones.backbone import Backbone, Resources
-from permafrost.backbones.registry import build, plan_input
+from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.data.card import Card, read_card
-from permafrost.features.devices import choose_device
+from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.features.maps import whole_image
-from permafrost.features.numerics import exact_numerics
 from permafrost.features.profiling.counting import Size, count_flops, size_of
 from permafrost.features.profiling.energy import NoMeter, find_meter
 from permafrost.features.profiling.feeding import TrainImages, several_sizes, stored_images
@@ -126,7 +125,7 @@ def _set_up(
 ) -> tuple[Run, torch.nn.Module, Card, PromisedBackbone]:
     """The backbone as extraction runs it, its module before it is compiled, the card, and what was promised."""
     extraction, expect = spec.extraction, spec.inputs.images
-    entry = {key: value for key, value in spec.entry.items() if value is not None}
+    entry = read_entry(spec.entry, where=where)
     content = read_card(card, expect=expect)
     promised = PromisedBackbone(spec, where)
     promised.check()
@@ -141,7 +140,7 @@ def _set_up(
     )
     promised.check(backbone)
     if extraction.maps:
-        backbone.make_maps(entry.get("layers"), getattr(torch, extraction.maps_dtype))
+        backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     plain = backbone.module
     run = set_up(backbone, extraction, device, spec.options["batch_size"])
     # a single image must not be filled up to a batch
@@ -167,16 +166,16 @@ def _measure(
         lambda: run.prepare(stored), device, repeats=options["repeats"], **limits
     )
     batch = run.prepare(stored)
-    several = time_repeats(lambda: run.outputs(batch), device, repeats=options["repeats"], **limits)
-    energy = _energy(lambda: run.outputs(batch), device, several.wall, count)
+    batches = time_repeats(lambda: run.outputs(batch), device, repeats=options["repeats"], **limits)
+    energy = _energy(lambda: run.outputs(batch), device, batches.wall, count)
     alone = time_repeats(
         lambda: run.outputs(single), device, repeats=options["latency_repeats"], **limits
     )
     milliseconds = 1e3 * np.array(alone.wall)
     found = {
         "flops": _flops(run.backbone, plain, run, single),
-        "throughput": repeated(count / np.array(several.wall), "images/s"),
-        "cpu_time_ms": repeated(1e3 * np.array(several.cpu) / count, "ms/image"),
+        "throughput": repeated(count / np.array(batches.wall), "images/s"),
+        "cpu_time_ms": repeated(1e3 * np.array(batches.cpu) / count, "ms/image"),
         "prepare_ms": repeated(1e3 * np.array(preparing.wall) / count, "ms/image"),
         "latency_ms": repeated(milliseconds, "ms"),
         "latency_p95_ms": Quantity(

@@ -20,7 +20,8 @@ from permafrost.metrics.detection.cells import Cells
 from permafrost.metrics.detection.matching import Matching
 from permafrost.metrics.detection.ragged import offsets_of
 
-_EPS = np.spacing(1)
+# pycocotools adds it to the detections that precision is divided by
+EPS = np.spacing(1)
 # curves of more bytes than this are refused: some 25,000 categories with COCO's axes; from the second
 # number on, also those for which there is no memory
 _MOST_BYTES, _MANY_BYTES = 5 * 10**9, 10**9
@@ -143,7 +144,7 @@ class Ranked:
         rank = np.arange(1, len(at) + 1) - begin[curve]
         seen = (running[self.place + 1] - running[first[bucket]])[at]
         seen = seen + change[lane, at] - _before(change, bucket, self.buckets)[lane, bucket[at]]
-        precision = rank / (seen + _EPS)
+        precision = rank / (seen + EPS)
         return self._read(
             area, within, first, precision, self.scores[self.place[at]], begin, found, grid
         )

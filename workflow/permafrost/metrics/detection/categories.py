@@ -26,7 +26,7 @@ def find_categories(categories: Categories, wanted, where: str = "categories") -
 
     Raises
     ------
-    PermafrostError : none, an unknown one, one given twice, a text that means several categories.
+    PermafrostError : none, an unknown one, one given twice, a text that means more than one category.
     """
     if isinstance(wanted, str):
         raise PermafrostError(
@@ -128,7 +128,7 @@ def _renumbered(lists: list | None, number: np.ndarray) -> list | None:
 def find_groups(categories: Categories, groups, where: str = "category groups") -> dict:
     """Name of every group to the positions of its categories, ascending.
 
-    A category may be in several groups, or in none.
+    A category may be in many groups, or in none.
 
     Parameters
     ----------

@@ -13,16 +13,16 @@ from permafrost.metrics.detection.axes import Axes, make_axes
 from permafrost.metrics.detection.cells import make_cells
 from permafrost.metrics.detection.evaluation import Evaluation, Settings
 from permafrost.metrics.detection.inputs.parsing import pause_collector
-from permafrost.metrics.detection.inputs.predictions import DETECTION_AREAS
 from permafrost.metrics.detection.inputs.tables import check_choice, rows_of
 from permafrost.metrics.detection.kernels import KERNELS, Problem, make_kernel
 from permafrost.metrics.detection.masks.runs import Masks
 from permafrost.metrics.detection.matching import match
 from permafrost.metrics.detection.pairs import find_pairs
-from permafrost.metrics.detection.problem import read_problem
-from permafrost.metrics.detection.summarise import Statistic, statistics
+from permafrost.metrics.detection.problem import Request, read_problem
+from permafrost.metrics.detection.summarise import statistics
 
 MODES = ("strict", "corrected")
+DETECTION_AREAS = ("auto", "bbox", "mask")
 
 
 def evaluate(
@@ -80,56 +80,67 @@ def evaluate(
     ------
     PermafrostError : a wrong entry, by name, or a wrong option.
     """
-    settings = check_settings(
-        iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid
+    request = make_request(
+        iou_type=iou_type,
+        mode=mode,
+        lvis=lvis,
+        use_categories=use_categories,
+        max_dets=max_dets,
+        iou_thresholds=iou_thresholds,
+        area_ranges=area_ranges,
+        recall_grid=recall_grid,
+        boundary_ratio=boundary_ratio,
+        detection_area=detection_area,
+        sigmas=sigmas,
+        invalid=invalid,
+        categories=categories,
     )
-    axes, wanted = axes_of(settings, max_dets, iou_thresholds, area_ranges, recall_grid)
     # millions of small objects of parsed JSON need not be walked again and again
     with pause_collector():
-        problem = read_problem(
-            truth,
-            predictions,
-            settings,
-            sigmas,
-            invalid == "drop",
-            images=images,
-            categories=categories,
-            cap=axes.max_dets[-1],
-        )
-        return solve(problem, settings, axes, wanted)
+        problem = read_problem(truth, predictions, request, images=images)
+        return solve(problem, request.settings, request.axes, request.statistics)
 
 
-def check_settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area, invalid):
-    """The options as `Settings`; a wrong one is refused by name."""
-    check_choice(iou_type, KERNELS, "iou_type")
-    check_choice(mode, MODES, "mode")
-    check_choice(detection_area, DETECTION_AREAS, "detection_area")
+def make_request(
+    *,
+    max_dets=None,
+    iou_thresholds=None,
+    area_ranges=None,
+    recall_grid=None,
+    sigmas=None,
+    invalid: str = "error",
+    categories=None,
+    **settings,
+) -> Request:
+    """The options of `evaluate`, checked; `settings` are the fields of `Settings`."""
+    asked = check_settings(Settings(**settings))
     check_choice(invalid, ("error", "drop"), "invalid")
-    if not 0 < boundary_ratio < 1:
-        raise PermafrostError(
-            f"the boundary ratio must lie between 0 and 1, not {boundary_ratio}",
-            where="boundary_ratio",
-            remedy="COCO uses 0.02, LVIS 0.008",
-        )
-    if lvis and iou_type == "keypoints":
-        raise PermafrostError("LVIS has no keypoints", where="iou_type")
-    return Settings(iou_type, mode, lvis, use_categories, boundary_ratio, detection_area)
-
-
-def axes_of(
-    settings: Settings, max_dets, iou_thresholds, area_ranges, recall_grid=None
-) -> tuple[Axes, tuple[Statistic, ...]]:
-    """The axes of an evaluation, and the statistics of its summary."""
     axes = make_axes(
-        settings.iou_type,
-        lvis=settings.lvis,
+        asked.iou_type,
+        lvis=asked.lvis,
         iou_thresholds=iou_thresholds,
         area_ranges=area_ranges,
         max_dets=max_dets,
         recall_grid=recall_grid,
     )
-    found = statistics(settings.iou_type, axes, strict=settings.strict, lvis=settings.lvis)
-    return axes, tuple(found)
+    summary = statistics(asked.iou_type, axes, strict=asked.strict, lvis=asked.lvis)
+    return Request(asked, axes, tuple(summary), sigmas, invalid == "drop", categories)
+
+
+def check_settings(settings: Settings) -> Settings:
+    """The same settings; a wrong one is refused by name."""
+    check_choice(settings.iou_type, KERNELS, "iou_type")
+    check_choice(settings.mode, MODES, "mode")
+    check_choice(settings.detection_area, DETECTION_AREAS, "detection_area")
+    if not 0 < settings.boundary_ratio < 1:
+        raise PermafrostError(
+            f"the boundary ratio must lie between 0 and 1, not {settings.boundary_ratio}",
+            where="boundary_ratio",
+            remedy="COCO uses 0.02, LVIS 0.008",
+        )
+    if settings.lvis and settings.iou_type == "keypoints":
+        raise PermafrostError("LVIS has no keypoints", where="iou_type")
+    return settings
 
 
 def solve(

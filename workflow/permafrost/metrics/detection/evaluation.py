@@ -21,11 +21,11 @@ class Settings:
     """What was asked for, as it is stamped into reports."""
 
     iou_type: str
-    mode: str
-    lvis: bool
-    use_categories: bool
-    boundary_ratio: float
-    detection_area: str
+    mode: str = "corrected"
+    lvis: bool = False
+    use_categories: bool = True
+    boundary_ratio: float = 0.02
+    detection_area: str = "auto"
 
     @property
     def strict(self) -> bool:

@@ -61,7 +61,7 @@ class Matching:
         return out
 
     def truth_matched(self, area: int, threshold: int) -> np.ndarray:
-        """(G,) row that took every column (the first of several at a crowd), -1 for none."""
+        """(G,) row that took every column (the first of all at a crowd), -1 for none."""
         taken = self.column[:, area, threshold]
         rows = np.flatnonzero(taken >= 0)[::-1]
         out = np.full(len(self.truth_ignored), -1, np.int64)
@@ -141,7 +141,7 @@ def _rounds(pairs: Pairs, starts: np.ndarray, crowd: np.ndarray, columns: int):
     first = np.empty(columns, np.int64)
     while at.size:
         rows, cols = pairs.rows[at], pairs.columns[at]
-        # rows ascend and the last of several assignments stays: the first in line at each truth
+        # rows ascend and the last of all assignments stays: the first in line at each truth
         first[cols[::-1]] = rows[::-1]
         free = (first[cols] == rows) | crowd[cols]
         begin = np.flatnonzero(np.diff(rows, prepend=-1))

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection import federated
+from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.categories import find_categories, restrict_categories
 from permafrost.metrics.detection.evaluation import Settings
-from permafrost.metrics.detection.inputs.compressed import taken
-from permafrost.metrics.detection.inputs.digest import digest
+from permafrost.metrics.detection.inputs.forms import taken
 from permafrost.metrics.detection.inputs.predictions import read_predictions
 from permafrost.metrics.detection.inputs.segmentations import ReadMasks, read_masks
 from permafrost.metrics.detection.inputs.tables import (
     Detections,
     Notes,
+    Reading,
     Truths,
     Whole,
+    digest,
     restrict,
     rows_of,
 )
@@ -26,37 +28,42 @@ from permafrost.metrics.detection.inputs.truth import read_truth
 from permafrost.metrics.detection.kernels import MASK_KERNELS, Problem
 from permafrost.metrics.detection.kernels.keypoints import sigmas_per_category
 from permafrost.metrics.detection.masks.runs import Masks
+from permafrost.metrics.detection.summarise import Statistic
 
 
-def read_problem(
-    truth,
-    predictions,
-    settings: Settings,
-    sigmas,
-    drop: bool,
-    *,
-    images=None,
-    categories=None,
-    cap: int = -1,
-) -> Problem:
-    """Read and check truth and predictions, masks included.
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, beside truth and predictions.
 
-    Parameters
+    Attributes
     ----------
-    images, categories : ids of the images, and names or ids of the categories, that are wanted.
-    cap : LVIS: detections per image.
+    settings, axes : checked.
+    statistics : of the summary.
+    sigmas : keypoints only: as of `evaluate`.
+    drop : wrong entries are left out and counted.
+    categories : names or ids of those that are wanted, None for all.
     """
-    common = reading(settings, sigmas, drop)
-    truths = read_truth(truth, lvis=settings.lvis, **common)
-    detections = read_predictions(
-        predictions, truths, detection_area=settings.detection_area, **common
-    )
+
+    settings: Settings
+    axes: Axes
+    statistics: tuple[Statistic, ...] = ()
+    sigmas: object = None
+    drop: bool = False
+    categories: object = None
+
+
+def read_problem(truth, predictions, request: Request, *, images=None) -> Problem:
+    """Read and check truth and predictions, masks included; of the `images` with these ids, None for all."""
+    settings, drop, sigmas = request.settings, request.drop, request.sigmas
+    how = reading(settings, sigmas, drop)
+    truths = read_truth(truth, how)
+    detections = read_predictions(predictions, truths, how)
     whole = None
-    if categories is not None:
-        chosen = find_categories(truths.categories, categories)
+    if request.categories is not None:
+        chosen = find_categories(truths.categories, request.categories)
         if settings.lvis:
             # the cap is on the detections of an image, of whatever category
-            detections = federated.trim(detections, cap)
+            detections = federated.trim(detections, request.axes.max_dets[-1])
         truths, detections = restrict_categories(truths, detections, chosen)
     if images is not None:
         truths, detections, whole = _only(truths, detections, images)
@@ -74,21 +81,23 @@ def read_problem(
     )
 
 
-def reading(settings: Settings, sigmas, drop: bool) -> dict:
-    """What the readers of truth and predictions are both told."""
+def reading(settings: Settings, sigmas, drop: bool) -> Reading:
+    """How truth and predictions are read."""
     if sigmas is not None and settings.iou_type != "keypoints":
         raise PermafrostError(
             f"sigmas change nothing of {settings.iou_type}: they are used with the iou_type keypoints",
             where="sigmas",
             remedy="leave them out",
         )
-    return {
-        "iou_type": settings.iou_type,
-        "strict": settings.strict,
-        "use_categories": settings.use_categories,
-        "joints": _joints(sigmas),
-        "drop": drop,
-    }
+    return Reading(
+        settings.iou_type,
+        settings.strict,
+        settings.lvis,
+        settings.use_categories,
+        settings.detection_area,
+        _joints(sigmas),
+        drop,
+    )
 
 
 def checked_truth(truths: Truths, settings: Settings, drop: bool) -> tuple[Truths, Masks | None]:

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.progress import terminal_progress
-from permafrost.metrics.detection.accumulate import Ranked
+from permafrost.metrics.detection.accumulate import Ranked, hits_needed
 from permafrost.metrics.detection.evaluation import Evaluation
 from permafrost.metrics.detection.summarise import Statistic, pick
+from permafrost.metrics.ratios import mean_of_defined
 
 # curves of a block of resamples are held together, at about this many bytes, and no more than these
 # resamples, so that progress can be seen
@@ -52,7 +53,7 @@ def replicates(
     each : of how many statistics, from the first, the values per category are kept.
     """
     counts = np.asarray(counts)
-    source = _Source(evaluation, statistics)
+    source = ResampledCurves(evaluation, statistics)
     resamples, categories = counts.shape[1], source.ranked.buckets
     values = np.full((len(statistics), resamples), np.nan)
     kept = np.full((each, categories, resamples), np.nan)
@@ -67,22 +68,14 @@ def replicates(
                 found = source.read(statistic, curves)
                 if found is None:
                     continue
-                values[place, part] = _mean_of_defined(found)
+                values[place, part] = mean_of_defined(found)
                 if place < each:
                     kept[place, :, part] = found
             bar.update(part.stop - part.start)
     return Replicates(values, kept)
 
 
-def _mean_of_defined(values: np.ndarray) -> np.ndarray:
-    """(B,) mean over the categories of (K, B) values that are not NaN."""
-    defined = ~np.isnan(values)
-    count = defined.sum(axis=0)
-    total = np.where(defined, values, 0.0).sum(axis=0)
-    return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
-
-
-class _Source:
+class ResampledCurves:
     """What the resamples share: the ranking, and what is to be computed of it."""
 
     def __init__(self, evaluation: Evaluation, statistics: list[Statistic]) -> None:
@@ -121,16 +114,21 @@ class _Source:
 
         `weights` are (B, I); NaN where nothing is to be found.
         """
-        from permafrost.metrics.detection.resampled_curves import reached_before, resampled_curves
+        from permafrost.metrics.detection.resampled_curves import count_truths, resampled_curves
 
-        grid = self.axes.recall_grid
-        grids = grid, reached_before(grid)
+        needed = {}
+        for area, truths in self.truths.items():
+            total = np.zeros((self.ranked.buckets, len(weights)), np.int64)
+            count_truths(weights, *truths, total)
+            # few different totals, so few rows of the table
+            totals, row = np.unique(total, return_inverse=True)
+            table = hits_needed(totals, self.axes.recall_grid)
+            needed[area] = total, row.reshape(total.shape), table
         shape = (2, len(self.axes.thresholds), self.ranked.buckets, len(weights))
         out = {}
         for (area, cap), lane in self.lanes.items():
-            found = out[area, cap] = np.full(shape, np.nan)
-            precise = self.wanted[area, cap]
-            resampled_curves(weights, *self.truths[area], *lane, *grids, precise, *found)
+            values = out[area, cap] = np.full(shape, np.nan)
+            resampled_curves(weights, *needed[area], *lane, self.wanted[area, cap], *values)
         return out
 
     def read(self, statistic: Statistic, curves: dict) -> np.ndarray | None:
@@ -176,26 +174,3 @@ def _lane(ranked: Ranked, area: int, cap: int) -> tuple[np.ndarray, ...]:
 def _starts(bucket: np.ndarray, buckets: int) -> np.ndarray:
     """(K + 1,) where each bucket begins, and the end; the buckets ascend."""
     return np.searchsorted(bucket, np.arange(buckets + 1))
-
-
-def mean_precision(precision: np.ndarray, recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """(B,) mean over the grid of the envelope of (H, B) hits.
-
-    A hit of an image that was not drawn has the recall of the one before, so no point of the grid.
-    """
-    envelope = np.maximum.accumulate(precision[::-1], axis=0)[::-1]
-    reached = points_reached(recall, grid)
-    reached[1:] -= reached[:-1].copy()
-    return np.einsum("hb,hb->b", envelope, reached) / len(grid)
-
-
-def points_reached(recall: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Float: how many points of an ascending grid in [0, 1] are at most `recall`."""
-    if not np.array_equal(grid, np.linspace(0.0, 1.0, len(grid))):
-        return np.searchsorted(grid, recall, side="right").astype(np.float64)
-    # a search costs eight times as much; on an even grid the guess is off by one at most
-    # (a crowd that counts can be hit many times, which takes recall beyond 1)
-    place = (np.minimum(recall, 1) * (len(grid) - 1)).astype(np.intp)
-    place += np.append(grid, np.inf)[place + 1] <= recall
-    place -= grid[place] > recall
-    return place + 1.0

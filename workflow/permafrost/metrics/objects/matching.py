@@ -12,11 +12,11 @@ Rules for boxes and polygons:
 Rules for points:
 
 ``distance`` DeepForest's: the assignment with the least total distance, whatever the threshold; a
-            far pair can decide over a near one.
+            far pair can decide over a close one.
 ``within``  the assignment with the greatest total of (threshold - distance), of pairs within it.
 ``score``   greedy, each prediction takes the nearest free truth within the threshold.
 
-Labels have no part in any rule. Where several assignments are equally good, any may be returned.
+Labels have no part in any rule. Where assignments are equally good, any may be returned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Which shapes of two sets overlap, and by how much: only the pairs that do, never all pairs.
+"""Which shapes of two sets overlap, and by how much; and non-maximum suppression, which rests on it.
 
-A tile may hold 100,000 crowns, of which each overlaps a handful.
+Only the pairs that overlap are visited, never all pairs: a tile may hold 100,000 crowns, of which each overlaps a
+handful.
 """
 
 from __future__ import annotations
@@ -114,11 +115,44 @@ def _point_pairs(first: np.ndarray, second: np.ndarray, reach: float) -> Pairs:
     else:
         from scipy.spatial import cKDTree
 
-        near = cKDTree(first).query_ball_point(second, reach)
-        counts = np.fromiter(map(len, near), np.intp, len(near))
-        i = np.fromiter((index for found in near for index in found), np.intp, counts.sum())
+        reached = cKDTree(first).query_ball_point(second, reach)
+        counts = np.fromiter(map(len, reached), np.intp, len(reached))
+        i = np.fromiter((index for each in reached for index in each), np.intp, counts.sum())
         j = np.repeat(np.arange(len(second)), counts)
     distance = np.hypot(*(first[i] - second[j]).T)
     near_enough = distance < reach if np.isfinite(reach) else np.ones(len(i), bool)
     pairs = Pairs(i, j, distance, np.full(len(i), np.nan)).take(near_enough)
     return pairs.take(np.lexsort((pairs.second, pairs.first)))
+
+
+IOU_THRESHOLD = 0.15
+DISTANCE = 5.0
+
+
+def suppress(kind: str, shapes, scores, *, threshold: float) -> np.ndarray:
+    """Indices of the shapes that remain, by descending score.
+
+    A shape goes where one with a higher score that remains has an IoU with it above `threshold`
+    (points: lies nearer than `threshold`), whatever the labels. Of equal scores the first wins.
+    For boxes this is ``torchvision.ops.nms``.
+
+    Parameters
+    ----------
+    shapes : (N, …), see `Annotations.shape`.
+    scores : (N,).
+    """
+    count = len(shapes)
+    order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
+    pairs = find_pairs(kind, shapes, shapes, reach=threshold)
+    if kind != POINT:
+        pairs = pairs.take(pairs.iou > threshold)
+    pairs = pairs.take(pairs.first != pairs.second)
+    bounds = np.searchsorted(pairs.first, np.arange(count + 1)).tolist()
+    gone = np.zeros(count, bool)
+    kept = []
+    for index in order.tolist():
+        if gone[index]:
+            continue
+        kept.append(index)
+        gone[pairs.second[bounds[index] : bounds[index + 1]]] = True
+    return np.asarray(kept, np.intp)

@@ -7,17 +7,18 @@ whose precision, as the best of all places from there on, is read at the recalls
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.geometries import POINT
+from permafrost.metrics.detection.accumulate import EPS, hits_needed
+from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.objects.matching import match_shapes
 
-RECALL_GRID = np.linspace(0.0, 1.0, 101)
-_EPS = np.spacing(1)
+# numbers held together: detections of a class times resamples
+_BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class RankedPoints:
     ----------
     image : (D,) number of the image of each.
     hit : (D,) bool; has found a truth.
-    counted : (D,) bool; False where it has found none but is near a crowd, and is left out.
+    counted : (D,) bool; False where it has found none and lies at a crowd, and is left out.
     truth_image : (T,) number of the image of each truth, crowds left out.
     """
 
@@ -37,98 +38,121 @@ class RankedPoints:
     counted: np.ndarray
     truth_image: np.ndarray
 
-    def average_precision(self) -> float:
-        """101-point interpolated; NaN without a truth, 0 where there are truths but no hit."""
-        return float(np.mean(self.precision()))
+    def average_precision(self, counts: np.ndarray) -> np.ndarray:
+        """(B,) average precision, 101-point interpolated, of resamples of the images.
 
-    def precision(self) -> np.ndarray:
-        """(101,) the best precision from each recall of `RECALL_GRID` on, 0 at those that are not
-        reached; NaN without a truth."""
-        total = len(self.truth_image)
-        if not total:
-            return np.full(len(RECALL_GRID), np.nan)
-        found = np.cumsum(self.hit)
-        precision = found / (np.cumsum(self.counted) + _EPS)
-        envelope = np.maximum.accumulate(precision[::-1])[::-1]
-        place = np.searchsorted(found / total, RECALL_GRID)
-        return np.append(envelope, 0.0)[place]
+        As in `metrics.detection.resampled`, a detection of an image that was drawn n times stands in the
+        ranking n times in a row, and only its last copy can shape the envelope.
+
+        Parameters
+        ----------
+        counts : (N, B) how often each image is in each resample; ones give the value of the whole set.
+
+        Returns
+        -------
+        NaN where no truth was drawn, 0 where there are truths but no hit.
+        """
+        out = np.empty(counts.shape[1])
+        step = max(1, _BLOCK // max(1, np.count_nonzero(self.counted), len(counts)))
+        for start in range(0, len(out), step):
+            weights = np.ascontiguousarray(counts[:, start : start + step].T, np.int64)
+            out[start : start + step] = self.precision(weights).mean(axis=1)
+        return out
+
+    def precision(self, weights: np.ndarray) -> np.ndarray:
+        """(B, 101) the best precision from each recall of `RECALL_GRID` on, 0 at those that are not
+        reached; NaN without a truth.
+
+        `weights` are (B, N), how often each resample draws each image.
+        """
+        total = weights[:, self.truth_image].sum(axis=1)
+        seen = np.cumsum(weights[:, self.image[self.counted]], axis=1)
+        # only a hit raises precision, and recall
+        hits = np.flatnonzero(self.hit[self.counted])
+        found = np.cumsum(weights[:, self.image[self.hit]], axis=1)
+        # the appended place is that of recalls which are not reached
+        envelope = np.zeros((len(weights), len(hits) + 1))
+        envelope[:, :-1] = found / (seen[:, hits] + EPS)
+        envelope = np.maximum.accumulate(envelope[:, ::-1], axis=1)[:, ::-1]
+        needed = hits_needed(total, RECALL_GRID)
+        place = [np.searchsorted(*pair) for pair in zip(found, needed, strict=True)]
+        precision = np.take_along_axis(envelope, np.array(place, np.intp).reshape(needed.shape), 1)
+        return np.where(total[:, None] > 0, precision, np.nan)
 
 
-def point_average_precision(
-    truths: Sequence[np.ndarray],
-    truth_classes: Sequence[np.ndarray],
-    detections: Sequence[np.ndarray],
-    detection_classes: Sequence[np.ndarray],
-    scores: Sequence[np.ndarray],
-    *,
-    classes: int,
-    distance: float,
-    crowd: Sequence[np.ndarray] | None = None,
-) -> np.ndarray:
+@dataclass(frozen=True)
+class TruePoints:
+    """The truth of one image: (N, 2) x and y, (N,) class ids, (N,) bool crowds; as `Objects` have them."""
+
+    centres: np.ndarray
+    classes: np.ndarray
+    crowd: np.ndarray
+
+
+@dataclass(frozen=True)
+class FoundPoints:
+    """The detections of one image: (M, 2) x and y, (M,) class ids, (M,) scores; as `Detected` have them."""
+
+    centres: np.ndarray
+    classes: np.ndarray
+    scores: np.ndarray
+
+
+def point_average_precision(truth, detections, *, classes: int, distance: float) -> np.ndarray:
     """(K,) average precision of every class; NaN of a class without truth.
 
     Parameters
     ----------
-    truths, detections : per image, (N, 2) and (M, 2) x and y.
-    truth_classes, detection_classes : per image, (N,) and (M,) ids in [0, K).
-    scores : per image, (M,) finite; among equal ones the first of the image goes first.
-    classes : K.
+    truth : `TruePoints` or `Objects` per image. Crowds need not be found, and excuse the detections of
+        their class nearby that find no other.
+    detections : `FoundPoints` or `Detected` per image; among equal scores the first of an image goes first.
+    classes : K; ids are in [0, K).
     distance : a detection finds what is nearer than this, strictly.
-    crowd : per image, (N,) bool: truths that need not be found, and that excuse the detections of
-        their class nearby that find no other; none by default.
 
     Raises
     ------
-    PermafrostError : lists of different lengths, class ids outside of [0, K), a score or coordinate
+    PermafrostError : columns of different lengths, class ids outside of [0, K), a score or coordinate
         that is not finite, a distance that is not positive.
     """
-    ranked = rank_points(
-        truths,
-        truth_classes,
-        detections,
-        detection_classes,
-        scores,
-        classes=classes,
-        distance=distance,
-        crowd=crowd,
-    )
-    return np.array([one.average_precision() for one in ranked])
+    ranked = rank_points(truth, detections, classes=classes, distance=distance)
+    once = np.ones((len(truth), 1), np.int64)
+    return np.array([one.average_precision(once)[0] for one in ranked])
 
 
-def rank_points(
-    truths,
-    truth_classes,
-    detections,
-    detection_classes,
-    scores,
-    *,
-    classes: int,
-    distance: float,
-    crowd=None,
-) -> list[RankedPoints]:
+def rank_points(truth, detections, *, classes: int, distance: float) -> list[RankedPoints]:
     """The ranking of every class; arguments as `point_average_precision`."""
     if not (np.isfinite(distance) and distance > 0):
         raise PermafrostError(f"the distance {distance} within which points match is not above 0")
-    truths, detections = _points(truths), _points(detections)
-    if crowd is None:
-        crowd = [np.zeros(len(points), bool) for points in truths]
-    _check(truths, {"truth_classes": truth_classes, "crowd": crowd}, classes)
-    _check(detections, {"detection_classes": detection_classes, "scores": scores}, classes)
-    if len(truths) != len(detections):
-        raise PermafrostError(f"truth on {len(truths)} images, detections on {len(detections)}")
+    if len(truth) != len(detections):
+        raise PermafrostError(f"truth on {len(truth)} images, detections on {len(detections)}")
     parts: list[list[tuple]] = [[] for _ in range(classes)]
-    images = zip(truths, truth_classes, crowd, detections, detection_classes, scores, strict=True)
-    for number, (true, true_class, crowded, found, found_class, score) in enumerate(images):
-        crowded, score = np.asarray(crowded, bool), np.asarray(score, np.float64)
-        true_class, found_class = (np.asarray(ids, np.int64) for ids in (true_class, found_class))
-        for label in np.union1d(true_class, found_class).tolist():
-            mine, own = true_class == label, found_class == label
+    for number, (true, found) in enumerate(zip(truth, detections, strict=True)):
+        points, labels, crowd = _columns(true, "crowd", bool, number, classes)
+        others, found_labels, scores = _columns(found, "scores", np.float64, number, classes)
+        for label in np.union1d(labels, found_labels).tolist():
+            of_class, rows = labels == label, found_labels == label
+            regular = of_class & ~crowd
             hit, counted = find_points(
-                true[mine & ~crowded], true[mine & crowded], found[own], score[own], distance
+                points[regular], points[of_class & crowd], others[rows], scores[rows], distance
             )
-            wanted = np.count_nonzero(mine & ~crowded)
-            parts[label].append((number, score[own], hit, counted, wanted))
+            parts[label].append((number, scores[rows], hit, counted, np.count_nonzero(regular)))
     return [_ranked(part) for part in parts]
+
+
+def _columns(image, name: str, kind, number: int, classes: int) -> tuple[np.ndarray, ...]:
+    """Points, classes and the column `name` of an image, checked."""
+    points = np.asarray(image.centres, np.float64).reshape(-1, 2)
+    labels, values = np.asarray(image.classes, np.int64), np.asarray(getattr(image, name), kind)
+    if not np.isfinite(points).all():
+        raise PermafrostError(f"image {number} holds a point whose x or y is not finite")
+    for what, column in (("classes", labels), (name, values)):
+        if len(column) != len(points):
+            raise PermafrostError(f"the {what} of image {number} are not one per point")
+    if not np.isfinite(values).all():
+        raise PermafrostError(f"image {number} holds a score that is not finite")
+    if labels.size and not (0 <= labels.min() <= labels.max() < classes):
+        raise PermafrostError(f"image {number} holds a class id outside of 0 … {classes - 1}")
+    return points, labels, values
 
 
 def find_points(
@@ -161,28 +185,3 @@ def _ranked(parts: list[tuple]) -> RankedPoints:
         counted=np.concatenate([nothing, *(part[3] for part in parts)])[order],
         truth_image=np.repeat(images, np.array([part[4] for part in parts], np.intp)),
     )
-
-
-def _points(images) -> list[np.ndarray]:
-    out = [np.asarray(points, np.float64).reshape(-1, 2) for points in images]
-    for number, points in enumerate(out):
-        if not np.isfinite(points).all():
-            raise PermafrostError(f"image {number} holds a point whose x or y is not finite")
-    return out
-
-
-def _check(points: list[np.ndarray], columns: dict, classes: int) -> None:
-    """Refuse columns that do not fit the points."""
-    for name, column in columns.items():
-        if list(map(len, column)) != list(map(len, points)):
-            raise PermafrostError(f"{name} do not have one entry per point of each image")
-        for number, values in enumerate(column):
-            values = np.asarray(values)
-            if not values.size:
-                continue
-            if name == "scores" and not np.isfinite(values).all():
-                raise PermafrostError(f"image {number} holds a score that is not finite")
-            if name.endswith("classes") and not (0 <= values.min() <= values.max() < classes):
-                raise PermafrostError(
-                    f"image {number} holds a class id outside of 0 … {classes - 1}"
-                )

@@ -24,11 +24,17 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.deepforest.annotations import Annotations, concatenate
 from permafrost.data.geometries import BOX, POINT, POLYGON
 from permafrost.data.windows import clip_boxes
-from permafrost.metrics.objects.overlaps import Pairs, areas, find_pairs
-from permafrost.metrics.objects.suppression import DISTANCE, IOU_THRESHOLD, suppress
+from permafrost.metrics.objects.overlaps import (
+    DISTANCE,
+    IOU_THRESHOLD,
+    Pairs,
+    areas,
+    find_pairs,
+    suppress,
+)
 
 BORDERS = ("agree", "none")
-# a prediction this near to an edge of its window is taken for a part
+# a prediction this close to an edge of its window is taken for a part
 TOUCH = 1.0
 
 
@@ -81,7 +87,7 @@ def stitch(
     touch : pixels within which a prediction touches an edge.
     whole_pixels : cut off decimals after the shift, as DeepForest does.
     every : (M, 4) all windows of each image, as `windows`: one without predictions may be the one
-        that looks across the seam of two others. None: there are none but those with predictions.
+        that shows the seam of two others. None: there are none but those with predictions.
     """
     if border not in BORDERS:
         raise PermafrostError(f"no border rule is {border!r}", remedy=near_names(border, BORDERS))
@@ -187,8 +193,10 @@ def _touches_inner_edge(crowns: Annotations, bounds, size, touch: float) -> np.n
     else:
         boxes = crowns.shape
     inside = np.hstack([bounds[:, :2] > 0, bounds[:, 2:] < np.asarray(size)])
-    near = np.hstack([boxes[:, :2] <= bounds[:, :2] + touch, boxes[:, 2:] >= bounds[:, 2:] - touch])
-    return (inside & near).any(axis=1)
+    touching = np.hstack(
+        [boxes[:, :2] <= bounds[:, :2] + touch, boxes[:, 2:] >= bounds[:, 2:] - touch]
+    )
+    return (inside & touching).any(axis=1)
 
 
 def _clip(kind: str, shapes, bounds: np.ndarray):

@@ -4,12 +4,18 @@ The measures without labels say how features are spread, not how good they are: 
 beside accuracy and never ranked on.
 """
 
-from permafrost.metrics.representation.augmented import VIEW_MEASURES, measures_of_views
 from permafrost.metrics.representation.cka import cka_matrix, debiased_cka, side
 from permafrost.metrics.representation.directions import alignment, view_alignment
 from permafrost.metrics.representation.lidar import lidar
 from permafrost.metrics.representation.measure import Measure
-from permafrost.metrics.representation.registry import LABEL_FREE, LABELLED, MEASURES, measures
+from permafrost.metrics.representation.registry import (
+    LABEL_FREE,
+    LABELLED,
+    MEASURES,
+    VIEW_MEASURES,
+    measures,
+    measures_of_views,
+)
 
 __all__ = [
     "LABELLED",

@@ -117,7 +117,7 @@ def _without_zeros(found: Neighbours, notes: dict) -> tuple[Neighbours, dict]:
 def _losing(found: Neighbours, rank: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rows that lose the unit of their neighbour of this rank, and not their own with it.
 
-    A unit with several of the first k neighbours is met at its first.
+    A unit with more than one of the first k neighbours is met at its first.
 
     Returns
     -------

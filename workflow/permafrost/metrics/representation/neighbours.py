@@ -16,7 +16,7 @@ from permafrost.metrics.representation.points import Points
 
 # below this share of the rows' squared lengths, a squared distance has lost digits in the product
 _CANCELLED = 1e-6
-# a row whose whole list is below this share may have left out rows that are as near
+# a row whose whole list is below this share may have left out rows that are as close
 _UNSURE = 1e-11
 # float64 differences held at a time
 _DIFFERENCES = 1_000_000
@@ -64,10 +64,10 @@ class NeighbourSearch:
         squared[rows - block.start, rows] = np.inf
         squared[:, ~self.distinct] = np.inf
         found = np.argpartition(squared, self.count - 1, axis=1)[:, : self.count]
-        near = np.take_along_axis(squared, found, axis=1)
-        self._restore(near, found, rows)
-        order = np.lexsort((found, near), axis=1)
-        self._squared[rows] = np.take_along_axis(near, order, axis=1)
+        shortest = np.take_along_axis(squared, found, axis=1)
+        self._restore(shortest, found, rows)
+        order = np.lexsort((found, shortest), axis=1)
+        self._squared[rows] = np.take_along_axis(shortest, order, axis=1)
         self._found[rows] = np.take_along_axis(found, order, axis=1)
 
     def neighbours(self) -> Neighbours:
@@ -77,19 +77,19 @@ class NeighbourSearch:
             self._squared[kept], units[kept], units[self._found[kept]], self.points.n_units
         )
 
-    def _restore(self, near: np.ndarray, found: np.ndarray, rows: np.ndarray) -> None:
+    def _restore(self, shortest: np.ndarray, found: np.ndarray, rows: np.ndarray) -> None:
         """Take squared distances anew, from differences, where the product lost their digits."""
         norms = self._norms
         scale = norms[rows, None] + norms[found]
-        lost = near < _CANCELLED * scale
-        for row in np.flatnonzero(near.max(axis=1) < _UNSURE * norms[rows]):
+        lost = shortest < _CANCELLED * scale
+        for row in np.flatnonzero(shortest.max(axis=1) < _UNSURE * norms[rows]):
             exact = self._exact(np.full(len(norms), rows[row]), np.arange(len(norms)))
             exact[rows[row]] = np.inf
             exact[~self.distinct] = np.inf
             found[row] = np.argpartition(exact, self.count - 1)[: self.count]
-            near[row], lost[row] = exact[found[row]], False
+            shortest[row], lost[row] = exact[found[row]], False
         first, second = np.nonzero(lost)
-        near[first, second] = self._exact(rows[first], found[first, second])
+        shortest[first, second] = self._exact(rows[first], found[first, second])
 
     def _exact(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Squared distances of the rows `first` to the rows `second`, pair by pair."""

@@ -1,12 +1,13 @@
-"""Every measure of one set of features at once, sharing distances and decompositions."""
+"""Every measure of one set of features, or of augmented views, at once; distances and decompositions are shared."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.metrics.representation.directions import Uniformity, alignment
+from permafrost.metrics.representation.directions import Uniformity, alignment, view_alignment
 from permafrost.metrics.representation.intrinsic_dimension import KEPT, mle_of, two_nn_of
+from permafrost.metrics.representation.lidar import lidar
 from permafrost.metrics.representation.measure import Measure, undefined
 from permafrost.metrics.representation.neighbours import NeighbourSearch
 from permafrost.metrics.representation.pairs import visit_pairs
@@ -147,3 +148,26 @@ def _of_all(measure: Measure, total: int, rows: int, n_units: int) -> Measure:
     if terms is not None and len(terms) < n_units:
         terms = np.concatenate([terms, np.zeros((n_units - len(terms), terms.shape[1]))])
     return Measure(measure.value, notes, terms, measure.scale, measure.margins)
+
+
+VIEW_MEASURES = ("alignment_augmentations", "lidar")
+
+
+def measures_of_views(views, *, delta: float, units=None, names=None) -> dict[str, Measure]:
+    """Measures of (N, q, d) features of q augmented views of N images, in the order of `VIEW_MEASURES`.
+
+    Parameters
+    ----------
+    delta : of `lidar`.
+    units : (N,) independent unit of each image, numbered from 0; terms are by unit.
+    names : the measures wanted; all by default.
+
+    Raises
+    ------
+    PermafrostError : NaN or infinite features, wrong shapes.
+    """
+    made = {
+        "alignment_augmentations": lambda: view_alignment(views, units=units),
+        "lidar": lambda: lidar(views, delta=delta, units=units),
+    }
+    return {name: made[name]() for name in VIEW_MEASURES if names is None or name in names}

@@ -53,27 +53,27 @@ class Silhouette:
         means = sums / self._sizes
         means[rows, codes] = np.inf
         nearest = means.argmin(axis=1)
-        near = means[rows, nearest]
-        largest = np.maximum(own, near)
+        nearby = means[rows, nearest]
+        largest = np.maximum(own, nearby)
         counts = (self._sizes[codes] > 1) & (largest > 0)
-        each = np.divide(near - own, largest, out=np.zeros_like(own), where=counts)
+        each = np.divide(nearby - own, largest, out=np.zeros_like(own), where=counts)
         self._each[block.start : block.stop] = each
-        # derivatives of (near - own) / max: the larger of both stands in the denominator
-        inner = counts & (own < near)
+        # derivatives of (nearby - own) / max: the larger of both stands in the denominator
+        inner = counts & (own < nearby)
         outer = counts & ~inner
-        by_own = -np.divide(1.0, near, out=np.zeros_like(own), where=inner)
-        by_own -= np.divide(near, own**2, out=np.zeros_like(own), where=outer)
-        by_near = np.divide(own, near**2, out=np.zeros_like(own), where=inner)
-        by_near += np.divide(1.0, own, out=np.zeros_like(own), where=outer)
-        by_own, by_near = by_own / others, by_near / self._sizes[nearest]
+        by_own = -np.divide(1.0, nearby, out=np.zeros_like(own), where=inner)
+        by_own -= np.divide(nearby, own**2, out=np.zeros_like(own), where=outer)
+        by_nearby = np.divide(own, nearby**2, out=np.zeros_like(own), where=inner)
+        by_nearby += np.divide(1.0, own, out=np.zeros_like(own), where=outer)
+        by_own, by_nearby = by_own / others, by_nearby / self._sizes[nearest]
         pull = np.zeros((len(self._sizes), len(distances)))
         pull[codes, rows] = by_own
-        pull[nearest, rows] += by_near
+        pull[nearest, rows] += by_nearby
         stops = np.append(self._starts[1:], len(self.points))
         for code, (start, stop) in enumerate(zip(self._starts, stops, strict=True)):
             self._pull[start:stop] += pull[code] @ distances[:, start:stop]
         self._pull_of_class -= np.bincount(codes, by_own * own, len(self._sizes))
-        self._pull_of_class -= np.bincount(nearest, by_near * near, len(self._sizes))
+        self._pull_of_class -= np.bincount(nearest, by_nearby * nearby, len(self._sizes))
         # a row is not among the others of its own class
         self._pull[block.start : block.stop] += by_own * own
 

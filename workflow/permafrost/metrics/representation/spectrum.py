@@ -192,21 +192,21 @@ def lpca_of(spectrum: Spectrum) -> Measure:
     Source: Fukunaga and Olsen, IEEE Trans. Comput. C-20 (1971); scikit-dimension's ``lPCA`` and its
     default threshold.
 
-    Its terms are those of log(l_j / l_1) for eigenvalues near the threshold.
+    Its terms are those of log(l_j / l_1) for eigenvalues close to the threshold.
     """
     values = spectrum.values
     shares = values / values[0]
     # a factor of 8 either way is more than resampling ever moves an eigenvalue
-    near = np.flatnonzero((shares > LPCA_SHARE / 8) & (shares < LPCA_SHARE * 8) & (shares < 1.0))
-    gradients = np.zeros((len(values), len(near)))
-    gradients[near, np.arange(len(near))] = 1.0 / values[near]
+    close = np.flatnonzero((shares > LPCA_SHARE / 8) & (shares < LPCA_SHARE * 8) & (shares < 1.0))
+    gradients = np.zeros((len(values), len(close)))
+    gradients[close, np.arange(len(close))] = 1.0 / values[close]
     gradients[0] = -1.0 / values[0]
     return Measure(
         float(np.count_nonzero(shares > LPCA_SHARE)),
         spectrum.points.notes(),
         spectrum.terms(gradients),
         "count",
-        np.log(shares[near] / LPCA_SHARE),
+        np.log(shares[close] / LPCA_SHARE),
     )
 
 

@@ -72,7 +72,7 @@ class HeadTrainer(ABC):
 
     @abstractmethod
     def _forward(self, head: nn.Module, batch: MapBatch):
-        """The head's output for a batch, a float32 tensor or several."""
+        """The head's output for a batch, one float32 tensor or a sequence of them."""
 
     @abstractmethod
     def _loss(self, output, batch: MapBatch, split: str) -> torch.Tensor:
@@ -265,7 +265,7 @@ class HeadTrainer(ABC):
 
 
 def all_finite(output) -> bool:
-    """Whether a head's output, a tensor or several, holds neither NaN nor infinity."""
+    """Whether a head's output, a tensor or a sequence of them, holds neither NaN nor infinity."""
     parts = [output] if isinstance(output, torch.Tensor) else output
     return all(bool(torch.isfinite(x).all()) for x in parts if x is not None)
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.dense.mask_rows import MaskRows
-from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.dense.map_splits import MaskSplit
+from permafrost.probes.dense.tables import MaskRows
 
 # logits that are held at a time when the test split is scored
 SCORED_BYTES = 128 * 2**20

@@ -15,13 +15,17 @@ from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.segmentation.confusion import confusion_matrix
 from permafrost.probes.dense.interpolate import resize_bilinear
-from permafrost.probes.dense.map_splits import Layer, MapSplit, open_splits
-from permafrost.probes.dense.mask_rows import MaskRows
-from permafrost.probes.dense.mask_splits import MaskSplit, mask_gates
+from permafrost.probes.dense.map_splits import (
+    TASK,
+    Layer,
+    MapSplit,
+    MaskSplit,
+    TargetSplit,
+    mask_gates,
+    open_splits,
+)
 from permafrost.probes.dense.patch_targets import NO_LABEL, patch_labels, patch_means
-from permafrost.probes.dense.tables import Outcome, rows_to_fill
-from permafrost.probes.dense.target_rows import TargetRows
-from permafrost.probes.dense.target_splits import TASK, TargetSplit
+from permafrost.probes.dense.tables import MaskRows, Outcome, TargetRows, rows_to_fill
 from permafrost.probes.dense_knn.patch_search import choose_layer, drawn, features_of, nearest
 from permafrost.probes.job import ProbeJob
 from permafrost.probes.knn.search import vote

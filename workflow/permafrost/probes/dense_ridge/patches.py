@@ -1,4 +1,4 @@
-"""Patches of one or several layers as rows of features, image by image, streamed from the store."""
+"""Patches of one layer or more as rows of features, image by image, streamed from the store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.dense.interpolate import bilinear_matrix
-from permafrost.probes.dense.map_splits import Layer, MapSplit, nearest_stride
+from permafrost.probes.dense.map_splits import Layer, MapSplit, TargetSplit, nearest_stride
 from permafrost.probes.dense.patch_targets import patch_means
-from permafrost.probes.dense.target_splits import TargetSplit
 
 # features that are held at a time
 VALUES = 1 << 25

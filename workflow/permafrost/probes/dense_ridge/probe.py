@@ -8,14 +8,12 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
-from permafrost.probes.dense.map_splits import open_splits
-from permafrost.probes.dense.tables import Outcome, rows_to_fill
-from permafrost.probes.dense.target_rows import TargetRows
-from permafrost.probes.dense.target_splits import TargetSplit
+from permafrost.probes.dense.map_splits import TargetSplit, open_splits
+from permafrost.probes.dense.tables import Outcome, TargetRows, rows_to_fill
 from permafrost.probes.dense_ridge.patch_ridge import Moments, PatchRidge
 from permafrost.probes.dense_ridge.patches import Patches
 from permafrost.probes.job import ProbeJob
-from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
+from permafrost.probes.ridge.solver import AlphaOptions, ChosenAlpha
 
 
 @dataclass(frozen=True, kw_only=True)

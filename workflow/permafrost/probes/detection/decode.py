@@ -10,7 +10,7 @@ import torch
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.detection.model import Output
 from permafrost.probes.detection.pyramid import Pyramid
-from permafrost.probes.detection.suppression import suppress
+from permafrost.probes.detection.stitching import suppress
 
 # what scores less is no detection; of the rest so many go into suppression, as in FCOS, or as many as
 # may be kept where those are more

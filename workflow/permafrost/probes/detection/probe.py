@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
-from permafrost.features.devices import choose_device
-from permafrost.features.numerics import exact_numerics
+from permafrost.core.memory import keep_freed_memory
+from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.choice import TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, all_finite, autocast
@@ -23,11 +22,10 @@ from permafrost.probes.detection.detection_trainer import DetectionTrainer
 from permafrost.probes.detection.model import DetectionHead
 from permafrost.probes.detection.object_splits import ObjectSplit, check_objects, missing_classes
 from permafrost.probes.detection.pyramid import Pyramid, plan_pyramid
-from permafrost.probes.detection.stitching import Stitcher
+from permafrost.probes.detection.scoring import check_choosable, choose_threshold
+from permafrost.probes.detection.stitching import Stitcher, shown_objects
 from permafrost.probes.detection.table import detection_table
 from permafrost.probes.detection.targets import Targets, assign
-from permafrost.probes.detection.threshold import check_choosable, choose_threshold
-from permafrost.probes.detection.windows import shown_objects
 from permafrost.probes.job import ProbeJob
 
 # share of train objects without a cell from which on the head is said to be too coarse

@@ -99,7 +99,7 @@ class Pyramid:
 def plan_pyramid(
     layers: list[Layer], working_size: tuple[int, int], finest: float, *, points: bool
 ) -> Pyramid:
-    """The levels for these layers, the finest of a stride as near to `finest` as steps of two come."""
+    """The levels for these layers, the finest of a stride as close to `finest` as steps of two come."""
     sizes: dict[tuple[int, int], list[int]] = {}
     for i, layer in enumerate(layers):
         size = layer.size

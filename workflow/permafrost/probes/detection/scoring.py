@@ -1,4 +1,4 @@
-"""How good detections of a split's images are: average precision, and hits above a score."""
+"""How good detections of a split's images are, and the score from which on a detection is one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
 from permafrost.data.geometries import BOX, POINT
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import Hits, count_hits
@@ -41,16 +42,11 @@ def _of_boxes(split: ObjectSplit, found: list[Detected]) -> float:
 
 
 def _of_points(split: ObjectSplit, found: list[Detected]) -> float:
-    objects = [image.objects for image in split.images]
     values = point_average_precision(
-        [each.centres for each in objects],
-        [each.classes for each in objects],
-        [each.centres for each in found],
-        [each.classes for each in found],
-        [each.scores for each in found],
+        [image.objects for image in split.images],
+        found,
         classes=len(split.classes),
         distance=split.detection["match_distance"],
-        crowd=[each.crowd for each in objects],
     )
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else math.nan
@@ -63,3 +59,34 @@ def hits(split: ObjectSplit, image: WholeImage, found: Detected) -> Hits:
         distance = split.detection["match_distance"]
         return count_hits(POINT, objects.centres, objects.crowd, found.centres, threshold=distance)
     return count_hits(BOX, objects.boxes, objects.crowd, found.boxes, threshold=IOU_THRESHOLD)
+
+
+THRESHOLDS = np.arange(1, 20) / 20
+
+
+def check_choosable(val: ObjectSplit, where: str) -> None:
+    """Refuse to choose where there is nothing to choose on."""
+    if not val.object_count:
+        raise PermafrostError(
+            "score_threshold is to be chosen on validation, which has no object",
+            where=where,
+            remedy="give a score_threshold, or a dataset whose validation has objects",
+        )
+
+
+def choose_threshold(val: ObjectSplit, found: list[Detected]) -> tuple[float, float]:
+    """The score of the best F1 over all images, the lowest of equals, and this F1.
+
+    Parameters
+    ----------
+    found : detections of every whole image, by descending score.
+    """
+    totals = np.zeros((len(THRESHOLDS), 3), np.int64)
+    for image, detections in zip(val.images, found, strict=True):
+        counts = np.searchsorted(-detections.scores, -THRESHOLDS, side="right")
+        # the matching is done once for each set of detections
+        for count in np.unique(counts):
+            totals[counts == count] += hits(val, image, detections.take(slice(count)))
+    values = 2 * totals[:, 0] / np.maximum(totals[:, 1] + totals[:, 2], 1)
+    best = int(values.argmax())
+    return float(THRESHOLDS[best]), float(values[best])

@@ -1,18 +1,118 @@
-"""Detected in windows put together, so that an object in two of them is found once."""
+"""What windows of images show of their objects, and the detections in windows put together; no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
 from permafrost.data.deepforest.annotations import Annotations
-from permafrost.data.geometries import BOX
+from permafrost.data.geometries import BOX, POINT
+from permafrost.data.windows import clip_boxes
 from permafrost.metrics.objects.detected import Detected, join
 from permafrost.metrics.objects.overlaps import Pairs
+from permafrost.metrics.objects.overlaps import suppress as suppress_crowns
 from permafrost.metrics.objects.stitching import agreements
 from permafrost.probes.detection.object_splits import ObjectSplit, WholeImage
-from permafrost.probes.detection.suppression import suppress
+
+
+@dataclass(frozen=True)
+class ShownObjects:
+    """What the samples of a split show, flat over all of them, in working pixels.
+
+    Attributes
+    ----------
+    sample : (M,) row of the split, ascending.
+    boxes : (M, 4) corners, cut to the window; of points both the same.
+    classes : (M,) ids.
+    learned : (M,) bool; False for crowds and for what is shown too little of, which neither count nor
+        punish.
+    """
+
+    sample: np.ndarray
+    boxes: np.ndarray
+    classes: np.ndarray
+    learned: np.ndarray
+
+
+def shown_objects(split: ObjectSplit) -> ShownObjects:
+    """Cut the objects of every window to it.
+
+    A window learns what it shows more than ``min_visible`` of, by the area of the box.
+    """
+    objects = split.objects
+    sample = np.repeat(np.arange(len(split)), [len(each) for each in objects])
+    boxes = np.concatenate([np.empty((0, 4)), *(each.boxes for each in objects)])
+    crowd = np.concatenate([np.empty(0, bool), *(each.crowd for each in objects)])
+    classes = np.concatenate([np.empty(0, np.int64), *(each.classes for each in objects)])
+    moved = boxes - np.tile(split.origins[sample], 2)
+    bounds = np.hstack([np.zeros((len(sample), 2)), split.sizes[sample][:, ::-1]])
+    cut = clip_boxes(moved, bounds)
+    if split.points:
+        learned = ~crowd & (cut == moved).all(axis=1)
+    else:
+        whole, seen = (_areas(each) for each in (moved, cut))
+        learned = ~crowd & (seen > split.detection["min_visible"] * whole)
+    scaled = cut * np.tile(split.scales[sample], 2)
+    return ShownObjects(sample, scaled, classes.astype(np.int64), learned)
+
+
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def suppress(found: Detected, threshold: float, *, points: bool) -> Detected:
+    """Without those that a better one of the same class explains; by descending score.
+
+    Parameters
+    ----------
+    threshold : a box goes where its IoU with a better one is above it, a point where it lies nearer.
+    """
+    if len(found) < 2:
+        return found
+    if not points:
+        return found.take(_boxes(found, threshold))
+    kept = []
+    for label in np.unique(found.classes):
+        own = np.flatnonzero(found.classes == label)
+        rest = suppress_crowns(POINT, found.centres[own], found.scores[own], threshold=threshold)
+        kept.append(own[rest])
+    rows = np.sort(np.concatenate(kept))
+    return found.take(rows).ranked()
+
+
+def _boxes(found: Detected, threshold: float) -> np.ndarray:
+    import torch
+
+    # classes side by side, so that their boxes do not meet
+    apart = found.boxes.max() - min(found.boxes.min(), 0.0) + 1
+    boxes = found.boxes + (found.classes * apart)[:, None]
+    kept = _nms()(torch.from_numpy(boxes), torch.from_numpy(found.scores), threshold)
+    return kept.numpy()
+
+
+@cache
+def _nms():
+    """``torchvision.ops.nms`` as it is compiled.
+
+    Importing torchvision imports torch's compiler too, five seconds of each job; its library of
+    compiled functions alone is loaded in milliseconds.
+    """
+    import torch
+
+    package = find_spec("torchvision")
+    folder = Path(package.origin).parent if package is not None and package.origin else Path()
+    for library in sorted(folder.glob("_C*.so")) if package is not None else ():
+        torch.ops.load_library(library)
+    if hasattr(torch.ops.torchvision, "nms"):
+        return torch.ops.torchvision.nms
+    from torchvision.ops import nms
+
+    return nms
+
 
 # share of a score that another needs for both to be of one object
 ALIKE = 0.5

@@ -1,9 +1,9 @@
 """Which cells of a pyramid learn which object; found once for a split, all objects together; no torch.
 
 Boxes as in FCOS (Tian et al. 2019): a cell takes a box if its centre lies in it, within 1.5 strides of
-the box's middle, and if the farthest side is as far as its level is for (`Pyramid.reaches`). Of several
+the box's middle, and if the farthest side is as far as its level is for (`Pyramid.reaches`). Of its
 boxes a cell takes the smallest, of equal ones the first. A point is taken by the cells whose centres
-lie within a stride of it, in x and in y; of several points a cell takes the nearest.
+lie within a stride of it, in x and in y; of points a cell takes the nearest.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.probes.detection.pyramid import Level, Pyramid
-from permafrost.probes.detection.windows import ShownObjects
+from permafrost.probes.detection.stitching import ShownObjects
 
 RADIUS, POINT_RADIUS = 1.5, 1.0
-# objects that are looked at together
+# objects that are compared together
 BLOCK = 8192
 
 
@@ -125,15 +125,15 @@ class _Found:
 
 def _near(middles: np.ndarray, level: Level, radius: float):
     """(n, m, 2) columns and rows of cells around the middles, and (n, m, 2) of their centres x and y,
-    with (n, m) whether they exist and are near enough."""
+    with (n, m) whether they exist and are close enough."""
     stride = np.array(level.stride)
     span = np.arange(-int(radius + 1), int(radius + 1) + 1)
     around = np.stack(np.meshgrid(span, span), axis=-1).reshape(-1, 2)
     cells = np.floor(middles / stride).astype(np.int64)[:, None] + around
     centres = (cells + 0.5) * stride
     exist = ((cells >= 0) & (cells < np.array(level.size[::-1]))).all(axis=-1)
-    near = (np.abs(centres - middles[:, None]) < radius * stride).all(axis=-1)
-    return cells, centres, exist & near
+    close = (np.abs(centres - middles[:, None]) < radius * stride).all(axis=-1)
+    return cells, centres, exist & close
 
 
 def _boxes_of(boxes: np.ndarray, level: Level, reach: tuple[float, float]) -> _Found:

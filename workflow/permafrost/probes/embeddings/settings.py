@@ -1,7 +1,7 @@
-"""Probes that score the test split under several settings: one table of predictions holds them all.
+"""Probes that score the test split under more than one setting: one table of predictions holds them all.
 
 The table is that of `predictions`, for what is ranked and compared, with one more column: for a
-single label ``setting_predictions``, a class id for each setting; for several labels
+single label ``setting_predictions``, a class id for each setting; for sets of labels
 ``setting_scores``, setting by setting a score for each label; for numbers ``setting_numbers``. The metadata
 name the settings in the order of that column. Scores of single-label settings are not kept: they
 would be most of the table, and nothing but top-5 accuracy needs them.

@@ -9,15 +9,14 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.embeddings.choosing import score_on_validation
+from permafrost.probes.embeddings.arithmetic import answers, score_on_validation
 from permafrost.probes.embeddings.features import Features, check_splits, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import answers
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.few_shot.draws import Draw, Size, nested_draws, sizes_of
 from permafrost.probes.knn.search import vote
 from permafrost.probes.knn.subsets import SubsetNeighbours
-from permafrost.probes.linear import fit_linear
+from permafrost.probes.linear import LinearSettings, fit_linear
 
 
 @dataclass(frozen=True)
@@ -124,21 +123,20 @@ def _linear(
     data: _Data, draws: list[Draw], options: FewShotOptions, device: str
 ) -> Iterator[Prediction]:
     """The linear probe on each draw: C chosen on its validation rows, refitted on both."""
-    device = resolve_device(device, "torch")
-    low, high = np.log10(options.c_min), np.log10(options.c_max)
+    settings = LinearSettings(
+        np.logspace(np.log10(options.c_min), np.log10(options.c_max), options.c_count),
+        merge_val=options.merge_val,
+        standardize=options.standardize,
+        ties=options.ties,
+        device=resolve_device(device, "torch"),
+    )
     for draw in draws:
         fit = fit_linear(
-            data.train.embeddings[draw.train],
-            data.train.labels[draw.train],
-            data.val.embeddings[draw.val],
-            data.val.labels[draw.val],
+            (data.train.embeddings[draw.train], data.train.labels[draw.train]),
+            (data.val.embeddings[draw.val], data.val.labels[draw.val]),
+            settings,
             n_classes=data.n_classes,
             task=data.task,
-            c_grid=np.logspace(low, high, options.c_count),
-            merge_val=options.merge_val,
-            standardize=options.standardize,
-            ties=options.ties,
-            device=device,
         )
         scores = fit.scores(data.test.embeddings)
         best = {"best_c": fit.settings["best_c"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.dense.mask_splits import MaskSplit
+from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.job import ImageProbeJob
 
 
@@ -50,7 +50,7 @@ def open_images(job: ImageProbeJob, about: dict, *, resized: bool) -> dict[str, 
 
     Raises
     ------
-    PermafrostError : no test sample, images that are fed in several sizes, or targets that are not finite.
+    PermafrostError : no test sample, images that are fed in more than one size, or targets that are not finite.
     """
     splits = {
         name: ImageSplit(path, {**about, "split": name}, expect=job.images)

@@ -6,16 +6,13 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from permafrost.probes.dense.map_splits import Layer
-from permafrost.probes.dense.mask_rows import MaskRows, write_masks
+from permafrost.probes.dense.map_splits import Layer, mask_gates
 from permafrost.probes.dense.mask_scoring import MaskTask, score_batches
-from permafrost.probes.dense.mask_splits import mask_gates
-from permafrost.probes.dense.tables import Outcome
-from permafrost.probes.fine_tune.answers import Answer
+from permafrost.probes.dense.tables import MaskRows, Outcome, write_masks
 from permafrost.probes.fine_tune.image_splits import ImageSplit
 from permafrost.probes.fine_tune.models import MapHead, OnFrozen
 from permafrost.probes.fine_tune.options import FineTuneOptions
-from permafrost.probes.fine_tune.tasks import Masks
+from permafrost.probes.fine_tune.tasks import Answer, Masks
 from permafrost.probes.job import ImageProbeJob
 from permafrost.probes.segmentation.heads import build_head
 from permafrost.probes.segmentation.losses import Loss

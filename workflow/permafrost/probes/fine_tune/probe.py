@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from permafrost.core.allocator import keep_freed_memory
 from permafrost.core.errors import PermafrostError
+from permafrost.core.memory import keep_freed_memory
 from permafrost.core.specification import from_json
+from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import open_backbone
-from permafrost.features.numerics import exact_numerics
 from permafrost.features.running import Run
 from permafrost.features.specification import BackboneSpec
 from permafrost.probes.dense.choice import check_warmup, rates_of
-from permafrost.probes.fine_tune.answers import FINE_TUNED, FROZEN, Answer
 from permafrost.probes.fine_tune.augmentation import Augmentation
 from permafrost.probes.fine_tune.depth import Layers, layers_of
 from permafrost.probes.fine_tune.image_splits import ImageSplit, open_images
@@ -21,7 +20,8 @@ from permafrost.probes.fine_tune.masks import MaskProblem
 from permafrost.probes.fine_tune.models import OnFrozen, Tuned, batch_norms
 from permafrost.probes.fine_tune.options import FineTuneOptions
 from permafrost.probes.fine_tune.streams import FrozenStream, ImageStream, share_windows
-from permafrost.probes.fine_tune.trainer import BestTraining, FineTuneTrainer, RateSchedule
+from permafrost.probes.fine_tune.tasks import FINE_TUNED, FROZEN, Answer
+from permafrost.probes.fine_tune.trainer import BestTraining, FineTuneTrainer, RateSchedule, Start
 from permafrost.probes.fine_tune.vectors import VectorProblem
 from permafrost.probes.job import ImageProbeJob
 
@@ -125,14 +125,15 @@ class _Tuning:
         def restart() -> None:
             model.head.load_state_dict(self.problem.build().state_dict())
 
-        found = self._trainer(
+        start = Start(
             model.to(self.device),
             restart,
-            self.frozen,
             lambda rate: model.groups(0.0, rate, options.weight_decay),
-            RateSchedule(options.schedule, options.head_epochs, 0.0),
-            f"{self.where}, frozen",
-        ).fit(rates_of(options.head_learning_rate))
+        )
+        schedule = RateSchedule(options.schedule, options.head_epochs, 0.0)
+        found = self._trainer(start, self.frozen, schedule, f"{self.where}, frozen").fit(
+            rates_of(options.head_learning_rate)
+        )
         return model, found
 
     def _fit_all(self, on_frozen: nn.Module, head_rate: float) -> tuple[Tuned, BestTraining]:
@@ -155,28 +156,24 @@ class _Tuning:
             fresh = options.start == "random"
             head.load_state_dict(self.problem.build().state_dict() if fresh else learned)
 
-        found = self._trainer(
-            model,
-            restart,
-            self.images,
-            lambda rate: model.groups(rate, head_rate, options.weight_decay),
-            RateSchedule(options.schedule, options.epochs, options.warmup_epochs),
-            self.where,
-        ).fit(rates_of(options.learning_rate))
+        tuned = Start(
+            model, restart, lambda rate: model.groups(rate, head_rate, options.weight_decay)
+        )
+        schedule = RateSchedule(options.schedule, options.epochs, options.warmup_epochs)
+        found = self._trainer(tuned, self.images, schedule, self.where).fit(
+            rates_of(options.learning_rate)
+        )
         return model, found
 
     def _trainer(
-        self, model, restart, streams, groups, schedule: RateSchedule, where: str
+        self, start: Start, streams: dict, schedule: RateSchedule, where: str
     ) -> FineTuneTrainer:
         return FineTuneTrainer(
-            model,
-            restart=restart,
-            groups=groups,
-            train=streams["train"],
-            val=streams["val"],
-            task=self.problem.task,
-            schedule=schedule,
-            options=self.options,
+            start,
+            streams,
+            self.problem.task,
+            schedule,
+            self.options,
             seed=self.seed,
             where=where,
         )
@@ -244,7 +241,7 @@ def made_shapes(images: ImageStream) -> list[tuple[int, ...]]:
 
 
 def _grid_of(found: BestTraining, measure: str) -> dict:
-    """Learning rates and what they reached, where several were tried."""
+    """Learning rates and what they reached, where more than one was tried."""
     if len(found.grid) < 2:
         return {}
     return {

@@ -12,12 +12,10 @@ import numpy as np
 import torch
 
 from permafrost.features import reading
-from permafrost.features.fetching import total
 from permafrost.features.health import check_finite
-from permafrost.features.running import Run, batch_outputs, fed_images
+from permafrost.features.running import Run, batch_outputs, fed_images, total
 from permafrost.probes.dense.map_splits import Layer
-from permafrost.probes.dense.map_stream import MapStream, torch_type
-from permafrost.probes.dense.sample_order import Windows
+from permafrost.probes.dense.map_stream import MapStream, Windows, torch_type
 from permafrost.probes.fine_tune.augmentation import Augmentation
 from permafrost.probes.fine_tune.image_splits import ImageSplit
 
@@ -187,5 +185,5 @@ def share_windows(frozen: FrozenStream, images: ImageStream) -> None:
 def _as_learned(labels: np.ndarray | None, task: str) -> torch.Tensor | None:
     if labels is None:
         return None
-    # labels of several, and numbers, are compared with floats
+    # multi-label targets, and numbers, are compared with floats
     return torch.from_numpy(labels.astype(np.int64 if task == "classification" else np.float32))

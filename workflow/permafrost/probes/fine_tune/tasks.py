@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,14 +12,47 @@ from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.dense.mask_scoring import MaskTask, MeanIou
-from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
+from permafrost.probes.embeddings.arithmetic import (
+    answers,
+    probabilities,
+    score_on_validation,
+    validation_metric,
+)
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import answers, probabilities
 from permafrost.probes.segmentation.losses import Loss
+
+FINE_TUNED, FROZEN = "fine-tuned", "frozen"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of the test split.
+
+    Attributes
+    ----------
+    name : of the setting.
+    output : what the problem's ``answer`` gave.
+    settings : how the model was found; JSON-able.
+    gates : names of the sanity checks that it did not pass.
+    """
+
+    name: str
+    output: Any
+    settings: dict
+    gates: list[str]
+
+    @property
+    def brief(self) -> dict:
+        """The settings without logs and lists, which the ranked answer's settings hold."""
+        return {
+            name: value
+            for name, value in self.settings.items()
+            if not isinstance(value, list | dict)
+        }
 
 
 class Labels:
-    """Class ids or several labels: cross-entropy, or binary cross-entropy of each label."""
+    """Class ids or sets of labels: cross-entropy, or binary cross-entropy of each label."""
 
     def __init__(self, task: str, classes: int) -> None:
         self.task, self.outputs = task, classes

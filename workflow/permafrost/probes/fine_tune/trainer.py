@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -12,7 +13,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.probes.dense.choice import Chosen
 from permafrost.probes.dense.head_trainer import all_finite
-from permafrost.probes.dense.sample_order import batch_sizes
+from permafrost.probes.dense.map_stream import batch_sizes
 from permafrost.probes.fine_tune.options import FineTuneOptions
 
 
@@ -58,16 +59,30 @@ class BestTraining:
         return {"epoch": best.epoch, "epochs_log": best.log, "grid": self.grid}
 
 
-class FineTuneTrainer:
-    """Trains one model at several learning rates from the same start.
+@dataclass(frozen=True)
+class Start:
+    """A model and what its training begins with.
 
-    Parameters
+    Attributes
     ----------
     model : called with a batch's ``fed``; has ``groups``, see `models`.
     restart : brings it back to its start, by torch's global generator where that is drawn.
     groups : rate -> groups of its parameters for the optimiser: ``params``, ``full`` (the largest learning rate)
         and ``weight_decay``.
-    train, val : streams; `val` may be without samples if nothing is chosen on it.
+    """
+
+    model: Any
+    restart: Callable[[], None]
+    groups: Callable[[float], list[dict]]
+
+
+class FineTuneTrainer:
+    """Trains one model at each learning rate from the same start.
+
+    Parameters
+    ----------
+    start : the model.
+    streams : ``train`` and ``val``; that of `val` may be without samples if nothing is chosen on it.
     task : see `tasks`.
     options : which epoch is taken, and the largest norm of all gradients together.
     seed : of the head, the order of samples and augmentation.
@@ -75,20 +90,17 @@ class FineTuneTrainer:
 
     def __init__(
         self,
-        model,
-        *,
-        restart: Callable[[], None],
-        groups: Callable[[float], list[dict]],
-        train,
-        val,
+        start: Start,
+        streams: dict,
         task,
         schedule: RateSchedule,
         options: FineTuneOptions,
+        *,
         seed: int,
         where: str,
     ) -> None:
-        self.model, self.restart, self.groups = model, restart, groups
-        self.train, self.val, self.task = train, val, task
+        self.model, self.restart, self.groups = start.model, start.restart, start.groups
+        self.train, self.val, self.task = streams["train"], streams["val"], task
         self.schedule, self.select, self.clip = schedule, options.select, options.clip_norm
         self.seed, self.where = seed, where
 

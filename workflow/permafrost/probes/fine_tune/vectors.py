@@ -1,4 +1,4 @@
-"""Fine-tuning for one answer per image: a class, several labels, or a number."""
+"""Fine-tuning for one answer per image: a class, a set of labels, or a number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from permafrost.features.health import CollapseGate
 from permafrost.probes.embeddings.features import Features, class_gates
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
-from permafrost.probes.fine_tune.answers import Answer
 from permafrost.probes.fine_tune.image_splits import ImageSplit
 from permafrost.probes.fine_tune.models import VectorHead
 from permafrost.probes.fine_tune.streams import FrozenStream
-from permafrost.probes.fine_tune.tasks import Labels, Numbers
+from permafrost.probes.fine_tune.tasks import Answer, Labels, Numbers
 from permafrost.probes.job import ImageProbeJob
 
 # of a feature, as a share of the largest of all

@@ -33,13 +33,13 @@ class TrueDistances:
         """(M, c) float64 distances from (M, d) queries to (M, c) rows of train."""
         if candidates.shape[1] * SHARE < len(self.train):
             return by_differences(self.train, test, candidates, self.metric)
-        mean, near, squares = self._centred
+        mean, reference, squares = self._centred
         found = np.empty(candidates.shape)
         step = max(1, RANKED_VALUES // max(len(self.train), self.train.shape[1]))
         for start in range(0, len(test), step):
             rows = slice(start, start + step)
             found[rows] = _by_product(
-                near, squares, test[rows] - mean, candidates[rows], self.metric
+                reference, squares, test[rows] - mean, candidates[rows], self.metric
             )
             _settle(
                 found[rows],
@@ -56,8 +56,8 @@ class TrueDistances:
         """What is taken off, (N, d) float64 rows without it, and their (N,) squared lengths."""
         cosine = self.metric == "cosine"
         mean = 0.0 if cosine else self.train.mean(axis=0, dtype=np.float64)
-        near = np.asarray(self.train, np.float64) if cosine else self.train - mean
-        return mean, near, np.einsum("ij,ij->i", near, near)
+        reference = np.asarray(self.train, np.float64) if cosine else self.train - mean
+        return mean, reference, np.einsum("ij,ij->i", reference, reference)
 
 
 def distances(train, test, candidates, metric: str) -> np.ndarray:
@@ -75,17 +75,17 @@ def by_differences(train, test, candidates, metric: str) -> np.ndarray:
     return found
 
 
-def _one_by_one(near, query, metric: str) -> np.ndarray:
+def _one_by_one(reference, query, metric: str) -> np.ndarray:
     """(m, c) distances of (m, c, d) rows from (m, 1, d) queries."""
-    near, query = near.astype(np.float64), query.astype(np.float64)
+    reference, query = reference.astype(np.float64), query.astype(np.float64)
     if metric == "cosine":
-        return 1.0 - np.einsum("mkd,mkd->mk", near, np.broadcast_to(query, near.shape))
-    near -= query
-    return np.einsum("mkd,mkd->mk", near, near)
+        return 1.0 - np.einsum("mkd,mkd->mk", reference, np.broadcast_to(query, reference.shape))
+    reference -= query
+    return np.einsum("mkd,mkd->mk", reference, reference)
 
 
-def _by_product(near, squares, query, candidates, metric: str) -> np.ndarray:
-    products = np.take_along_axis(query @ near.T, candidates, axis=1)
+def _by_product(reference, squares, query, candidates, metric: str) -> np.ndarray:
+    products = np.take_along_axis(query @ reference.T, candidates, axis=1)
     if metric == "cosine":
         return 1.0 - products
     return squares[candidates] + np.einsum("ij,ij->i", query, query)[:, None] - 2.0 * products

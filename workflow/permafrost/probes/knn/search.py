@@ -75,7 +75,7 @@ def vote(found: np.ndarray, train_y, *, n_classes: int, task: str):
 def neighbours(train_x, test_x, k: int, *, metric: str = "l2", device: str = "cpu") -> np.ndarray:
     """(M, k) indices into train, nearest first, equal distances by ascending index.
 
-    For several searches in the same training set see `NeighbourSearch`, which has the parameters, the
+    For many searches in the same training set see `NeighbourSearch`, which has the parameters, the
     memory and the errors.
     """
     return NeighbourSearch(train_x, k, metric=metric, device=device).find(test_x)

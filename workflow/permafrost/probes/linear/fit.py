@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.embeddings.choosing import score_on_validation
-from permafrost.probes.embeddings.probabilities import probabilities
-from permafrost.probes.embeddings.scaling import centre_and_scale
-from permafrost.probes.linear.adam import solve_adam
+from permafrost.probes.embeddings.arithmetic import (
+    centre_and_scale,
+    probabilities,
+    score_on_validation,
+)
 from permafrost.probes.linear.backend import make_backend
 from permafrost.probes.linear.checks import (
     SOLVERS,
@@ -23,9 +25,9 @@ from permafrost.probes.linear.checks import (
     check_labels,
 )
 from permafrost.probes.linear.minimise import Solution
-from permafrost.probes.linear.path import TOLERANCE, Solver, solve_path
+from permafrost.probes.linear.objective import Targets
+from permafrost.probes.linear.path import TOLERANCE, Solver, solve_adam, solve_path
 from permafrost.probes.linear.rotation import Basis, identity_basis, rotate
-from permafrost.probes.linear.targets import Targets
 from permafrost.probes.linear.ties import TIES, first_or_surest
 
 SCORING_ROWS = 8192
@@ -62,24 +64,48 @@ class LinearFit:
         return np.concatenate(parts)
 
 
+@dataclass(frozen=True)
+class LinearSettings:
+    """How C is swept and the chosen model is fitted.
+
+    Attributes
+    ----------
+    c_grid : values of C; by default 40 from 1e-6 to 1e4.
+    merge_val : refit the chosen C on train and validation together.
+    standardize : divide features by their standard deviation on train (constant ones by 1).
+    solver : "lbfgs" (to convergence) or "adam" (mini-batches, drawn from `seed`).
+    ties : of values of C that are equally good on validation take the "smallest", or that of the least
+        validation "log_loss".
+    seed : of the solver "adam".
+    device, backend : "cpu" runs on NumPy, anything else on torch; `backend` overrides that.
+    progress : wraps the iterable of Cs, e.g. in a progress bar.
+    keep_path : keep the coefficients of every C.
+    """
+
+    c_grid: Sequence[float] | np.ndarray | None = None
+    merge_val: bool = True
+    standardize: bool = False
+    solver: str = "lbfgs"
+    ties: str = "smallest"
+    seed: int = 0
+    device: str = "cpu"
+    backend: str | None = None
+    progress: Callable | None = None
+    keep_path: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("ties", self.ties, TIES)
+
+    @property
+    def recorded(self) -> dict:
+        """What the record of a fit says of them."""
+        names = ("solver", "merge_val", "standardize", "ties")
+        return {name: getattr(self, name) for name in names}
+
+
 def fit_linear(
-    train_x,
-    train_y,
-    val_x,
-    val_y,
-    *,
-    n_classes: int,
-    task: str,
-    c_grid=None,
-    merge_val: bool = True,
-    standardize: bool = False,
-    solver: str = "lbfgs",
-    device: str = "cpu",
-    seed: int = 0,
-    ties: str = "smallest",
-    progress: Callable | None = None,
-    keep_path: bool = False,
-    backend: str | None = None,
+    train: tuple, val: tuple, settings: LinearSettings, *, n_classes: int, task: str
 ) -> LinearFit:
     """L2-regularised logistic regression with C chosen on validation.
 
@@ -89,64 +115,51 @@ def fit_linear(
 
     Parameters
     ----------
-    train_x, val_x : (N, d) features.
-    train_y, val_y : (N,) class ids below `n_classes`, or (N, n_classes) of 0 and 1.
+    train, val : pairs of (N, d) features, and (N,) class ids below `n_classes` or (N, n_classes) of 0
+        and 1.
     task : "classification" or "multilabel".
-    c_grid : values of C; by default 40 from 1e-6 to 1e4.
-    merge_val : refit the chosen C on train and validation together.
-    standardize : divide features by their standard deviation on train (constant ones by 1).
-    solver : "lbfgs" (to convergence) or "adam" (mini-batches, drawn from `seed`).
-    ties : of values of C that are equally good on validation take the "smallest", or that of the least
-        validation "log_loss".
-    device, backend : "cpu" runs on NumPy, anything else on torch; `backend` overrides that.
-    progress : wraps the iterable of Cs, e.g. in a progress bar.
-    keep_path : keep the coefficients of every C.
 
     Raises
     ------
     PermafrostError : NaN or infinite features, wrong shapes or labels, unknown options.
     """
     check_choice("task", task, TASKS)
-    check_choice("solver", solver, SOLVERS)
-    check_choice("ties", ties, TIES)
-    grid = check_grid(c_grid)
-    train_x, train_y, val_x, val_y = _checked(train_x, train_y, val_x, val_y, n_classes, task)
-    b = make_backend(backend, device)
-    train = Targets.of(train_y, n_classes, task)
-    shared = {"solver": solver, "merge_val": merge_val, "standardize": standardize, "ties": ties}
-    if len(train.columns) < (2 if task == "classification" else 1):
-        return _constant_fit(train, train_x.shape[1], shared)
-    mean, scale = centre_and_scale(train_x, standardize)
+    grid = check_grid(settings.c_grid)
+    train_x, train_y, val_x, val_y = _checked(*train, *val, n_classes, task)
+    b = make_backend(settings.backend, settings.device)
+    labels = Targets.of(train_y, n_classes, task)
+    if len(labels.columns) < (2 if task == "classification" else 1):
+        return _constant_fit(labels, train_x.shape[1], settings.recorded)
     with b.exact_products():
-        find = rotate if solver == "lbfgs" else identity_basis
-        basis, rows = find(b, np.concatenate([train_x, val_x]), mean, scale, float(grid[-1]))
-        run = _Run(b, basis, rows, len(train_x), solver, seed)
-        solutions = run.sweep(train, progress(grid) if progress else grid, grid)
-        val_scores = [_score(val_y, run.logits(train, s), task) for s in solutions]
+        run = _Run.of(b, train_x, val_x, settings, float(grid[-1]))
+        shown = settings.progress(grid) if settings.progress else grid
+        solutions = run.sweep(labels, shown, grid)
+        logits = functools.partial(run.logits, labels)
+        val_scores = [_score(val_y, logits(s), task) for s in solutions]
         best = first_or_surest(
-            val_scores, lambda i: run.logits(train, solutions[i]), val_y, task, ties
+            val_scores, lambda i: logits(solutions[i]), val_y, task, settings.ties
         )
-        final, targets = solutions[best], train
-        if merge_val:
+        final, targets = solutions[best], labels
+        if settings.merge_val:
             targets = Targets.of(np.concatenate([train_y, val_y]), n_classes, task)
-            known = [targets.carry(b, s.theta, train.columns) for s in solutions[: best + 1]]
+            known = [targets.carry(b, s.theta, labels.columns) for s in solutions[: best + 1]]
             final = run.refit(targets, known, grid[: best + 1])
-        coef, intercept = targets.whole(*basis.raw(b, final.theta))
-        path = [train.whole(*basis.raw(b, s.theta)) for s in solutions] if keep_path else []
-    settings = {
-        **shared,
+        coef, intercept = run.raw(targets, final)
+        path = [run.raw(labels, s) for s in solutions] if settings.keep_path else []
+    record = {
+        **settings.recorded,
         "best_c": float(grid[best]),
         "c_grid": grid.tolist(),
         "val_metric": "accuracy" if task == "classification" else "micro_ap",
         "val_scores": val_scores,
         **_record(solutions),
-        "tolerance": TOLERANCE if solver == "lbfgs" else None,
-        "seed": seed if solver == "adam" else None,
-        "directions": int(rows.shape[1]) - 1,
+        "tolerance": TOLERANCE if settings.solver == "lbfgs" else None,
+        "seed": settings.seed if settings.solver == "adam" else None,
+        "directions": run.directions,
         "final": {key: values[0] for key, values in _record([final]).items()},
     }
-    gates = _gates(best, len(grid), solutions + [final], int(rows.shape[1]) - 1, train)
-    return LinearFit(task, coef, intercept, settings, gates, path)
+    gates = _gates(best, len(grid), solutions + [final], run.directions, labels)
+    return LinearFit(task, coef, intercept, record, gates, path)
 
 
 def _checked(train_x, train_y, val_x, val_y, n_classes: int, task: str) -> tuple[np.ndarray, ...]:
@@ -174,6 +187,23 @@ class _Run:
     n_train: int
     solver: str
     seed: int
+
+    @classmethod
+    def of(cls, backend, train_x, val_x, settings: LinearSettings, c_max: float) -> _Run:
+        """Rows centred by train, in the basis that the solver works in."""
+        mean, scale = centre_and_scale(train_x, settings.standardize)
+        find = rotate if settings.solver == "lbfgs" else identity_basis
+        basis, rows = find(backend, np.concatenate([train_x, val_x]), mean, scale, c_max)
+        return cls(backend, basis, rows, len(train_x), settings.solver, settings.seed)
+
+    @property
+    def directions(self) -> int:
+        """Number of rotated features."""
+        return int(self.rows.shape[1]) - 1
+
+    def raw(self, targets: Targets, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercept of all classes, for raw features."""
+        return targets.whole(*self.basis.raw(self.backend, solution.theta))
 
     def _zeros(self, targets: Targets):
         return self.backend.zeros((len(targets.columns), self.rows.shape[1]))

@@ -3,12 +3,20 @@
 The logits are linear in the step length, so a search along a direction costs one product with the
 features for the direction's logits and then only work on (n, K) numbers. Each iteration therefore
 takes two products: the direction's logits and the gradient.
+
+The limited memory is kept from one C to the next. A pair is a step s and the change y of the gradient it
+caused. The penalty's part of y is known exactly (lam s), so when C changes every pair is carried over by
+y += (lam' - lam) s. Products are taken with all pairs at once: four matrix-vector products and two loops
+over small vectors give the direction of the classical two-loop recursion (Nocedal & Wright, Numerical
+Optimization, algorithm 7.4).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 SEARCH_SLOPE = 0.1  # the slope left over by a line search, as a share of the initial slope
 SEARCH_STEPS = 25
@@ -78,7 +86,14 @@ def minimise(objective, theta, lam, *, memory, metric, tolerance, max_iter) -> S
         if gap <= tolerance * value or iterations == max_iter or stalled > PATIENCE:
             break
         step = objective.margins(objective.logits(direction))
-        length, margins, at = _search(objective, margins, step, theta, direction, lam, slope, at)
+        line = Line(
+            margins,
+            step,
+            slope,
+            lam * penalty_product(b, theta, direction),
+            lam * penalty_product(b, direction, direction),
+        )
+        length, margins, at = _search(objective, line, at)
         if length == 0.0:
             if not memory.order:
                 break
@@ -109,23 +124,38 @@ def _descent(backend, gradient, memory, metric):
     return direction, backend.dot(gradient, direction)
 
 
-def _search(objective, margins, step, theta, direction, lam, slope, at):
-    """The minimum along ``direction``: safeguarded Newton in one dimension.
+@dataclass(frozen=True)
+class Line:
+    """A direction from where the search stands.
+
+    Attributes
+    ----------
+    margins, step : margins there, and what they change by along the direction.
+    slope : of the objective there, along the direction.
+    linear, square : the penalty's first derivative there, and its second.
+    """
+
+    margins: Any
+    step: Any
+    slope: float
+    linear: float
+    square: float
+
+
+def _search(objective, line: Line, at):
+    """The minimum along the line, evaluated ``at`` its start: safeguarded Newton in one dimension.
 
     The objective is convex, so the sign of the slope says on which side the minimum lies.
     Returns (length, margins there, evaluation there); length 0 if rounding leaves no descent.
     """
-    b = objective.backend
-    linear = lam * penalty_product(b, theta, direction)
-    square = lam * penalty_product(b, direction, direction)
     low, high, length = 0.0, float("inf"), 1.0
     for _ in range(SEARCH_STEPS):
-        moved = margins + length * step
+        moved = line.margins + length * line.step
         there = objective.evaluate(moved)
-        first, second = objective.slopes(there, step)
-        first += linear + length * square
-        second += square
-        if abs(first) <= SEARCH_SLOPE * abs(slope):
+        first, second = objective.slopes(there, line.step)
+        first += line.linear + length * line.square
+        second += line.square
+        if abs(first) <= SEARCH_SLOPE * abs(line.slope):
             return length, moved, there
         if first > 0:
             high = length
@@ -136,6 +166,64 @@ def _search(objective, margins, step, theta, direction, lam, slope, at):
             newton = 0.5 * (low + high) if high < float("inf") else 2.0 * length
         length = newton
     if low == 0.0:
-        return 0.0, margins, at
-    moved = margins + low * step
+        return 0.0, line.margins, at
+    moved = line.margins + low * line.step
     return low, moved, objective.evaluate(moved)
+
+
+class Memory:
+    """Up to ``size`` pairs of (K, q) arrays; column 0 (the bias) carries no penalty."""
+
+    def __init__(self, backend, shape: tuple[int, int], size: int) -> None:
+        self.backend, self.shape, self.size = backend, shape, size
+        self.steps = backend.zeros((size, shape[0] * shape[1]))
+        self.changes = backend.zeros((size, shape[0] * shape[1]))
+        self.cross = np.zeros((size, size))  # cross[i, j] = steps[i] . changes[j]
+        self.order: list[int] = []  # slots, oldest first
+        self.lam: float | None = None
+
+    def set_penalty(self, lam: float) -> None:
+        """Make the pairs those of the objective with penalty ``lam``."""
+        if self.lam is not None and lam != self.lam and self.order:
+            shape = (self.size, *self.shape)
+            steps, changes = self.steps.reshape(shape), self.changes.reshape(shape)
+            changes[:, :, 1:] += (lam - self.lam) * steps[:, :, 1:]
+            product = self.backend.numpy(self.steps @ self.changes.swapaxes(0, 1))
+            self.cross[:] = product
+            self.order = [slot for slot in self.order if self.cross[slot, slot] > 0]
+        self.lam = lam
+
+    def clear(self) -> None:
+        self.order = []
+
+    def add(self, step, change) -> None:
+        """Remember a pair; one without positive curvature (rounding) is of no use."""
+        step, change = step.reshape(-1), change.reshape(-1)
+        if self.backend.dot(step, change) <= 0:
+            return
+        slot = self.order.pop(0) if len(self.order) == self.size else len(self.order)
+        if slot in self.order:  # pairs were dropped at a change of penalty: reuse a free slot
+            slot = next(i for i in range(self.size) if i not in self.order)
+        self.steps[slot] = step
+        self.changes[slot] = change
+        self.cross[slot] = self.backend.numpy(self.changes @ step)
+        self.cross[:, slot] = self.backend.numpy(self.steps @ change)
+        self.order.append(slot)
+
+    def direction(self, gradient, metric):
+        """Minus the inverse Hessian times ``gradient``; ``metric`` is the initial inverse."""
+        if not self.order:
+            return -metric(gradient)
+        b, order, cross = self.backend, self.order, self.cross
+        projected = b.numpy(self.steps @ gradient.reshape(-1)).astype(np.float64)
+        first = np.zeros(self.size)
+        for slot in reversed(order):
+            first[slot] = (projected[slot] - cross[slot] @ first) / cross[slot, slot]
+        rest = gradient.reshape(-1) - b.real(first) @ self.changes
+        rest = metric(rest.reshape(self.shape)).reshape(-1)
+        projected = b.numpy(self.changes @ rest).astype(np.float64)
+        second = np.zeros(self.size)
+        for slot in order:
+            back = projected[slot] + cross[:, slot] @ second
+            second[slot] = first[slot] - back / cross[slot, slot]
+        return -(rest + b.real(second) @ self.steps).reshape(self.shape)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.device import resolve_device
+from permafrost.probes.embeddings.arithmetic import answers
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import answers
-from permafrost.probes.linear import fit_linear
+from permafrost.probes.linear import LinearSettings, fit_linear
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,21 @@ def run_linear(
     """Sweep C on train, choose on validation, refit, and predict the test split."""
     train, val, test = (splits[name] for name in ("train", "val", "test"))
     grid = np.logspace(np.log10(options.c_min), np.log10(options.c_max), options.c_count)
-    fit = fit_linear(
-        train.embeddings,
-        train.labels,
-        val.embeddings,
-        val.labels,
-        n_classes=len(train.classes),
-        task=train.task,
-        c_grid=grid,
+    settings = LinearSettings(
+        grid,
         merge_val=options.merge_val,
         standardize=options.standardize,
         solver=options.solver,
         ties=options.ties,
-        device=resolve_device(device, "torch"),
         seed=seed,
+        device=resolve_device(device, "torch"),
+    )
+    fit = fit_linear(
+        (train.embeddings, train.labels),
+        (val.embeddings, val.labels),
+        settings,
+        n_classes=len(train.classes),
+        task=train.task,
     )
     scores = fit.scores(test.embeddings)
     gates = [*fit.gates, *class_gates(train.labels, train.task, len(train.classes))]

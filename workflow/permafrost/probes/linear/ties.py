@@ -1,4 +1,4 @@
-"""Which C is taken of several that do equally well on validation.
+"""Which C is taken of those that do equally well on validation.
 
 A few dozen validation samples give a few dozen possible accuracies, so on small draws most of the grid is
 a plateau, and its smallest C is a model that has hardly left its start.

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from permafrost.core.allocator import keep_freed_memory
-from permafrost.features.devices import choose_device
-from permafrost.features.numerics import exact_numerics
+from permafrost.core.memory import keep_freed_memory
+from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.probes.dense.choice import LossOptions, TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, autocast
-from permafrost.probes.dense.map_splits import Layer, open_splits
+from permafrost.probes.dense.map_splits import Layer, MaskSplit, mask_gates, open_splits
 from permafrost.probes.dense.map_stream import MapBatch, MapStream
-from permafrost.probes.dense.mask_rows import MaskRows
 from permafrost.probes.dense.mask_scoring import MaskTask, score_batches
-from permafrost.probes.dense.mask_splits import MaskSplit, mask_gates
-from permafrost.probes.dense.tables import Outcome, rows_to_fill
+from permafrost.probes.dense.tables import MaskRows, Outcome, rows_to_fill
 from permafrost.probes.job import ProbeJob
 from permafrost.probes.segmentation.heads import build_head
 from permafrost.probes.segmentation.losses import Loss

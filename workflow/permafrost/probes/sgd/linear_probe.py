@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.embeddings.choosing import score_on_validation, validation_metric
+from permafrost.probes.embeddings.arithmetic import answers, score_on_validation, validation_metric
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.embeddings.probabilities import answers
-from permafrost.probes.sgd.fit import FittedModel
-from permafrost.probes.sgd.gradient_descent import DescentSchedule
-from permafrost.probes.sgd.linear_heads import LinearHeads, uniform_start
+from permafrost.probes.sgd.models import LinearHeads, uniform_start
+from permafrost.probes.sgd.training import DescentSchedule, FittedModel
 
 
 @dataclass(frozen=True)

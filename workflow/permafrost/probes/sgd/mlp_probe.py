@@ -9,9 +9,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.sgd.fit import FittedModel
-from permafrost.probes.sgd.gradient_descent import DescentSchedule
-from permafrost.probes.sgd.perceptron import Perceptron
+from permafrost.probes.sgd.models import Perceptron
+from permafrost.probes.sgd.training import DescentSchedule, FittedModel
 
 MOMENTUM = 0.9
 

@@ -68,20 +68,20 @@ def results_refusal(results: object) -> str | None:
 
 def refusals(members: Iterable[Member], results: str) -> dict[str, str]:
     """Path -> reason, for every member that has no place in an archive of a run with `results`."""
-    found, seen = {}, {}
+    refused, seen = {}, {}
     for member in members:
         reason = _refusal(member, results)
         folded = unicodedata.normalize("NFC", member.path).casefold()
         if reason is None and folded in seen:
             reason = f"the same name as {seen[folded]} where case does not count"
         if reason:
-            found[member.path] = reason
+            refused[member.path] = reason
         seen[folded] = member.path
     for folded, path in seen.items():
         inside = [str(parent) for parent in PurePosixPath(folded).parents if str(parent) in seen]
-        if inside and path not in found:
-            found[path] = f"it lies in {seen[inside[0]]}, which is a file"
-    return found
+        if inside and path not in refused:
+            refused[path] = f"it lies in {seen[inside[0]]}, which is a file"
+    return refused
 
 
 def is_result(path: str, results: str) -> bool:

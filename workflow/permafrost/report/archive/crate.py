@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,18 +31,29 @@ _TYPES = {
 }
 
 
-def crate_json(
-    members: list[Member],
-    *,
-    root: Path,
-    plan: dict,
-    stores: list[str],
-    code: dict,
-    versions: dict[str, str],
-    times: tuple[float, float],
-    agent: str | None,
-    incomplete: str | None = None,
-) -> bytes:
+@dataclass(frozen=True)
+class Run:
+    """What a crate says of the run beside its files.
+
+    Attributes
+    ----------
+    plan : the recorded plan.
+    code : version of the workflow (`provenance.describe_code`).
+    versions : of installed packages, by name.
+    times : seconds since 1970 when the run began and ended.
+    agent : name of the person who ran it, where known.
+    incomplete : of a run of which jobs failed, what lacks, in a sentence.
+    """
+
+    plan: dict
+    code: dict
+    versions: dict[str, str]
+    times: tuple[float, float]
+    agent: str | None
+    incomplete: str | None = None
+
+
+def crate_json(members: list[Member], *, root: Path, stores: list[str], run: Run) -> bytes:
     """``ro-crate-metadata.json`` of an archive.
 
     Parameters
@@ -49,16 +61,13 @@ def crate_json(
     members : all files but this one; those inside `stores` are described by their store alone.
     root : the folder that holds them.
     stores : paths of included stores (directories).
-    times : seconds since 1970 when the run began and ended.
-    agent : name of the person who ran it, where known.
-    incomplete : of a run of which jobs failed, what lacks, in a sentence.
     """
     from rocrate.rocrate import ROCrate
 
     crate = ROCrate(version="1.1")
     crate.metadata.extra_contexts.append(_TERMS)
     began, ended = (
-        datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds") for second in times
+        datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds") for second in run.times
     )
     entities = {
         member.path: _file(crate, root, member) for member in members if not _inside(member, stores)
@@ -70,7 +79,8 @@ def crate_json(
             "description": "store (zarr) or folder; its files are in run/manifest.json",
         }
         results.append(crate.add_dataset(dest_path=f"{store}/", properties=properties))
-    workflow = _workflow(crate, code, versions)
+    workflow = _workflow(crate, run.code, run.versions)
+    plan, incomplete = run.plan, run.incomplete
     inputs = [entities[path] for path in ("run/plan.json",) if path in entities]
     action = crate.add_action(
         workflow,
@@ -88,8 +98,8 @@ def crate_json(
             **({"error": incomplete} if incomplete else {}),
         },
     )
-    if agent:
-        action["agent"] = _named(crate, "#agent", "Person", agent)
+    if run.agent:
+        action["agent"] = _named(crate, "#agent", "Person", run.agent)
     _root(crate, plan, ended, action, incomplete)
     return (
         json.dumps(crate.metadata.generate(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -131,7 +141,7 @@ def _workflow(crate, code: dict, versions: dict[str, str]):
 
 
 def _datasets(crate, plan: dict) -> list:
-    found = []
+    entities = []
     for name, entry in sorted(plan["datasets"].items()):
         properties = {
             "@type": "CreativeWork",
@@ -141,8 +151,8 @@ def _datasets(crate, plan: dict) -> list:
         for ours, theirs in (("licence", "license"), ("citation", "citation")):
             if entry.get(ours):
                 properties[theirs] = str(entry[ours])
-        found.append(_context(crate, f"#dataset-{name}", properties))
-    return found
+        entities.append(_context(crate, f"#dataset-{name}", properties))
+    return entities
 
 
 def _root(crate, plan: dict, ended: str, action, incomplete: str | None) -> None:

@@ -93,13 +93,13 @@ def checksum_lines(digests: dict[str, str]) -> bytes:
 
 def read_checksums(content: bytes, where) -> dict[str, str]:
     """Path -> SHA-256 of `checksum_lines`."""
-    found = {}
+    checksums = {}
     for line in content.decode("utf-8", errors="replace").splitlines():
         digest, separator, path = line.partition("  ")
         if not separator or len(digest) != 64:
             raise damaged(f"{CHECKSUMS} is not a list of checksums", where)
-        found[path] = digest
-    return found
+        checksums[path] = digest
+    return checksums
 
 
 def read_manifest(content: bytes, where) -> tuple[dict, list[Member]]:

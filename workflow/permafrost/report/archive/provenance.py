@@ -32,12 +32,12 @@ def describe_machine() -> dict[str, object]:
 
 def installed_packages() -> dict[str, str]:
     """Name -> version of every installed distribution."""
-    found = {}
+    packages = {}
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"]
         if name:
-            found[name.lower().replace("_", "-")] = distribution.version
-    return dict(sorted(found.items()))
+            packages[name.lower().replace("_", "-")] = distribution.version
+    return dict(sorted(packages.items()))
 
 
 def describe_code(source: Path) -> dict[str, object]:
@@ -58,18 +58,18 @@ def describe_code(source: Path) -> dict[str, object]:
 
 def source_files(source: Path) -> list[Path]:
     """Paths of the workflow's own files, relative to `source`, sorted; links are left out."""
-    found = []
+    files = []
     for top in _present(source):
         start = source / top
         candidates = [start] if start.is_file() else sorted(start.rglob("*"))
-        found += [
+        files += [
             path.relative_to(source)
             for path in candidates
             if path.is_file()
             and not path.is_symlink()
             and not any(part in _NOT_SOURCE or part.endswith(".egg-info") for part in path.parts)
         ]
-    return sorted(found)
+    return sorted(files)
 
 
 def source_hash(source: Path) -> str:

@@ -44,11 +44,11 @@ def find_records(root: Path, outputs: Iterable[str]) -> tuple[dict[str, Path], l
     ({output: path of its record relative to `root`}, [outputs without a record]).
     """
     longest = longest_name(root / METADATA) if (root / METADATA).is_dir() else 255
-    found, lacking = {}, []
+    records, lacking = {}, []
     for output in sorted(set(outputs)):
         path = record_path(output, longest=longest)
         if (root / path).is_file():
-            found[output] = path
+            records[output] = path
         else:
             lacking.append(output)
-    return found, lacking
+    return records, lacking

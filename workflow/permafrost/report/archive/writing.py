@@ -15,7 +15,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.report.archive import provenance
 from permafrost.report.archive.contents import is_result, results_refusal
-from permafrost.report.archive.crate import WORKFLOW, crate_json
+from permafrost.report.archive.crate import WORKFLOW, Run, crate_json
 from permafrost.report.archive.manifest import (
     CHECKSUMS,
     CRATE,
@@ -81,7 +81,6 @@ def write_archive(
     root: Path,
     output: Path,
     include_stores: bool = False,
-    source: Path | None = None,
     agent: str | None = None,
     incomplete: str | None = None,
 ) -> ArchiveSummary:
@@ -96,9 +95,8 @@ def write_archive(
     files : results, relative to `root`; a directory stands for all files in it. Stores (``*.zarr``)
         and predicted masks (the plan's outputs of the stage ``masks``, stores or folders of
         GeoTIFFs) are taken only with `include_stores`.
-    root : Snakemake's working directory.
+    root : Snakemake's working directory, with the Snakefile.
     output : the zip.
-    source : folder with the Snakefile; default `root`.
     agent : who ran it; default git's user name, where there is one.
     incomplete : of a run of which jobs failed, what lacks, in a sentence.
 
@@ -108,7 +106,6 @@ def write_archive(
         folder of the results is one that no archive is restored into.
     """
     root, output = Path(root), Path(output)
-    source = root if source is None else Path(source)
     place = Path(plan["results"]).as_posix()
     if reason := results_refusal(place):
         raise PermafrostError(
@@ -131,10 +128,9 @@ def write_archive(
     ]
     members = [describe_file(root, path, "result") for path in results]
     members += [describe_file(root, path, "record") for path in sorted(set(records.values()))]
-    members += [describe_file(source, path, "code") for path in _code(source)]
-    bases = {member.path: source if member.role == "code" else root for member in members}
+    members += [describe_file(root, path, "code") for path in _code(root)]
     newest = max(member.mtime_ns for member in members)
-    texts = _run_texts(plan, source, incomplete)
+    texts = _run_texts(plan, root, incomplete)
     members += [describe_text(path, content, newest) for path, content in texts.items()]
     members.sort(key=lambda member: member.path)
     texts[MANIFEST] = manifest_json(
@@ -148,18 +144,20 @@ def write_archive(
     texts[CRATE] = crate_json(
         members,
         root=root,
-        plan=plan,
         stores=stores,
-        code=json.loads(texts["run/code.json"]),
-        versions=json.loads(texts["run/packages.json"]),
-        times=_times(root, records, members),
-        agent=agent or provenance.git_user(source),
-        incomplete=incomplete,
+        run=Run(
+            plan,
+            code=json.loads(texts["run/code.json"]),
+            versions=json.loads(texts["run/packages.json"]),
+            times=_times(root, records, members),
+            agent=agent or provenance.git_user(root),
+            incomplete=incomplete,
+        ),
     )
     digests = {member.path: member.sha256 for member in members}
     digests |= {path: hashlib.sha256(texts[path]).hexdigest() for path in (MANIFEST, CRATE)}
     texts[CHECKSUMS] = checksum_lines(digests)
-    _pack(output, members, texts, bases, newest)
+    _pack(output, root, members, texts, newest)
     foreign = [path.as_posix() for path in foreign]
     return ArchiveSummary(len(digests) + 1, left_out, lacking, foreign)
 
@@ -255,9 +253,7 @@ def _times(root: Path, records: dict[str, Path], members: list[Member]) -> tuple
     return min(began, default=min(stamps)), max(ended, default=max(stamps))
 
 
-def _pack(
-    output: Path, members: list[Member], texts: dict, bases: dict[str, Path], newest: int
-) -> None:
+def _pack(output: Path, root: Path, members: list[Member], texts: dict, newest: int) -> None:
     with (
         whole_file(output) as partial,
         zipfile.ZipFile(partial, "w", compresslevel=6, strict_timestamps=False) as archive,
@@ -268,7 +264,7 @@ def _pack(
             if member.path in texts:
                 archive.writestr(_entry(member.path, newest), texts[member.path])
             else:
-                _pack_file(archive, bases[member.path] / member.path, member)
+                _pack_file(archive, root / member.path, member)
 
 
 def _pack_file(archive: zipfile.ZipFile, path: Path, member: Member) -> None:

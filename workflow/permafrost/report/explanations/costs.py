@@ -64,17 +64,17 @@ def _three_digits(value: float) -> str:
 
 
 def machines(lines: list[dict]) -> list[str]:
-    """A sentence on what was profiled where, per machine; and a warning where there are several."""
-    found: dict[str, tuple[dict, list[str]]] = {}
+    """A sentence for each machine on what was profiled there; and a warning where there are two or more."""
+    by_machine: dict[str, tuple[dict, list[str]]] = {}
     for line in lines:
         notes = about(next(iter(line["costs"].values())))
         key = json.dumps({name: notes[name] for name in _RUN}, sort_keys=True)
-        found.setdefault(key, (notes, []))[1].append(line["backbone"])
+        by_machine.setdefault(key, (notes, []))[1].append(line["backbone"])
     sentences = [
-        f"{_machine(notes)}{f' ({", ".join(names)})' if len(found) > 1 else ''}."
-        for notes, names in found.values()
+        f"{_machine(notes)}{f' ({", ".join(names)})' if len(by_machine) > 1 else ''}."
+        for notes, names in by_machine.values()
     ]
-    if len(found) > 1:
+    if len(by_machine) > 1:
         sentences.append(
             "These profiles were not made alike: do not compare times, memory and energy across them."
         )
@@ -98,18 +98,18 @@ def _machine(notes: dict) -> str:
 
 def remarks(lines: list[dict]) -> list[str]:
     """Sentences on costs that are unknown or doubtful, each said once."""
-    found: dict[tuple[str, str], list[str]] = {}
+    backbones_by_remark: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         for name, row in line["costs"].items():
             notes = about(row)
             said = [f"unknown, {notes['undefined']}"] if "undefined" in notes else []
             said += [notes["flag"]] if "flag" in notes else []
             for statement in said:
-                found.setdefault((name, statement), []).append(line["backbone"])
+                backbones_by_remark.setdefault((name, statement), []).append(line["backbone"])
     sentences = [
         f"{WORDS[name][0]} of {'all backbones' if len(names) == len(lines) > 1 else ', '.join(names)}: "
         f"{statement}."
-        for (name, statement), names in found.items()
+        for (name, statement), names in backbones_by_remark.items()
     ]
     notes = [about(next(iter(line["costs"].values()))) for line in lines]
     if any("several_sizes" in one for one in notes):

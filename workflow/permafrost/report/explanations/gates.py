@@ -54,7 +54,7 @@ WORDS = {
     ),
     "objects_without_cell": (
         "maps too coarse for the objects",
-        "Many training objects have no place of their own on the maps, since they are too small or too near to "
+        "Many training objects have no place of their own on the maps, since they are too small or too close to "
         "others, and could not be learned. Ask for a smaller finest_stride, or for larger images.",
     ),
     "windows_touch": (
@@ -65,7 +65,7 @@ WORDS = {
     "one_unit": (
         "one test unit",
         "All of the test set is one image, or one group of images that belong together: how far the value would "
-        "move with others cannot be said, and the interval is a point. Divide the data so that test has several.",
+        "move with others cannot be said, and the interval is a point. Divide the data so that test has more than one.",
     ),
     "few_units": (
         "few test units",

@@ -67,12 +67,12 @@ def measured_lines(rows: list[dict], kind: str = KIND) -> list[dict]:
     ``best`` is the backbone's best primary score over probes of the dataset's own task (None where
     it has none), and lines are in its order, best first: a measure orders nothing. ``measures`` maps names to rows.
     """
-    found = measure_rows(rows, kind)
+    measures = measure_rows(rows, kind)
     # other tasks, such as retrieval, have metrics of their own, which do not compare with these
-    tasks = {row["task"] for row in found}
+    tasks = {row["task"] for row in measures}
     scores = [line for line in merge_seeds(overall(rows)) if line["task"] in tasks]
     lines = []
-    for backbone in sorted({row["backbone"] for row in found}):
+    for backbone in sorted({row["backbone"] for row in measures}):
         own = [line for line in scores if line["backbone"] == backbone and finite(line["value"])]
         lines.append(
             {
@@ -80,7 +80,7 @@ def measured_lines(rows: list[dict], kind: str = KIND) -> list[dict]:
                 "best": min(
                     own, key=lambda line: (*better_first(line), line["probe"]), default=None
                 ),
-                "measures": {row["metric"]: row for row in found if row["backbone"] == backbone},
+                "measures": {row["metric"]: row for row in measures if row["backbone"] == backbone},
             }
         )
     return sorted(lines, key=_best_first)
@@ -102,13 +102,13 @@ def is_flagged(row: dict) -> bool:
 
 def remarks(lines: list[dict]) -> list[str]:
     """Sentences on values that are undefined, doubtful or of fewer rows, each said once."""
-    found: dict[str, dict[str, list[str]]] = {}
+    statements: dict[str, dict[str, list[str]]] = {}
     for line in lines:
         for name, row in line["measures"].items():
             for statement in _statements(notes_of(row)):
-                found.setdefault(statement, {}).setdefault(line["backbone"], []).append(name)
+                statements.setdefault(statement, {}).setdefault(line["backbone"], []).append(name)
     sentences = []
-    for statement, by_backbone in found.items():
+    for statement, by_backbone in statements.items():
         groups: dict[tuple, list[str]] = {}
         for backbone, names in by_backbone.items():
             groups.setdefault(tuple(names), []).append(backbone)
@@ -118,14 +118,14 @@ def remarks(lines: list[dict]) -> list[str]:
 
 
 def _statements(notes: dict) -> list[str]:
-    found = [f"undefined, {notes['undefined']}"] if "undefined" in notes else []
-    found += [notes[name] for name in ("flag", "interval") if name in notes]
-    found += [
+    statements = [f"undefined, {notes['undefined']}"] if "undefined" in notes else []
+    statements += [notes[name] for name in ("flag", "interval") if name in notes]
+    statements += [
         words.format(notes[name], **{key: notes.get(key) for key in ("rows", "views")})
         for name, words in _COUNTS.items()
         if name in notes
     ]
-    return found
+    return statements
 
 
 def _which(names: tuple, backbones: list[str], lines: list[dict]) -> str:
@@ -164,9 +164,9 @@ def view_words(row: dict) -> str:
     said = [f"windows of {low} to {high} % of the image"] if low != "100" else []
     said += ["flips"] if options["flips"] else []
     said += ["quarter turns"] if options["rotations"] else []
-    if (given := options["photometric"]) and (given["gain"] or given["offset"]):
+    if (photometric := options["photometric"]) and (photometric["gain"] or photometric["offset"]):
         said.append(
-            f"gain ±{given['gain']:g} and offset ±{given['offset']:g} standard deviations of a band"
+            f"gain ±{photometric['gain']:g} and offset ±{photometric['offset']:g} standard deviations of a band"
         )
     return ", ".join(said) or "nothing changed"
 

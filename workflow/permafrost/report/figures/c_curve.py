@@ -55,8 +55,8 @@ def draw_c_curve(
 
 def _top(curve: dict, lower_is_better: bool) -> float:
     sign = -1 if lower_is_better else 1
-    found = (sign * value for value in curve["score"] if math.isfinite(value))
-    return max(found, default=-math.inf)
+    scores = (sign * value for value in curve["score"] if math.isfinite(value))
+    return max(scores, default=-math.inf)
 
 
 def _one_panel(Figure, curves: dict, names: list[str], setting: str):
@@ -86,8 +86,8 @@ def _lines(Figure, curves: dict, names: list[str], setting: str, score: str, sig
     behind = np.full((len(names), len(tried)), np.nan)
     for row, name in enumerate(names):
         best = _top(curves[name], sign < 0)
-        for value, found in zip(curves[name]["c"], curves[name]["score"], strict=True):
-            behind[row, places[value]] = best - sign * found
+        for value, metric in zip(curves[name]["c"], curves[name]["score"], strict=True):
+            behind[row, places[value]] = best - sign * metric
     known = behind[np.isfinite(behind)]
     # a setting that fails altogether must not hide the differences between all others
     most = float(np.percentile(known, 90)) if known.size else 0.0

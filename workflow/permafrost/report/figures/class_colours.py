@@ -1,4 +1,4 @@
-"""Colours of the classes of a mask: fixed by the dataset, told apart with any colour vision."""
+"""Colours of the classes of a mask: fixed by the dataset, distinct with any colour vision."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def class_colours(classes: list[str]) -> list[str]:
     Classes beyond the 24 colours use them again from the start: see `shared_colours`.
     """
     free = list(CLASS_COLOURS)
-    found: dict[int, str] = {}
+    colours: dict[int, str] = {}
     for colour, words in _EXPECTED:
         named = re.compile(rf"(?<![a-z])({words})(?![a-z])")
         fitting = [i for i, name in enumerate(classes) if named.search(name.lower())]
-        claim = next((i for i in fitting if i not in found), None)
+        claim = next((i for i in fitting if i not in colours), None)
         if claim is not None:
-            found[claim] = colour
+            colours[claim] = colour
             free.remove(colour)
-    rest = [i for i in range(len(classes)) if i not in found]
+    rest = [i for i in range(len(classes)) if i not in colours]
     for place, index in enumerate(rest):
-        found[index] = (
+        colours[index] = (
             free[place] if place < len(free) else CLASS_COLOURS[place % len(CLASS_COLOURS)]
         )
-    return [found[index] for index in range(len(classes))]
+    return [colours[index] for index in range(len(classes))]
 
 
 def shared_colours(classes: list[str]) -> bool:

@@ -17,7 +17,7 @@ from permafrost.report.figures.objects import (
     legend_line,
     on_dark_paper,
 )
-from permafrost.report.figures.sheet import Sheet, cell_of, height_of, most_pixels
+from permafrost.report.figures.sheet import Grid, Sheet, cell_of, height_of, in_pairs, most_pixels
 from permafrost.report.figures.style import drawing, shorten
 
 ACROSS = 4  # panels in a line of examples: truth and detections of two images
@@ -96,25 +96,13 @@ def draw_pictures(
     kind : ``box`` or ``point``.
     note : which bands are shown and how.
     """
-    lines = [
-        (heading if first == 0 else "", examples[first : first + 2])
-        for heading, examples in groups
-        for first in range(0, len(examples), 2)
-    ]
-    answers = [answer for _, found in groups for _, answer in found]
+    lines = in_pairs(groups)
+    answers = [answer for _, examples in groups for _, answer in examples]
     with drawing() as Figure:
-        above = [0.36 if heading else 0.05 for heading, _ in lines]
         legend = _legend(kind, answers, found=True)
-        sheet = Sheet(
-            Figure,
-            above,
-            *legend,
-            title,
-            note,
-            across=ACROSS,
-            halved=True,
-            heights=[max(height_of(one.size) for one, _ in pairs) for _, pairs in lines],
-        )
+        heights = [max(height_of(one.size) for one, _ in pairs) for _, pairs in lines]
+        grid = Grid.of_pairs(ACROSS, lines, heights=heights)
+        sheet = Sheet(Figure, grid, title, note, legend)
         for line, (heading, pairs) in enumerate(lines):
             sheet.heading(line, heading)
             for place, (example, answer) in enumerate(pairs):
@@ -150,21 +138,13 @@ def draw_comparison(
     """
     if len(columns) > COMPARED - 1:
         raise ValueError(f"{len(columns)} columns do not fit")
-    answers = [answer for _, own in columns for answer in own if answer]
+    answers = [answer for _, of_column in columns for answer in of_column if answer]
     missed = {"missed": _OBJECTS["missed"]}
     with drawing() as Figure:
-        above = [0.17] + [0.05] * (len(examples) - 1)
         legend = _legend(kind, answers, found=False)
-        sheet = Sheet(
-            Figure,
-            above,
-            *legend,
-            title,
-            note,
-            across=COMPARED,
-            columns=1 + len(columns),
-            heights=[height_of(one.size) for one, _ in examples],
-        )
+        heights = [height_of(one.size) for one, _ in examples]
+        grid = Grid.of_columns(COMPARED, len(examples), 1 + len(columns), heights=heights)
+        sheet = Sheet(Figure, grid, title, note, legend)
         for line, (example, answer) in enumerate(examples):
 
             def panel(column: int, word: str, line=line, example=example):
@@ -177,10 +157,15 @@ def draw_comparison(
                 draw_shapes(axes, kind, shapes, FOUND, width=width)
             draw_shapes(axes, kind, answer.uncounted, UNCOUNTED, width=width)
             sheet.words(line, 0, shorten(example.name, 38))
-            for column, (name, own) in enumerate(columns, start=1):
-                if own[line] is not None:
-                    _draw(panel(column, shorten(name, 38)), kind, own[line], _DETECTIONS | missed)
-                    sheet.words(line, column, own[line].words)
+            for column, (name, of_column) in enumerate(columns, start=1):
+                if of_column[line] is not None:
+                    _draw(
+                        panel(column, shorten(name, 38)),
+                        kind,
+                        of_column[line],
+                        _DETECTIONS | missed,
+                    )
+                    sheet.words(line, column, of_column[line].words)
         on_dark_paper(sheet.legend(handlelength=2.2, frameon=True))
     return sheet.figure
 

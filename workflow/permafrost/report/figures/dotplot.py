@@ -41,7 +41,7 @@ def draw_dotplot(rows: list[dict], *, dataset: str, chance: float | None = None)
 
     Returns
     -------
-    A matplotlib figure: one row per backbone, best at the top; several seeds stand beside each other.
+    A matplotlib figure: one row per backbone, best at the top; the seeds of a probe stand beside each other.
     """
     rows = overall(rows, dataset=dataset)
     if not rows:
@@ -84,11 +84,12 @@ def _one_panel(Figure, rows, backbones, probes, chance):
     figure = Figure(figsize=(PAGE_WIDTH, 1.25 + line * len(backbones)))
     axes = figure.add_subplot()
     for number, probe in enumerate(probes):
-        own = [row for row in rows if row["probe"] == probe]
+        of_probe = [row for row in rows if row["probe"] == probe]
         heights = [
-            backbones.index(row["backbone"]) + _offset(lanes, (probe, row["seed"])) for row in own
+            backbones.index(row["backbone"]) + _offset(lanes, (probe, row["seed"]))
+            for row in of_probe
         ]
-        _dots(axes, own, heights, number)
+        _dots(axes, of_probe, heights, number)
     _axes(axes, rows, backbones, chance)
     axes.legend(
         _handles(probes),
@@ -110,10 +111,12 @@ def _panels(Figure, rows, backbones, probes, chance):
     figure = Figure(figsize=(PAGE_WIDTH, 0.9 + down * (0.45 + line * len(backbones))))
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     for number, (axes, probe) in enumerate(zip(grid.flat, probes, strict=False)):
-        own = [row for row in rows if row["probe"] == probe]
-        lanes = distinct(own, "seed")
-        heights = [backbones.index(row["backbone"]) + _offset(lanes, row["seed"]) for row in own]
-        _dots(axes, own, heights, number, size=3.6)
+        of_probe = [row for row in rows if row["probe"] == probe]
+        lanes = distinct(of_probe, "seed")
+        heights = [
+            backbones.index(row["backbone"]) + _offset(lanes, row["seed"]) for row in of_probe
+        ]
+        _dots(axes, of_probe, heights, number, size=3.6)
         _axes(axes, rows, backbones, chance, font=7)
         axes.set_title(plain(shorten(probe, 26)), fontsize=8, weight="normal")
     for axes in grid.flat[len(probes) :]:

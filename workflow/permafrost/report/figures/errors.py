@@ -30,24 +30,26 @@ WORDS = {
 }
 
 
-def draw_errors(found: dict, *, title: str):
+def draw_errors(by_backbone: dict, *, title: str):
     """Average precision that is gained if one kind of error did not occur, with the number of errors.
 
     Parameters
     ----------
-    found : backbone -> ``gain`` in AP and ``counts`` by kind of error (`detection_charts`); at most `MOST`.
+    by_backbone : name -> ``gain`` in AP and ``counts`` by kind of error (`detection_charts`); at most `MOST`.
         Kinds that no backbone made are left out.
     """
-    kinds = [kind for kind in WORDS if any(errors["counts"][kind] for errors in found.values())]
+    kinds = [
+        kind for kind in WORDS if any(errors["counts"][kind] for errors in by_backbone.values())
+    ]
     kinds = kinds or ["missed"]
-    step = max(0.34, 0.15 * len(found) + 0.1)
-    height = 0.8 / max(len(found), 1)
+    step = max(0.34, 0.15 * len(by_backbone) + 0.1)
+    height = 0.8 / max(len(by_backbone), 1)
     with drawing() as Figure:
-        width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in found]
-        room = legend_shape(names, width)[1] if len(found) > 1 else 0.0
+        width, names = PAGE_WIDTH * 0.85, [shorten(name, 30) for name in by_backbone]
+        room = legend_shape(names, width)[1] if len(by_backbone) > 1 else 0.0
         figure = Figure(figsize=(width, 1.1 + room + step * len(kinds)))
         axes = figure.add_subplot()
-        for lane, (name, errors) in enumerate(found.items()):
+        for lane, (name, errors) in enumerate(by_backbone.items()):
             gains = np.asarray([errors["gain"][kind] for kind in kinds], float)
             y = [place - 0.4 + (lane + 0.5) * height for place in range(len(kinds))]
             axes.barh(y, gains, 0.86 * height, color=COLOURS[lane], label=name)
@@ -69,7 +71,7 @@ def draw_errors(found: dict, *, title: str):
         axes.spines["left"].set_visible(False)
         axes.grid(axis="x")
         axes.set_xlabel("AP gained without this kind of error")
-        if len(found) > 1:
+        if len(by_backbone) > 1:
             put_legend(axes, names)
         put_title(figure, title)
         put_note(figure, "numbers: errors of this kind at an IoU of 0.5, whatever the score")

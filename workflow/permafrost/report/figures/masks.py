@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.report.figures.class_colours import CORRECT, IGNORED, paint_errors, paint_mask
-from permafrost.report.figures.sheet import Sheet
+from permafrost.report.figures.sheet import Grid, Sheet, in_pairs
 from permafrost.report.figures.style import drawing, plain, shorten
 from permafrost.report.values.rows import finite
 
@@ -48,16 +48,11 @@ def draw_pictures(
     classes, colours : K names and their colours.
     note : which bands are shown and how.
     """
-    lines = [
-        (heading if first == 0 else "", examples[first : first + 2])
-        for heading, examples in groups
-        for first in range(0, len(examples), 2)
-    ]
+    lines = in_pairs(groups)
     seen = [(example.truth, answer.mask) for _, found in groups for example, answer in found]
     with drawing() as Figure:
-        above = [0.36 if heading else 0.05 for heading, _ in lines]
         legend = _legend(classes, colours, seen, errors=True)
-        sheet = Sheet(Figure, above, *legend, title, note, across=ACROSS, halved=True)
+        sheet = Sheet(Figure, Grid.of_pairs(ACROSS, lines), title, note, legend)
         for line, (heading, pairs) in enumerate(lines):
             sheet.heading(line, heading)
             for place, (example, answer) in enumerate(pairs):
@@ -98,9 +93,9 @@ def draw_comparison(
     seen = [(example.truth,) for example in examples]
     seen += [(answer.mask,) for _, answers in columns for answer in answers if answer]
     with drawing() as Figure:
-        above = [0.17] + [0.05] * (len(examples) - 1)
         legend = _legend(classes, colours, seen, errors=False)
-        sheet = Sheet(Figure, above, *legend, title, note, across=ACROSS, columns=2 + len(columns))
+        grid = Grid.of_columns(ACROSS, len(examples), 2 + len(columns))
+        sheet = Sheet(Figure, grid, title, note, legend)
         for line, example in enumerate(examples):
             sheet.picture(line, 0, example.image, "image" if line == 0 else "")
             sheet.picture(line, 1, paint_mask(example.truth, colours), "truth" if line == 0 else "")

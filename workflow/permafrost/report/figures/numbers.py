@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.report.figures.style import (
     COLOURS,
     FAINT,

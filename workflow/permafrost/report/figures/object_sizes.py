@@ -39,10 +39,10 @@ def draw_objects(splits: dict[str, Objects], *, dataset: str, sized: bool = True
     with drawing() as Figure:
         figure = Figure(figsize=(1.25 * PAGE_WIDTH, 2.5))
         panels = figure.subplots(1, 2 if sized else 1, squeeze=False)[0]
-        counts = {name: found.per_image for name, found in splits.items()}
+        counts = {name: objects.per_image for name, objects in splits.items()}
         _histogram(panels[0], counts, "objects in an image", "images")
         if sized:
-            sizes = {name: found.sizes for name, found in splits.items()}
+            sizes = {name: objects.sizes for name, objects in splits.items()}
             _histogram(panels[1], sizes, "size of an object (pixels)", "objects", log=True)
             low, high = panels[1].get_xlim()
             for side in COCO_SIDES:
@@ -68,8 +68,8 @@ def draw_objects(splits: dict[str, Objects], *, dataset: str, sized: bool = True
     return figure
 
 
-def _words(name: str, found: Objects) -> str:
-    objects, images = f"{found.per_image.sum():,}", f"{len(found.per_image):,}"
+def _words(name: str, truth: Objects) -> str:
+    objects, images = f"{truth.per_image.sum():,}", f"{len(truth.per_image):,}"
     return plain(f"{name} ({objects} in {images} images)".replace(",", "\u202f"))
 
 
@@ -77,9 +77,9 @@ def _histogram(axes, values: dict[str, np.ndarray], what: str, of: str, *, log=F
     known = np.concatenate([np.empty(0), *values.values()])
     known = known[np.isfinite(known) & (known > 0 if log else True)]
     edges = _edges(known, log)
-    for number, (name, own) in enumerate(values.items()):
+    for number, (name, numbers) in enumerate(values.items()):
         # what lies outside of the edges has no size, and is in no bin
-        share = np.histogram(own, edges)[0] / max(len(own), 1)
+        share = np.histogram(numbers, edges)[0] / max(len(numbers), 1)
         axes.stairs(share, edges, color=COLOURS[number], lw=1.5, label=name, baseline=None)
     axes.set_xlabel(what)
     axes.set_ylabel(f"share of the {of}")

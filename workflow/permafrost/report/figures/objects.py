@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# light enough for dark forest, and told apart with any colour vision (Okabe and Ito, 2008)
+# light enough for dark forest, and distinct with any colour vision (Okabe and Ito, 2008)
 FOUND, HIT, MISSED, ALARM = "#ffffff", "#56B4E9", "#F0E442", "#D55E00"
 CONFUSED, UNCOUNTED = "#CC79A7", "#bdbdbd"
 BACK = "#303030"  # legend's paper, so that the white line shows
@@ -37,7 +37,7 @@ def dashes(dashed: bool) -> str:
 
 
 def legend_line(kind: str, colour: str, label: str, *, dashed: bool = False):
-    """A handle that looks as what `draw_shapes` draws."""
+    """A legend handle in the style of `draw_shapes`."""
     from matplotlib.lines import Line2D
 
     if kind != "point":

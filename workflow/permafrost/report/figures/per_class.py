@@ -54,9 +54,15 @@ def draw_per_class(
         apart = 0.74 / len(backbones)
         places = {name: place for place, name in enumerate(classes)}
         for lane, name in enumerate(backbones):
-            own = [row for row in rows if row["backbone"] == name]
+            of_backbone = [row for row in rows if row["backbone"] == name]
             offset = (lane - (len(backbones) - 1) / 2) * apart
-            _dots(axes, own, [places[row["class"]] + offset for row in own], lane, font)
+            _dots(
+                axes,
+                of_backbone,
+                [places[row["class"]] + offset for row in of_backbone],
+                lane,
+                font,
+            )
         if len(backbones) > 1:
             stripe_rows(axes, len(classes))
             put_legend(axes, names, _handles(len(backbones)))

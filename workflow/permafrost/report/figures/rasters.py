@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.report.figures.class_colours import hatching
-from permafrost.report.figures.sheet import Sheet
+from permafrost.report.figures.sheet import Grid, Sheet, in_pairs
 from permafrost.report.figures.style import (
     FAINT,
     PAGE_WIDTH,
@@ -82,17 +82,12 @@ def draw_pictures(
     scale : of truth and prediction.
     note : which bands are shown and how.
     """
-    lines = [
-        (heading if first == 0 else "", examples[first : first + 2])
-        for heading, examples in groups
-        for first in range(0, len(examples), 2)
-    ]
+    lines = in_pairs(groups)
     errors = [answer.raster - example.truth for _, found in lines for example, answer in found]
     far = max((np.nanpercentile(np.abs(e), 99) for e in errors if not np.isnan(e).all()), default=1)
     off = Scale(-float(far or 1), float(far or 1), f"predicted − true {scale.words}")
     with drawing() as Figure:
-        above = [0.36 if heading else 0.05 for heading, _ in lines]
-        sheet = Sheet(Figure, above, [], 10, title, note, across=ACROSS, halved=True, bars=True)
+        sheet = Sheet(Figure, Grid.of_pairs(ACROSS, lines, bars=True), title, note)
         for line, (heading, pairs) in enumerate(lines):
             sheet.heading(line, heading)
             for place, (example, answer) in enumerate(pairs):
@@ -129,10 +124,8 @@ def draw_comparison(
     if len(columns) > ACROSS - 2:
         raise ValueError(f"{len(columns)} columns do not fit")
     with drawing() as Figure:
-        above = [0.17] + [0.05] * (len(examples) - 1)
-        sheet = Sheet(
-            Figure, above, [], 10, title, note, across=ACROSS, columns=2 + len(columns), bars=True
-        )
+        grid = Grid.of_columns(ACROSS, len(examples), 2 + len(columns), bars=True)
+        sheet = Sheet(Figure, grid, title, note)
         for line, example in enumerate(examples):
             sheet.picture(line, 0, example.image, "image" if line == 0 else "")
             sheet.picture(line, 1, scale.paint(example.truth), "truth" if line == 0 else "")

@@ -50,14 +50,14 @@ def draw_reliability(
             sharey="row",
             gridspec_kw={"height_ratios": [3, 1] * down},
         )
-        for number, (name, found) in enumerate(diagrams.items()):
+        for number, (name, diagram) in enumerate(diagrams.items()):
             row, column = divmod(number, across)
             upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
-            _shares(upper, found)
-            _counts(lower, found)
+            _shares(upper, diagram)
+            _counts(lower, diagram)
             upper.set_title(f"{plain(shorten(name, 24))}", fontsize=7.5, pad=12)
             upper.annotate(
-                plain(found["words"]),
+                plain(diagram["words"]),
                 (0, 1),
                 xytext=(0, 3),
                 xycoords="axes fraction",
@@ -80,9 +80,9 @@ def draw_reliability(
     return figure
 
 
-def _shares(axes, found: dict) -> None:
-    kept = np.flatnonzero(found["count"] > 0)
-    trust, share = found["confidence"][kept], found["accuracy"][kept]
+def _shares(axes, diagram: dict) -> None:
+    kept = np.flatnonzero(diagram["count"] > 0)
+    trust, share = diagram["confidence"][kept], diagram["accuracy"][kept]
     axes.plot([0, 1], [0, 1], color=FAINT, lw=0.9, ls=(0, (3, 2)), zorder=1)
     axes.vlines(
         trust,
@@ -101,12 +101,12 @@ def _shares(axes, found: dict) -> None:
     axes.grid(axis="both", lw=0.5)
 
 
-def _counts(axes, found: dict) -> None:
+def _counts(axes, diagram: dict) -> None:
     # the last bin, of exactly 1, has no width of its own: it is drawn beyond the others
-    widths = np.maximum(found["upper"] - found["lower"], 0.02)
+    widths = np.maximum(diagram["upper"] - diagram["lower"], 0.02)
     axes.bar(
-        found["lower"],
-        np.maximum(found["count"], 0),
+        diagram["lower"],
+        np.maximum(diagram["count"], 0),
         widths,
         align="edge",
         color=INK,
@@ -114,7 +114,7 @@ def _counts(axes, found: dict) -> None:
         lw=0,
     )
     axes.set_yscale("symlog", linthresh=1)
-    most = int(found["count"].max())
+    most = int(diagram["count"].max())
     axes.set_yticks([0, 10 ** int(math.log10(max(most, 1)))])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.minorticks_off()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,58 +15,75 @@ _GAP, _PART, _MARGIN = 0.06, 0.14, 0.05  # between panels, between two halves, a
 _BARS = 0.5  # room for scales of colours
 
 
+@dataclass(frozen=True)
+class Grid:
+    """The panels of a sheet.
+
+    Attributes
+    ----------
+    across : panels that fill the width, which decides their size.
+    above : room over each line, in inches.
+    columns : panels of a line; `across` by default.
+    halved : whether a wider gap parts the first half of the panels from the second.
+    heights : height of each line as a share of a panel's side, see `height_of`; squares by default.
+    bars : whether there is room for scales of colours below, see `Sheet.bar`.
+    """
+
+    across: int
+    above: list[float]
+    columns: int | None = None
+    halved: bool = False
+    heights: list[float] | None = None
+    bars: bool = False
+
+    @classmethod
+    def of_pairs(cls, across: int, lines: list[tuple[str, list]], **options) -> Grid:
+        """Two examples to a line, with room for a heading over the lines that have one."""
+        above = [0.36 if heading else 0.05 for heading, _ in lines]
+        return cls(across, above, halved=True, **options)
+
+    @classmethod
+    def of_columns(cls, across: int, lines: int, columns: int, **options) -> Grid:
+        """An image to a line, with room for the names of columns over the first."""
+        return cls(across, [0.17] + [0.05] * (lines - 1), columns, **options)
+
+
 class Sheet:
     """Places pictures, headings, words and a legend.
 
     Parameters
     ----------
     Figure : of `style.drawing`.
-    above : room over each line.
-    legend : handles with labels; longest : letters of the longest label that the columns must fit.
     title, note : above and below everything.
-    across : panels that fill the width, which decides their size; columns : panels of a line here.
-    halved : whether a wider gap parts the first half of the panels from the second.
-    heights : height of each line as a share of a panel's side, see `height_of`; squares by default.
-    bars : whether there is room for scales of colours below, see `bar`.
+    legend : handles with labels, and the letters of the longest label.
     """
 
     def __init__(
-        self,
-        Figure,
-        above: list[float],
-        legend: list,
-        longest: int,
-        title: str,
-        note: str,
-        *,
-        across: int,
-        columns: int | None = None,
-        halved: bool = False,
-        heights: list[float] | None = None,
-        bars: bool = False,
+        self, Figure, grid: Grid, title: str, note: str, legend: tuple[list, int] = ([], 10)
     ) -> None:
         from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
-        self._cell = cell_of(across)
-        self._half, self._part = across // 2, _PART if halved else 0.0
-        columns = across if columns is None else columns
+        handles, longest = legend
+        self._cell = cell_of(grid.across)
+        self._half, self._part = grid.across // 2, _PART if grid.halved else 0.0
+        columns = grid.across if grid.columns is None else grid.columns
         self.width = max(6.2, columns * (self._cell + _GAP) - _GAP + self._part + 2 * _MARGIN)
         ncols = max(1, int(self.width / (0.42 + 0.078 * max(longest, 10))))
-        rows = math.ceil(len(legend) / ncols)
+        rows = math.ceil(len(handles) / ncols)
         self._tops, self._bottoms, y = [], [], 0.32
-        for room, share in zip(above, heights or [1.0] * len(above), strict=True):
+        for room, share in zip(grid.above, grid.heights or [1.0] * len(grid.above), strict=True):
             self._tops.append(y + room)
             self._bottoms.append(y + room + self._cell * share)
             y += room + self._cell * share + 0.2
         self._bars_top = y + 0.08
-        legend_top = y + 0.04 + (_BARS if bars else 0.0)
+        legend_top = y + 0.04 + (_BARS if grid.bars else 0.0)
         self.height = legend_top + 0.19 * rows + 0.27
         self.figure = Figure(figsize=(self.width, self.height))
         # "none" is no layout engine only until the figure is saved under our settings
         self.figure.set_layout_engine(PlaceHolderLayoutEngine(True, True))
         self._text(_MARGIN, 0.2, title, size=9.5, weight="bold")
         self._text(_MARGIN, self.height - 0.08, note, size=7, color=FAINT)
-        self._legend = legend, ncols, legend_top
+        self._legend = handles, ncols, legend_top
 
     @functools.cached_property
     def _paper(self):
@@ -190,6 +208,15 @@ class Sheet:
 
     def _x(self, column: int) -> float:
         return _MARGIN + column * (self._cell + _GAP) + (self._part if column >= self._half else 0)
+
+
+def in_pairs(groups: list[tuple[str, list]]) -> list[tuple[str, list]]:
+    """Heading and two examples for each line of a sheet; only the first line of a group has a heading."""
+    return [
+        (heading if first == 0 else "", examples[first : first + 2])
+        for heading, examples in groups
+        for first in range(0, len(examples), 2)
+    ]
 
 
 def cell_of(across: int) -> float:

@@ -114,8 +114,31 @@ def put_title(figure, text: str) -> None:
 
 def put_note(figure, text: str) -> None:
     """A small remark below everything, broken where the figure ends."""
-    lines = textwrap.wrap(text, max(20, int(14 * figure.get_figwidth())))
-    figure.supxlabel(plain("\n".join(lines)), fontsize=7, color=FAINT, x=0.01, ha="left")
+    figure.supxlabel(_wrapped(figure, text), fontsize=7, color=FAINT, x=0.01, ha="left")
+
+
+def put_names(figure, names: list[str], note: str, *, columns: int) -> None:
+    """The remark of `put_note`, and below it names in columns."""
+    from matplotlib.lines import Line2D
+
+    legend = figure.legend(
+        [Line2D([], [], lw=0)] * len(names),
+        [plain(name) for name in names],
+        title=_wrapped(figure, note),
+        loc="outside lower left",
+        alignment="left",
+        ncols=columns,
+        fontsize=7,
+        title_fontsize=7,
+        handlelength=0,
+        handletextpad=0,
+        labelspacing=0.2,
+    )
+    legend.get_title().set_color(FAINT)
+
+
+def _wrapped(figure, text: str) -> str:
+    return plain("\n".join(textwrap.wrap(text, max(20, int(14 * figure.get_figwidth())))))
 
 
 def stripe_rows(axes, count: int) -> None:

@@ -44,17 +44,19 @@ def draw_training(
     """
     if not logs:
         raise ValueError("no epochs to draw")
-    backbones = order or list(dict.fromkeys(name for own in logs.values() for name in own))
+    backbones = order or list(
+        dict.fromkeys(name for by_backbone in logs.values() for name in by_backbone)
+    )
     others = backbones[MOST:]
     backbones = backbones[:MOST]
     with drawing() as Figure:
         figure = Figure(figsize=(1.25 * PAGE_WIDTH, 0.9 + 1.75 * len(logs)))
         grid = figure.subplots(len(logs), 2, squeeze=False, sharex="row")
-        for (left, right), (probe, own) in zip(grid, logs.items(), strict=True):
-            for backbone in (name for name in others if name in own):
-                right.plot(*_series(own[backbone], score), color=_OTHER, lw=0.8, zorder=1)
-            for backbone in (name for name in backbones if name in own):
-                log = own[backbone]
+        for (left, right), (probe, by_backbone) in zip(grid, logs.items(), strict=True):
+            for backbone in (name for name in others if name in by_backbone):
+                right.plot(*_series(by_backbone[backbone], score), color=_OTHER, lw=0.8, zorder=1)
+            for backbone in (name for name in backbones if name in by_backbone):
+                log = by_backbone[backbone]
                 number = backbones.index(backbone)
                 _losses(left, log, COLOURS[number])
                 _scores(right, log, score, COLOURS[number], MARKERS[number])

@@ -53,7 +53,7 @@ class Material:
 
     @functools.cached_property
     def lines(self) -> list[dict]:
-        """Its primary scores, several seeds as one line."""
+        """Its primary scores, with one line for all seeds."""
         return merge_seeds(overall(self.rows))
 
     def expected(self, path) -> str | None:
@@ -98,7 +98,7 @@ def best_evaluation(material: Material, backbone: str | None = None) -> Evaluati
     """(backbone, seed, probe) of the best primary score that has predictions at hand.
 
     Only scores of the dataset's own task are considered, not those of retrieval.
-    With several seeds the best mean over seeds wins, and its lowest seed is taken, so that a
+    With more than one seed, the best mean over seeds wins and its lowest seed is taken, so that a
     lucky seed is not what is shown. With `backbone` only its evaluations are considered.
     """
     lines = [
@@ -127,9 +127,9 @@ def _first(material: Material, line: dict) -> int | None:
 def best_of_each(material: Material) -> list[Evaluation]:
     """The best evaluation of every backbone, best backbone first."""
     names = {backbone for backbone, _, _ in material.predictions}
-    found = [best_evaluation(material, name) for name in sorted(names)]
+    best = [best_evaluation(material, name) for name in sorted(names)]
     values = {(line["backbone"], line["probe"]): better_first(line) for line in material.lines}
-    return sorted((one for one in found if one is not None), key=lambda one: values[one[0], one[2]])
+    return sorted((one for one in best if one is not None), key=lambda one: values[one[0], one[2]])
 
 
 def of_evaluation(
@@ -147,10 +147,10 @@ def of_evaluation(
 
 
 def name_of(evaluation: Evaluation, material: Material) -> str:
-    """``backbone, probe``, and the seed where the probe ran with several."""
+    """``backbone, probe``, and the seed where the probe ran with more than one."""
     backbone, seed, probe = evaluation
-    several = len({s for b, s, p in material.predictions if (b, p) == (backbone, probe)}) > 1
-    return f"{backbone}, {probe}, seed {seed}" if several else f"{backbone}, {probe}"
+    repeated = len({s for b, s, p in material.predictions if (b, p) == (backbone, probe)}) > 1
+    return f"{backbone}, {probe}, seed {seed}" if repeated else f"{backbone}, {probe}"
 
 
 def names_of(evaluations: list[Evaluation], material: Material) -> str:

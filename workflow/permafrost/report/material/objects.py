@@ -1,16 +1,21 @@
-"""What the report reads of a table of detections: all of it, matched, and which images to show."""
+"""What the report reads of objects: detections, matched and chosen for pictures, and counts of the truth."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
 from permafrost.data.geometries import BOX, POINT
+from permafrost.data.objects import objects_of
 from permafrost.metrics.objects.hits import match_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.report.figures.detections import Answer
+from permafrost.report.figures.object_sizes import Objects
+from permafrost.report.material.dataset import Material
 from permafrost.statistics.predictions.objects import DetectedObjects
 
 SHOWN = ("drawn", "best", "worst")
@@ -22,43 +27,43 @@ class ObjectPredictions:
 
     Attributes
     ----------
-    found : truth and detections of every whole image.
+    detected : truth and detections of every whole image.
     shown : ``drawn``, ``best``, ``worst`` -> ids of the images to show, in the table's order.
     metadata : of the table.
     """
 
-    found: DetectedObjects
+    detected: DetectedObjects
     shown: dict[str, list[str]]
     metadata: dict
 
     @property
     def kind(self) -> str:
         """What shapes the detections are: ``box`` or ``point``."""
-        return POINT if self.found.task == "point_detection" else BOX
+        return POINT if self.detected.task == "point_detection" else BOX
 
     @property
     def threshold(self) -> float:
         """IoU above which, or distance below which, an object counts as found in `answer`."""
-        return self.found.match_distance if self.kind == POINT else IOU_THRESHOLD
+        return self.detected.scoring.match_distance if self.kind == POINT else IOU_THRESHOLD
 
     def answer(self, name: str) -> Answer:
         """What became of the objects of an image, and of its detections that score enough."""
-        row = int(np.flatnonzero(self.found.sample_ids == name)[0])
-        objects = self.found.objects[row]
-        detected = self.found.detections[row].above(self.found.score_threshold)
+        row = int(np.flatnonzero(self.detected.sample_ids == name)[0])
+        objects = self.detected.objects[row]
+        detected = self.detected.detections[row].above(self.detected.scoring.score_threshold)
         truth, made = (
             (each.centres if self.kind == POINT else each.boxes) for each in (objects, detected)
         )
         partner, counted = match_hits(
             self.kind, truth, objects.crowd, made, threshold=self.threshold
         )
-        found, hit = partner >= 0, np.zeros(len(made), bool)
-        hit[partner[found]] = True
+        matched, hit = partner >= 0, np.zeros(len(made), bool)
+        hit[partner[matched]] = True
         confused = np.zeros(len(made), bool)
-        confused[partner[found]] = objects.classes[found] != detected.classes[partner[found]]
+        confused[partner[matched]] = objects.classes[matched] != detected.classes[partner[matched]]
         return Answer(
-            found=truth[found],
-            missed=truth[~found & ~objects.crowd],
+            found=truth[matched],
+            missed=truth[~matched & ~objects.crowd],
             uncounted=truth[objects.crowd],
             hits=made[hit & ~confused],
             confused=made[confused],
@@ -80,4 +85,36 @@ def read_detected(path, *, expect: str | None = None) -> ObjectPredictions:
         DetectedObjects.from_table(table, metadata),
         {kind: [name for name, own in kinds.items() if own == kind] for kind in SHOWN},
         metadata,
+    )
+
+
+def read_truth(material: Material) -> dict[str, Objects]:
+    """Split -> its objects, without crowds, for the splits whose image store is at hand.
+
+    An object that more than one window shows is counted once.
+    """
+    objects_by_split = {}
+    for split in material.card.splits:
+        path = material.stores.get(split)
+        if path is not None and path.exists():
+            objects_by_split[split] = _of_store(
+                Store(path, expect=material.expected(path), split=split)
+            )
+    return objects_by_split
+
+
+def _of_store(store: Store) -> Objects:
+    table = store.samples(columns=["image_id", "objects"])
+    images: dict[str, dict[int, float]] = {}
+    for image, objects in zip(
+        table["image_id"].to_pylist(), objects_of(table["objects"]), strict=True
+    ):
+        own = images.setdefault(image, {})
+        regular = objects.take(~objects.crowd)
+        # points have no area, and all of their sizes are 0
+        sides = regular.boxes[:, 2:] - regular.boxes[:, :2]
+        own.update(zip(regular.numbers.tolist(), sides.prod(axis=1).tolist(), strict=True))
+    return Objects(
+        np.array([len(own) for own in images.values()], np.int64),
+        np.array([math.sqrt(area) for own in images.values() for area in own.values()]),
     )

@@ -19,7 +19,7 @@ from permafrost.report.material.dataset import (
     name_of,
     save,
 )
-from permafrost.report.sections.comparisons import comparison_lines
+from permafrost.report.sections.scores import comparison_lines
 from permafrost.report.values.notation import interval_of, number
 from permafrost.report.values.rows import better_first, finite, gates_of, metric_name, overall
 from permafrost.report.values.seeds import merge_seeds
@@ -62,17 +62,17 @@ def calibration_section(
 
 def _lines(material: Material) -> list[dict]:
     """One line per probe and backbone, the smallest expected calibration error of a probe first."""
-    found: dict[tuple, dict[str, dict]] = {}
+    lines: dict[tuple, dict[str, dict]] = {}
     rows = [row for row in material.rows if row["metric"] in CALIBRATION]
     for row in merge_seeds(overall(rows, primary=False)):
-        found.setdefault((row["probe"], row["backbone"]), {})[row["metric"]] = row
-    ordered = sorted(found, key=lambda key: (key[0], *better_first(found[key][_FIRST])))
+        lines.setdefault((row["probe"], row["backbone"]), {})[row["metric"]] = row
+    ordered = sorted(lines, key=lambda key: (key[0], *better_first(lines[key][_FIRST])))
     return [
         {
             "probe": probe,
             "backbone": backbone,
-            "cells": [_cell(found[probe, backbone][name]) for name in COLUMNS],
-            "remarks": _remarks(found[probe, backbone]),
+            "cells": [_cell(lines[probe, backbone][name]) for name in COLUMNS],
+            "remarks": _remarks(lines[probe, backbone]),
         }
         for probe, backbone in ordered
     ]
@@ -159,7 +159,7 @@ def _diagram(material: Material, one: Evaluation) -> dict:
     names = ["target", "scores"]
     table, _ = read_table(path, expect=material.expected(path), columns=names)
     target, scores = (array_of(table, name) for name in names)
-    found = reliability(target, scores, task=material.card.task, n_bins=material.bins)
+    bins = reliability(target, scores, task=material.card.task, n_bins=material.bins)
     errors = [
         row["value"]
         for row in material.rows
@@ -168,4 +168,4 @@ def _diagram(material: Material, one: Evaluation) -> dict:
         and (row["backbone"], row["seed"], row["probe"]) == one
     ]
     words = name_of(one, material).removeprefix(f"{one[0]}, ")
-    return {**found, "words": f"{words}, ECE {number(errors[0])}"}
+    return {**bins, "words": f"{words}, ECE {number(errors[0])}"}

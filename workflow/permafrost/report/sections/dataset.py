@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 from permafrost.report.explanations.gates import explain, explain_at_length
@@ -14,9 +14,9 @@ from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
 from permafrost.report.material.dataset import Drawn, Material
 from permafrost.report.sections.calibration import calibration_section
-from permafrost.report.sections.comparisons import comparison_lines, comparison_remarks
 from permafrost.report.sections.costs import costs_section
 from permafrost.report.sections.measures import measures_section
+from permafrost.report.sections.scores import comparison_lines, comparison_remarks
 from permafrost.report.tasks.dataset_figures import draw_dataset
 from permafrost.report.values.notation import true_minus
 from permafrost.report.values.rows import better_first, brief_count, overall
@@ -105,19 +105,19 @@ def _choice(card: Card) -> list[tuple[str, str]]:
 
 def _objects(card: Card) -> list[tuple[str, str]]:
     """What objects are, and how they are shown and matched."""
-    given = card.detection
-    if not given:
+    options = card.detection
+    if not options:
         return []
-    geometry = given["geometry"]
+    geometry = options["geometry"]
     scored = f"{geometry}, scored by its box" if geometry == "polygon" else geometry
-    tiles, distance = given["tiles"], given["match_distance"]
+    tiles, distance = options["tiles"], options["match_distance"]
     cut = f"{tiles['size']} pixels, {100 * tiles['overlap']:g} % shared" if tiles else "none"
     facts = [("geometry of objects", scored), ("windows", cut)]
     if distance is not None:
         return [*facts, ("a point is found within", f"{distance:g} pixels")]
     return [
         *facts,
-        ("detections of an image that are scored", f"{given['max_detections']} of a class"),
+        ("detections of an image that are scored", f"{options['max_detections']} of a class"),
     ]
 
 
@@ -237,9 +237,9 @@ def _comparisons(material: Material, paths: Mapping[str, Path]) -> list[dict]:
     lines = []
     for probe, path in sorted(paths.items()):
         table, _ = read_table(path, expect=material.expect.get(str(path)))
-        own = sorted(merge_seeds(overall(material.rows, probe=probe)), key=better_first)
-        if own:
-            best, metric = own[0]["backbone"], own[0]["metric"]
+        of_probe = sorted(merge_seeds(overall(material.rows, probe=probe)), key=better_first)
+        if of_probe:
+            best, metric = of_probe[0]["backbone"], of_probe[0]["metric"]
             rows = [row for row in table.to_pylist() if row["metric"] == metric]
             lines += [{**line, "best": best} for line in comparison_lines(rows, best)]
     return lines

@@ -137,8 +137,8 @@ def _pair(row: dict) -> dict:
 
 def _matrix(material: Material, pairs: list[dict], order: list[str], folder: Path) -> Drawn:
     """The matrix of all pairs; backbones in the given order, which may be empty."""
-    found = {row[side] for row in pairs for side in ("backbone_a", "backbone_b")}
-    names = [name for name in order if name in found] + sorted(found - set(order))
+    backbones = {row[side] for row in pairs for side in ("backbone_a", "backbone_b")}
+    names = [name for name in order if name in backbones] + sorted(backbones - set(order))
     values = np.full((len(names), len(names)), np.nan)
     np.fill_diagonal(values, 1.0)
     for row in pairs:

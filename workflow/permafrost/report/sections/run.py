@@ -1,4 +1,4 @@
-"""What the page says about what was run: catalogue entries, settings, versions, machine."""
+"""What the page says about the run: what failed, catalogue entries, settings, versions, machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,31 @@ from collections.abc import Mapping
 
 from permafrost.core.versions import gather_versions, mixture_words
 from permafrost.probes.kinds import KINDS
+from permafrost.report.explanations.leaderboard_state import headline
+
+
+def incomplete_section(about: Mapping | None) -> dict | None:
+    """What the template asks of an incomplete run; None for a complete one.
+
+    Parameters
+    ----------
+    about : the leaderboard's ``incomplete`` metadata (`report.explanations.incomplete.describe`).
+    """
+    if about is None:
+        return None
+    missing: dict[tuple[str, str], list[str]] = {}
+    for row in about["missing"]:
+        seed = f", seed {row['seed']}" if row["seed"] else ""
+        what = f"{row['dataset']}, {row['probe']}{seed}"
+        missing.setdefault((row["backbone"], row["reason"]), []).append(what)
+    return {
+        "headline": headline(about),
+        "failures": about["failures"],
+        "missing": [
+            {"backbone": backbone, "reason": reason, "what": "; ".join(what)}
+            for (backbone, reason), what in missing.items()
+        ],
+    }
 
 
 def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object] | None) -> dict:
@@ -82,11 +107,11 @@ def _settings(config: dict) -> list[tuple[str, str]]:
 def compute_words(metadata: list[dict]) -> str:
     """On what features were computed and in which precision heads were trained, where it is recorded."""
     devices = sorted({one["device"] for one in metadata if one.get("device")})
-    found = [f"Features were computed on {' and '.join(devices)}."] if devices else []
+    sentences = [f"Features were computed on {' and '.join(devices)}."] if devices else []
     settings = [one["settings"] for one in metadata if "settings" in one]
     precisions = sorted({one["precision"] for one in settings if one.get("precision")})
-    found += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
-    return " ".join(found)
+    sentences += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
+    return " ".join(sentences)
 
 
 def _words(value) -> str:

@@ -1,4 +1,4 @@
-"""What the page says about all scores: summary, leaderboard and the checks that were not passed."""
+"""What the page says about scores: summary, leaderboard, gates that were not met, and paired differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 
 from permafrost.report.explanations.gates import explain, explain_at_length
-from permafrost.report.values.notation import places
+from permafrost.report.values.notation import p_value_text, places
 from permafrost.report.values.rows import (
     better_first,
     distinct,
@@ -58,21 +58,21 @@ def over_datasets(summed: list[dict], lines: list[dict]) -> tuple[list[dict], li
 
     Within a probe the best interquartile mean is first, and bars share a scale.
     """
-    found, notes = [], []
+    tables, notes = [], []
     for probe in distinct(summed, "probe"):
-        own = [row for row in summed if row["probe"] == probe]
-        if max(row["n_datasets"] for row in own) < 2:
+        of_probe = [row for row in summed if row["probe"] == probe]
+        if max(row["n_datasets"] for row in of_probe) < 2:
             continue
-        own.sort(key=lambda row: (row["iqm"] is None, -(row["iqm"] or 0.0), row["backbone"]))
+        of_probe.sort(key=lambda row: (row["iqm"] is None, -(row["iqm"] or 0.0), row["backbone"]))
         bounds = [
             {"value": row["iqm"], "lower": row["iqm_lower"], "upper": row["iqm_upper"]}
-            for row in own
+            for row in of_probe
         ]
         low, high = _range(bounds)
-        values = [math.nan if row["iqm"] is None else row["iqm"] for row in own]
+        values = [math.nan if row["iqm"] is None else row["iqm"] for row in of_probe]
         ranks = mean_tied_ranks(values).tolist()
-        marks = zip(own, bounds, ranks, places(ranks), strict=True)
-        found += [
+        marks = zip(of_probe, bounds, ranks, places(ranks), strict=True)
+        tables += [
             {**row, "bar": _bar(bound, low, high), "rank": rank, "place": place}
             for row, bound, rank, place in marks
         ]
@@ -82,7 +82,7 @@ def over_datasets(summed: list[dict], lines: list[dict]) -> tuple[list[dict], li
                 f"{probe} is scored by {' and '.join(metrics)}, depending on the dataset: a mean mixes them, so prefer "
                 "the mean rank."
             )
-    return found, notes
+    return tables, notes
 
 
 def flags_of(row: dict) -> list[str]:
@@ -98,10 +98,10 @@ def leaderboard_lines(rows: list[dict]) -> list[dict]:
     """
     lines = []
     for dataset in distinct(rows, "dataset"):
-        own = merge_seeds(overall(rows, dataset=dataset))
-        low, high = _range(own)
-        own.sort(key=lambda r: (r["probe"], *better_first(r)))
-        for row, place in zip(own, _places(own), strict=True):
+        of_dataset = merge_seeds(overall(rows, dataset=dataset))
+        low, high = _range(of_dataset)
+        of_dataset.sort(key=lambda r: (r["probe"], *better_first(r)))
+        for row, place in zip(of_dataset, _places(of_dataset), strict=True):
             lines.append(
                 {
                     **row,
@@ -153,22 +153,22 @@ def _bar(row: dict, low: float, high: float) -> dict | None:
 def summary(rows: list[dict]) -> dict:
     """Backbones in rows, dataset and probe in columns, the primary value in cells; best mean rank first.
 
-    A cell of several seeds holds their mean, and their standard deviation in ``spreads``.
+    Where a probe ran with more than one seed, a cell holds their mean, and their standard deviation in ``spreads``.
     """
     chosen = merge_seeds(overall(rows))
     columns = sorted({(row["dataset"], row["probe"]) for row in chosen})
     lines = []
     for backbone in distinct(chosen, "backbone"):
-        own = [row for row in chosen if row["backbone"] == backbone]
-        ranks = {row["probe"]: row["mean_rank"] for row in own}
-        found = {(row["dataset"], row["probe"]): row for row in own if finite(row["value"])}
+        of_backbone = [row for row in chosen if row["backbone"] == backbone]
+        ranks = {row["probe"]: row["mean_rank"] for row in of_backbone}
+        cells = {(row["dataset"], row["probe"]): row for row in of_backbone if finite(row["value"])}
         known = [rank for rank in ranks.values() if finite(rank)]
         lines.append(
             {
                 "backbone": backbone,
                 "ranks": ranks,
-                "cells": [found[c]["value"] if c in found else None for c in columns],
-                "spreads": [found[c]["seed_std"] if c in found else None for c in columns],
+                "cells": [cells[c]["value"] if c in cells else None for c in columns],
+                "spreads": [cells[c]["seed_std"] if c in cells else None for c in columns],
                 "order": _mean(known),
             }
         )
@@ -188,7 +188,7 @@ def _mean(values: list) -> float | None:
 
 def gates_met(rows: list[dict]) -> list[dict]:
     """Every gate that was met, in words, with the evaluations that met it."""
-    several = {
+    seeded = {
         (line["dataset"], line["backbone"], line["probe"])
         for line in merge_seeds(overall(rows))
         if len(line["seeds"]) > 1
@@ -196,7 +196,7 @@ def gates_met(rows: list[dict]) -> list[dict]:
     met: dict[str, list[str]] = {}
     for row in overall(rows):
         names = (row["dataset"], row["backbone"], row["probe"])
-        seed = (f"seed {row['seed']}",) if names in several else ()
+        seed = (f"seed {row['seed']}",) if names in seeded else ()
         for gate in flags_of(row):
             met.setdefault(gate, []).append(" / ".join([*names, *seed]))
     return [
@@ -208,3 +208,39 @@ def gates_met(rows: list[dict]) -> list[dict]:
 def _levels(lines: list[dict]) -> str:
     """Confidence of the lines' intervals, in words."""
     return " or ".join(f"{100 * level:g} %" for level in distinct(lines, "confidence"))
+
+
+def comparison_lines(rows: list[dict], best: str) -> list[dict]:
+    """Paired differences of the best backbone against each other one, signs turned accordingly."""
+    lines = []
+    for row in rows:
+        if best not in (row["backbone_a"], row["backbone_b"]):
+            continue
+        turned = row["backbone_b"] == best
+        sign = -1 if turned else 1
+        limits = [sign * row["lower"], sign * row["upper"]]
+        lines.append(
+            {
+                **row,
+                "other": row["backbone_a"] if turned else row["backbone_b"],
+                "difference": sign * row["difference"],
+                "lower": min(limits),
+                "upper": max(limits),
+                "p_text": p_value_text(row["p_adjusted"], smallest=1 / (row["resamples"] + 1)),
+            }
+        )
+    return sorted(
+        lines, key=lambda line: (line["probe"], line["seed"], line["difference"], line["other"])
+    )
+
+
+def comparison_remarks(lines: list[dict]) -> list[str]:
+    """The gates that comparisons met, in sentences, each with the probes that it is of."""
+    probes: dict[str, set[str]] = {}
+    for line in lines:
+        for gate in filter(None, line["gates"].split(";")):
+            probes.setdefault(gate, set()).add(line["probe"])
+    return [
+        f"{', '.join(sorted(probes[gate]))}: {explain(gate)}. {explain_at_length(gate)}"
+        for gate in sorted(probes)
+    ]

@@ -14,8 +14,7 @@ from permafrost.core.outputs import whole_file
 from permafrost.core.tables import metadata_of, read_table, write_table
 from permafrost.core.versions import gather_versions
 from permafrost.metrics.tasks import place_of
-from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks
-from permafrost.statistics.across_datasets.seeds import add_seed_spread
+from permafrost.statistics.across_datasets.ranks import add_mean_ranks, add_ranks, add_seed_spread
 
 _KEY = ("dataset", "probe", "setting", "backbone", "seed", "metric", "class")
 
@@ -67,29 +66,26 @@ def sort_leaderboard(table: pa.Table) -> pa.Table:
         "rank",
         "backbone",
     )
-    columns = [table[name].to_pylist() for name in names]
-    settings = {name: place for place, name in enumerate(dict.fromkeys([None, *columns[2]]))}
-    columns[2] = [settings[name] for name in columns[2]]
-    order = sorted(
-        range(table.num_rows), key=lambda row: _place(*(column[row] for column in columns))
-    )
+    rows = table.select(names).to_pylist()
+    settings = dict.fromkeys([None, *(row["setting"] for row in rows)])
+    places = {setting: place for place, setting in enumerate(settings)}
+    order = sorted(range(len(rows)), key=lambda row: _place(rows[row], places))
     return table.take(pa.array(order, pa.int64()))
 
 
-def _place(dataset, probe, setting, primary, metric, class_, seed, rank, backbone) -> tuple:
-    class_place = (class_ is not None, class_ or "")
-    rank_place = math.inf if rank is None or math.isnan(rank) else rank
+def _place(row: dict, settings: dict[str | None, int]) -> tuple:
+    rank = row["rank"]
     return (
-        dataset,
-        probe,
-        setting,
-        not primary,
-        place_of(metric),
-        metric,
-        class_place,
-        seed,
-        rank_place,
-        backbone,
+        row["dataset"],
+        row["probe"],
+        settings[row["setting"]],
+        not row["primary"],
+        place_of(row["metric"]),
+        row["metric"],
+        (row["class"] is not None, row["class"] or ""),
+        row["seed"],
+        math.inf if rank is None or math.isnan(rank) else rank,
+        row["backbone"],
     )
 
 

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.report.tables.leaderboard import write_csv
 from permafrost.statistics.across_datasets.aggregate import aggregate_scores
+from permafrost.statistics.tables import read_columns, table_of
 
-_TYPES = {
-    "probe": pa.string(),
-    "backbone": pa.string(),
-    "mean_rank": pa.float64(),
-    "mean": pa.float64(),
-    "mean_lower": pa.float64(),
-    "mean_upper": pa.float64(),
-    "iqm": pa.float64(),
-    "iqm_lower": pa.float64(),
-    "iqm_upper": pa.float64(),
-    "n_datasets": pa.int64(),
-    "n_seeds": pa.int64(),
-    "seed_std": pa.float64(),
-    "missing": pa.string(),
-    "normalised": pa.bool_(),
-    "confidence": pa.float64(),
-    "resamples": pa.int64(),
-    "bootstrap_seed": pa.int64(),
-}
+COLUMNS = read_columns(Path(__file__).with_name("summary_columns.json"))
 
 
 def write_summary(leaderboard: pa.Table, path, **options) -> None:
@@ -45,7 +29,7 @@ def read_summary(path) -> list[dict]:
     """
     import pyarrow.csv
 
-    options = pyarrow.csv.ConvertOptions(column_types=_TYPES, include_columns=list(_TYPES))
+    options = pyarrow.csv.ConvertOptions(column_types=COLUMNS, include_columns=COLUMNS.names)
     try:
         return pyarrow.csv.read_csv(path, convert_options=options).to_pylist()
     except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
@@ -77,19 +61,18 @@ def build_summary(
     for row in rows:
         row |= _seeds(spreads[row["probe"], row["backbone"]], complete=not row["missing"])
         row["missing"] = ";".join(row["missing"])
-    columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in _TYPES.items()}
-    return pa.table(columns)
+    return table_of(rows, COLUMNS)
 
 
 def _spreads(leaderboard: pa.Table) -> dict[tuple[str, str], dict[str, tuple[int, float | None]]]:
     """(probe, backbone) -> dataset -> number of seeds and standard deviation over them."""
     names = ("probe", "backbone", "dataset", "primary", "n_seeds", "seed_std")
-    found: dict[tuple[str, str], dict[str, tuple[int, float | None]]] = {}
+    spreads: dict[tuple[str, str], dict[str, tuple[int, float | None]]] = {}
     columns = (leaderboard[name].to_pylist() for name in names)
     for probe, backbone, dataset, primary, count, spread in zip(*columns, strict=True):
         if primary:
-            found.setdefault((probe, backbone), {})[dataset] = (count, spread)
-    return found
+            spreads.setdefault((probe, backbone), {})[dataset] = (count, spread)
+    return spreads
 
 
 def _seeds(by_dataset: dict[str, tuple[int, float | None]], *, complete: bool) -> dict:

@@ -18,7 +18,7 @@ def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = N
     Parameters
     ----------
     table : the leaderboard (`leaderboard.build_leaderboard`). Only rows of the primary metric are
-        shown, several seeds as one (`seeds.merge_seeds`); the parquet and CSV files hold the rest.
+        shown, all seeds of a probe as one (`seeds.merge_seeds`); the parquet and CSV files hold the rest.
     digits : decimals of the values.
     most : backbones of a block; how many more there are is said below it. All by default.
     """

@@ -1,1 +1,1 @@
-"""The figures that a task asks for, one module each; `registry.TASKS` names them."""
+"""The figures that a task asks for, one module each; `core.tasks.TASKS` names them."""

@@ -1,4 +1,4 @@
-"""Figures of a dataset whose images have one label, or several: how C was chosen, pictures, classes."""
+"""Figures of a dataset whose images have one label, or more: how C was chosen, pictures, classes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from permafrost.report.material.dataset import (
     of_evaluation,
     save,
 )
-from permafrost.report.tasks.setting_curves import draw_settings
-from permafrost.report.tasks.training_curves import draw_training_curves
-from permafrost.report.tasks.tuned import draw_gains
+from permafrost.report.tasks.probe_figures import draw_gains, draw_settings, draw_training_curves
 from permafrost.report.values.rows import metric_name
 from permafrost.statistics.predictions.columns import array_of
 from permafrost.statistics.scores.gates import chance_level
@@ -61,7 +59,7 @@ def _read(material: Material, key: Evaluation) -> dict:
 
 def _curves(material: Material, folder: Path) -> list[Drawn]:
     """A C curve per probe that chose C on validation, at its first seed."""
-    found: dict[str, dict[str, dict]] = {}
+    by_probe: dict[str, dict[str, dict]] = {}
     for backbone, seed, probe in material.first_seeds():
         path = material.predictions[backbone, seed, probe]
         settings = read_metadata(path, expect=material.expected(path))["settings"]
@@ -71,7 +69,7 @@ def _curves(material: Material, folder: Path) -> list[Drawn]:
                 "score": settings["val_scores"],
                 "best": settings["best_c"],
             }
-            found.setdefault(probe, {})[backbone] = curve
+            by_probe.setdefault(probe, {})[backbone] = curve
     score = "micro-AP" if material.card.task == "multilabel" else "accuracy"
     return [
         save(
@@ -85,19 +83,19 @@ def _curves(material: Material, folder: Path) -> list[Drawn]:
             caption=f"How {probe} chose C: validation {score} for every C that was tried, "
             "the chosen one marked.",
         )
-        for probe, curves in sorted(found.items())
+        for probe, curves in sorted(by_probe.items())
     ]
 
 
 def _rates(material: Material, folder: Path) -> list[Drawn]:
     """A curve per probe that chose its learning rate on validation, at its first seed."""
-    found: dict[str, dict[str, dict]] = {}
+    rates: dict[str, dict[str, dict]] = {}
     for backbone, seed, probe in material.first_seeds():
         path = material.predictions[backbone, seed, probe]
         settings = read_metadata(path, expect=material.expected(path))["settings"]
         if settings.get("learning_rates") and settings.get("val_scores"):
             values = [math.nan if value is None else value for value in settings["val_scores"]]
-            found.setdefault(probe, {})[backbone] = {
+            rates.setdefault(probe, {})[backbone] = {
                 "c": settings["learning_rates"],
                 "score": values,
                 "best": settings["learning_rate"],
@@ -122,7 +120,7 @@ def _rates(material: Material, folder: Path) -> list[Drawn]:
             caption=f"How {probe} chose its learning rate: validation {score} for every one that was "
             "tried, the chosen one marked.",
         )
-        for probe, curves in sorted(found.items())
+        for probe, curves in sorted(rates.items())
     ]
 
 

@@ -1,15 +1,30 @@
-"""All figures of one dataset: those that every dataset has, around those of its task."""
+"""All figures of one dataset: those of every dataset, and those of its task, whose module `core.tasks` names.
+
+The module of a task offers ``chance(material, best)``, the level that the dot plot marks (or None), and
+``draw(material, best, folder)``, which returns figures and sentences on what could not be drawn."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
-from permafrost.core.tasks import task_of
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import TASKS, task_of
 from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
 from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
-from permafrost.report.material.object_counts import read_truth
-from permafrost.report.tasks.registry import task_figures
+from permafrost.report.material.objects import read_truth
 from permafrost.report.values.rows import distinct, metric_name, overall
+
+
+def task_figures(task: str):
+    """The module that draws the figures of `task`."""
+    known = {name: about.figures for name, about in TASKS.items() if about.figures}
+    if task not in known:
+        raise PermafrostError(
+            f"the report knows no figures of the task {task!r}",
+            remedy=f"correct the task in the dataset's card: {', '.join(known)}",
+        )
+    return import_module(known[task])
 
 
 def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:
@@ -66,8 +81,8 @@ def _dotplot(material: Material, rows: list[dict], chance: float | None, folder:
     """A dot plot of the primary metric of one task: the dataset's own, or that of a probe."""
     figure = dotplot.draw_dotplot(rows, dataset=material.name, chance=chance)
     metric = metric_name(rows[0]["metric"])
-    own = rows[0]["task"] == material.card.task
-    names = [material.name] if own else [material.name, rows[0]["task"]]
+    of_dataset = rows[0]["task"] == material.card.task
+    names = [material.name] if of_dataset else [material.name, rows[0]["task"]]
     return save(
         figure,
         folder,

@@ -44,7 +44,7 @@ def by_backbone(
 
 
 def drawn_of(shown: dict[Evaluation, dict], examples: dict) -> list:
-    """The examples that were drawn: all evaluations were told to draw the same."""
+    """The examples that were drawn, which are the same for all evaluations."""
     return [examples[name] for name in next(iter(shown.values()), {}) if name in examples]
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from permafrost.core.tables import read_metadata
 from permafrost.metrics.tasks import metric_of
 from permafrost.report.figures import errors, per_class
-from permafrost.report.figures.calibration import draw_calibration
+from permafrost.report.figures.detection_curves import draw_calibration, draw_precision_recall
 from permafrost.report.figures.detections import Answer
-from permafrost.report.figures.precision_recall import draw_precision_recall
 from permafrost.report.material.dataset import (
     Drawn,
     Evaluation,
@@ -24,7 +23,7 @@ from permafrost.report.material.dataset import (
 from permafrost.report.material.objects import ObjectPredictions, read_detected
 from permafrost.report.tasks.object_pictures import MOST as MOST_PICTURES
 from permafrost.report.tasks.object_pictures import draw_objects
-from permafrost.report.tasks.training_curves import draw_training_curves
+from permafrost.report.tasks.probe_figures import draw_training_curves
 from permafrost.report.values.notation import interval_of, number
 from permafrost.report.values.rows import brief_count, finite, metric_name, of_metrics
 from permafrost.statistics.scores.gates import chance_level
@@ -42,7 +41,7 @@ class View:
 
 def chance(material: Material, best: Evaluation) -> float:
     """Average precision of detecting nothing."""
-    truth = _read(material, best).found.truth
+    truth = _read(material, best).detected.truth
     return chance_level(truth, material.card.task)
 
 
@@ -53,20 +52,20 @@ def draw(
     if best is None:
         return draw_training_curves(material, folder, "val_ap"), []
     # one table after the other: all at once may not fit in memory
-    found = _read(material, best)
+    predictions = _read(material, best)
     views = {
-        key: _view(material, key, found if key == best else _read(material, key))
+        key: _view(material, key, predictions if key == best else _read(material, key))
         for key in best_of_each(material)[:MOST_PICTURES]
     }
     drawn = {key: view.drawn for key, view in views.items()}
-    figures, notes = draw_objects(material, best, found, drawn, folder)
+    figures, notes = draw_objects(material, best, predictions, drawn, folder)
     charted = dict(list(views.items())[:MOST])
-    figures.append(_curves(material, found, charted, folder))
+    figures.append(_curves(material, predictions, charted, folder))
     figures += _errors(material, charted, folder)
     figures += _calibration(material, best, views[best].charts.get("calibration"), folder)
     figures += draw_training_curves(material, folder, "val_ap")
     figures += _metrics(material, list(charted), folder)
-    figures += _per_class(material, found, list(charted), folder)
+    figures += _per_class(material, predictions, list(charted), folder)
     return figures, notes
 
 
@@ -75,22 +74,22 @@ def _read(material: Material, key: Evaluation) -> ObjectPredictions:
     return read_detected(path, expect=material.expected(path))
 
 
-def _view(material: Material, key: Evaluation, found: ObjectPredictions) -> View:
+def _view(material: Material, key: Evaluation, predictions: ObjectPredictions) -> View:
     path = material.scores[key]
     charts = read_metadata(path, expect=material.expected(path))["charts"]
-    return View(charts, {name: found.answer(name) for name in found.shown["drawn"]})
+    return View(charts, {name: predictions.answer(name) for name in predictions.shown["drawn"]})
 
 
-def _curves(material: Material, found: ObjectPredictions, views: dict, folder: Path) -> Drawn:
-    near = (
-        f"within {found.threshold:g} pixels"
-        if found.kind == "point"
+def _curves(material: Material, predictions: ObjectPredictions, views: dict, folder: Path) -> Drawn:
+    rule = (
+        f"within {predictions.threshold:g} pixels"
+        if predictions.kind == "point"
         else "at an IoU of 0.5 or more"
     )
     figure = draw_precision_recall(
         {key[0]: view.charts["precision_recall"] for key, view in views.items()},
         title=f"{material.name}: precision and recall",
-        note=f"a detection is right {near}; at each recall the best precision from there on, mean over classes",
+        note=f"a detection is right {rule}; at each recall the best precision from there on, mean over classes",
     )
     return save(
         figure,
@@ -98,9 +97,9 @@ def _curves(material: Material, found: ObjectPredictions, views: dict, folder: P
         "precision_recall",
         material.name,
         alt=f"Precision against recall of the best head of each backbone on {material.name}",
-        caption=f"Precision against recall ({near}) when the score that a detection needs is lowered, "
+        caption=f"Precision against recall ({rule}) when the score that a detection needs is lowered, "
         f"with the best head of each backbone: {names_of(list(views), material)}. The area below a "
-        f"curve is its {'point AP' if found.kind == 'point' else 'AP50'}.",
+        f"curve is its {'point AP' if predictions.kind == 'point' else 'AP50'}.",
     )
 
 
@@ -111,7 +110,8 @@ def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> 
     if not sorted_ones:
         return []
     figure = errors.draw_errors(
-        {key[0]: found for key, found in sorted_ones.items()}, title=f"{material.name}: errors"
+        {key[0]: errors for key, errors in sorted_ones.items()},
+        title=f"{material.name}: errors",
     )
     return [
         save(
@@ -122,7 +122,7 @@ def _errors(material: Material, views: dict[Evaluation, View], folder: Path) -> 
             alt=f"AP that each kind of error costs on {material.name}, by backbone",
             caption="Kinds of errors: how much higher AP would be if errors of one kind, and of no other, did not "
             f"occur, with the best head of each backbone: {names_of(list(sorted_ones), material)}. Gains of "
-            "several kinds do not add up.",
+            "different kinds do not add up.",
         )
     ]
 
@@ -149,8 +149,8 @@ def _calibration(
 
 def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[Drawn]:
     """Every metric that is a share, side by side; in words those that are not, or have no value."""
-    own = [row for key in keys for row in of_evaluation(material.rows, key)]
-    shares = [row for row in own if metric_of(row["metric"]).better != "lower"]
+    rows = [row for key in keys for row in of_evaluation(material.rows, key)]
+    shares = [row for row in rows if metric_of(row["metric"]).better != "lower"]
     valued = {row["metric"] for row in shares if finite(row["value"])}
     names = [metric_name(name) for name in of_metrics(shares) if name in valued]
     if not names:
@@ -171,7 +171,7 @@ def _metrics(material: Material, keys: list[Evaluation], folder: Path) -> list[D
             material.name,
             alt=f"Every metric with its interval on {material.name}, by backbone",
             caption=f"All metrics with the best head of each backbone: {names_of(keys, material)}."
-            f"{_errors_in_words(own)}{said}",
+            f"{_errors_in_words(rows)}{said}",
         )
     ]
 
@@ -190,12 +190,14 @@ def _errors_in_words(rows: list[dict]) -> str:
     return "".join(said)
 
 
-def _per_class(material: Material, found: ObjectPredictions, keys, folder: Path) -> list[Drawn]:
-    """AP of every class for the best evaluation of each backbone, where there are several classes."""
+def _per_class(
+    material: Material, predictions: ObjectPredictions, keys, folder: Path
+) -> list[Drawn]:
+    """AP of every class for the best evaluation of each backbone, where there is more than one class."""
     classes = material.card.classes
     if len(classes) < 2:
         return []
-    counts = found.found.truth.sum(axis=0).tolist()
+    counts = predictions.detected.truth.sum(axis=0).tolist()
     support = {name: brief_count(count) for name, count in zip(classes, counts, strict=True)}
     figures = []
     for metric, kind in (

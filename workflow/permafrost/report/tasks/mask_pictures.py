@@ -18,20 +18,20 @@ _COMPARED = 2 * _COLUMNS  # backbones compared in pictures
 
 
 def draw_masks(
-    material: Material, best: Evaluation, found: DensePredictions, folder: Path
+    material: Material, best: Evaluation, predictions: DensePredictions, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
-    """Pictures of `found`, the predictions of `best`; and the randomly drawn ones by backbone."""
+    """Pictures of `predictions`, those of `best`; and the randomly drawn ones by backbone."""
     if material.without_images:
         return [], [material.without_images]
-    if not found.masks:
-        return [], [f"No masks are shown: {best[2]} was told to keep no pictures."]
-    examples, how = _examples(material, found)
-    picture = _pictures(material, best, found, examples, how, folder)
+    if not predictions.masks:
+        return [], [f"No masks are shown: {best[2]} keeps no pictures."]
+    examples, how = _examples(material, predictions)
+    picture = _pictures(material, best, predictions, examples, how, folder)
     compared, notes = _comparison(material, examples, how, folder)
     return [picture, *compared], notes
 
 
-def _examples(material: Material, found: DensePredictions) -> tuple[dict, str]:
+def _examples(material: Material, predictions: DensePredictions) -> tuple[dict, str]:
     """Test images and true masks by sample id, and how they were made pictures of.
 
     Truth has the size of the prediction: that at which it was scored.
@@ -39,7 +39,7 @@ def _examples(material: Material, found: DensePredictions) -> tuple[dict, str]:
     store = Store(material.images, expect=material.expected(material.images), split="test")
     places = pictures.places_of(store)
     bands, how = pictures.picture_bands(material.card)
-    sizes = {found.sample_ids[row]: mask.shape for row, mask in found.masks.items()}
+    sizes = {predictions.sample_ids[row]: mask.shape for row, mask in predictions.masks.items()}
     at = {name: places[name] for name in sizes}
     images = pictures.read_pictures(store, list(at.values()), bands)
     truth = pictures.read_masks(store, list(at.values()))
@@ -49,17 +49,17 @@ def _examples(material: Material, found: DensePredictions) -> tuple[dict, str]:
     }, how
 
 
-def _answers(found: DensePredictions, kind: str) -> dict[str, masks.Answer]:
+def _answers(predictions: DensePredictions, kind: str) -> dict[str, masks.Answer]:
     """Sample id -> what was predicted, of the images shown as `kind`."""
     return {
-        found.sample_ids[row]: masks.Answer(found.masks[row], found.accuracy(row))
-        for row in found.shown[kind]
-        if row in found.masks
+        predictions.sample_ids[row]: masks.Answer(predictions.masks[row], predictions.accuracy(row))
+        for row in predictions.shown[kind]
+        if row in predictions.masks
     }
 
 
-def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
-    groups = grouped(examples, lambda why: _answers(found, why))
+def _pictures(material, best, predictions, examples: dict, how: str, folder: Path) -> Drawn:
+    groups = grouped(examples, lambda why: _answers(predictions, why))
     classes = material.card.classes
     figure = masks.draw_pictures(
         groups,

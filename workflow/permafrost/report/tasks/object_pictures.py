@@ -32,11 +32,11 @@ MOST = 2 * _COLUMNS  # backbones compared in pictures
 def draw_objects(
     material: Material,
     best: Evaluation,
-    found: ObjectPredictions,
+    predictions: ObjectPredictions,
     drawn: Mapping[Evaluation, dict[str, Answer]],
     folder: Path,
 ) -> tuple[list[Drawn], list[str]]:
-    """Pictures of `found`, the predictions of `best`; and the randomly drawn ones by backbone.
+    """Pictures of `predictions`, those of `best`; and the randomly drawn ones by backbone.
 
     Parameters
     ----------
@@ -44,30 +44,35 @@ def draw_objects(
     """
     if material.without_images:
         return [], [material.without_images]
-    if not any(found.shown.values()):
-        return [], [f"No detections are shown: {best[2]} was told to keep no pictures."]
-    examples, how = _examples(material, found)
-    figures = [_pictures(material, best, found, examples, how, folder)]
-    compared, notes = _comparison(material, found, drawn, examples, how, folder)
+    if not any(predictions.shown.values()):
+        return [], [f"No detections are shown: {best[2]} keeps no pictures."]
+    examples, how = _examples(material, predictions)
+    figures = [_pictures(material, best, predictions, examples, how, folder)]
+    compared, notes = _comparison(material, predictions, drawn, examples, how, folder)
     return [*figures, *compared], notes
 
 
-def _examples(material: Material, found: ObjectPredictions) -> tuple[dict[str, Example], str]:
+def _examples(material: Material, predictions: ObjectPredictions) -> tuple[dict[str, Example], str]:
     """The test images to show by their ids, and how they were made pictures of."""
     store = Store(material.images, expect=material.expected(material.images), split="test")
     bands, how = pictures.picture_bands(material.card)
-    names = [name for kind in SHOWN for name in found.shown[kind]]
+    names = [name for kind in SHOWN for name in predictions.shown[kind]]
     wholes = pictures.read_wholes(store, names, bands, detections.LONGEST)
     return {name: Example(name, *wholes[name]) for name in names}, how
 
 
-def _pictures(material, best, found: ObjectPredictions, examples: dict, how: str, folder) -> Drawn:
+def _pictures(
+    material, best, predictions: ObjectPredictions, examples: dict, how: str, folder
+) -> Drawn:
     groups = [
-        (_HEADINGS[kind], [(examples[name], found.answer(name)) for name in found.shown[kind]])
+        (
+            _HEADINGS[kind],
+            [(examples[name], predictions.answer(name)) for name in predictions.shown[kind]],
+        )
         for kind in SHOWN
     ]
     figure = detections.draw_pictures(
-        groups, found.kind, title=f"{material.name}: {name_of(best, material)}", note=how
+        groups, predictions.kind, title=f"{material.name}: {name_of(best, material)}", note=how
     )
     return save(
         figure,
@@ -79,29 +84,29 @@ def _pictures(material, best, found: ObjectPredictions, examples: dict, how: str
         alt=f"Test images of {material.name} with true objects and those that {best[0]} with {best[2]} "
         "detected",
         caption=f"Detections of the best evaluation, {name_of(best, material)}: test images drawn at "
-        f"random, then those with the highest and the lowest F1. {rule_words(found)}",
+        f"random, then those with the highest and the lowest F1. {rule_words(predictions)}",
     )
 
 
-def rule_words(found: ObjectPredictions) -> str:
+def rule_words(predictions: ObjectPredictions) -> str:
     """What is shown, and when an object counts as found."""
-    threshold = f"{found.found.score_threshold:.3g}"
-    near = (
-        f"within {found.threshold:g} pixels"
-        if found.kind == "point"
-        else f"at an IoU above {found.threshold:g}"
+    threshold = f"{predictions.detected.scoring.score_threshold:.3g}"
+    rule = (
+        f"within {predictions.threshold:g} pixels"
+        if predictions.kind == "point"
+        else f"at an IoU above {predictions.threshold:g}"
     )
-    return f"Detections that score at least {threshold} are shown, and find an object {near}."
+    return f"Detections that score at least {threshold} are shown, and find an object {rule}."
 
 
 def _comparison(
-    material, found: ObjectPredictions, drawn, examples: dict, how: str, folder: Path
+    material, predictions: ObjectPredictions, drawn, examples: dict, how: str, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
     """The images drawn at random, as the best evaluation of every backbone sees them."""
     keys = [key for key, answers in drawn.items() if answers]
     if len(keys) < 2:
         return [], []
-    # all were told to draw the same images; one that kept fewer has empty places
+    # all draw the same images; one that kept fewer has empty places
     names = [name for name in drawn[keys[0]] if name in examples]
     shown = [(examples[name], drawn[keys[0]][name]) for name in names]
     parts = [keys[start : start + _COLUMNS] for start in range(0, len(keys), _COLUMNS)]
@@ -111,7 +116,7 @@ def _comparison(
         figure = detections.draw_comparison(
             shown,
             columns,
-            found.kind,
+            predictions.kind,
             title=f"{material.name}: the same images by backbone",
             note=how,
         )

@@ -27,14 +27,14 @@ def draw(
     figures, notes = [], []
     if best is not None:
         path = material.predictions[best]
-        found = read_rasters(path, expect=material.expected(path))
-        figures, notes = draw_rasters(material, best, found, folder)
-        figures.append(_histogram(material, best, found, folder))
+        predictions = read_rasters(path, expect=material.expected(path))
+        figures, notes = draw_rasters(material, best, predictions, folder)
+        figures.append(_histogram(material, best, predictions, folder))
     return figures + draw_curves(material, folder, of="patches "), notes
 
 
-def _histogram(material, best: Evaluation, found: RasterPredictions, folder: Path) -> Drawn:
-    histogram = found.metadata["histogram"]
+def _histogram(material, best: Evaluation, predictions: RasterPredictions, folder: Path) -> Drawn:
+    histogram = predictions.metadata["histogram"]
     figure = draw_histogram(
         np.array(histogram["counts"]),
         tuple(histogram["range"]),

@@ -19,20 +19,20 @@ _COMPARED = 2 * _COLUMNS  # backbones compared in pictures
 
 
 def draw_rasters(
-    material: Material, best: Evaluation, found: RasterPredictions, folder: Path
+    material: Material, best: Evaluation, predictions: RasterPredictions, folder: Path
 ) -> tuple[list[Drawn], list[str]]:
-    """Pictures of `found`, the predictions of `best`; and the randomly drawn ones by backbone."""
+    """Pictures of `predictions`, those of `best`; and the randomly drawn ones by backbone."""
     if material.without_images:
         return [], [material.without_images]
-    if not found.rasters:
-        return [], [f"No rasters are shown: {best[2]} was told to keep no pictures."]
-    examples, how = _examples(material, found)
-    picture = _pictures(material, best, found, examples, how, folder)
+    if not predictions.rasters:
+        return [], [f"No rasters are shown: {best[2]} keeps no pictures."]
+    examples, how = _examples(material, predictions)
+    picture = _pictures(material, best, predictions, examples, how, folder)
     compared, notes = _comparison(material, examples, how, folder)
     return [picture, *compared], notes
 
 
-def _examples(material: Material, found: RasterPredictions) -> tuple[dict, str]:
+def _examples(material: Material, predictions: RasterPredictions) -> tuple[dict, str]:
     """Test images and true rasters by sample id, and how they were made pictures of.
 
     Truth has the size of the prediction: that at which it was scored, thinned out as it is.
@@ -40,11 +40,14 @@ def _examples(material: Material, found: RasterPredictions) -> tuple[dict, str]:
     store = Store(material.images, expect=material.expected(material.images), split="test")
     places = pictures.places_of(store)
     bands, how = pictures.picture_bands(material.card)
-    at = {found.sample_ids[row]: places[found.sample_ids[row]] for row in found.rasters}
+    at = {
+        predictions.sample_ids[row]: places[predictions.sample_ids[row]]
+        for row in predictions.rasters
+    }
     images = pictures.read_pictures(store, list(at.values()), bands)
     truth = pictures.read_native(store, "targets", list(at.values()))
-    if found.metadata["resolution"] == "working":
-        size = found.metadata["working_size"]
+    if predictions.metadata["resolution"] == "working":
+        size = predictions.metadata["working_size"]
         truth = {place: resize_mask(one, size) for place, one in truth.items()}
     return {
         name: rasters.Example(name, images[place], thinned(truth[place]))
@@ -52,19 +55,23 @@ def _examples(material: Material, found: RasterPredictions) -> tuple[dict, str]:
     }, how
 
 
-def _answers(found: RasterPredictions, kind: str) -> dict[str, rasters.Answer]:
+def _answers(predictions: RasterPredictions, kind: str) -> dict[str, rasters.Answer]:
     """Sample id -> what was predicted, of the images shown as `kind`."""
     return {
-        found.sample_ids[row]: rasters.Answer(found.rasters[row], float(found.rmse[row]))
-        for row in found.shown[kind]
-        if row in found.rasters
+        predictions.sample_ids[row]: rasters.Answer(
+            predictions.rasters[row], float(predictions.rmse[row])
+        )
+        for row in predictions.shown[kind]
+        if row in predictions.rasters
     }
 
 
-def _pictures(material, best, found, examples: dict, how: str, folder: Path) -> Drawn:
-    groups = grouped(examples, lambda why: _answers(found, why))
+def _pictures(material, best, predictions, examples: dict, how: str, folder: Path) -> Drawn:
+    groups = grouped(examples, lambda why: _answers(predictions, why))
     truths = [example.truth for example in examples.values()]
-    scale = rasters.Scale.over([*truths, *found.rasters.values()], target_words(material.card))
+    scale = rasters.Scale.over(
+        [*truths, *predictions.rasters.values()], target_words(material.card)
+    )
     figure = rasters.draw_pictures(
         groups, scale, title=f"{material.name}: {name_of(best, material)}", note=how
     )

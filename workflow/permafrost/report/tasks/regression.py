@@ -7,8 +7,7 @@ from pathlib import Path
 from permafrost.core.tables import read_metadata, read_table
 from permafrost.report.figures import c_curve, numbers
 from permafrost.report.material.dataset import Drawn, Evaluation, Material, name_of, save
-from permafrost.report.tasks.training_curves import draw_training_curves
-from permafrost.report.tasks.tuned import draw_gains
+from permafrost.report.tasks.probe_figures import draw_gains, draw_training_curves
 from permafrost.statistics.predictions.columns import array_of
 from permafrost.statistics.scores.gates import chance_level
 
@@ -52,12 +51,12 @@ def draw(
 
 def draw_curves(material: Material, folder: Path, *, of: str = "") -> list[Drawn]:
     """An alpha curve per probe that chose alpha, at its first seed; `of` what its errors are, if not samples."""
-    found: dict[str, dict[str, dict]] = {}
+    by_probe: dict[str, dict[str, dict]] = {}
     for backbone, seed, probe in material.first_seeds():
         path = material.predictions[backbone, seed, probe]
         settings = read_metadata(path, expect=material.expected(path))["settings"]
         if len(settings.get("alphas") or ()) > 1:
-            found.setdefault(probe, {})[backbone] = {
+            by_probe.setdefault(probe, {})[backbone] = {
                 "c": settings["alphas"],
                 "score": settings["val_scores"],
                 "best": settings["alpha"],
@@ -82,5 +81,5 @@ def draw_curves(material: Material, folder: Path, *, of: str = "") -> list[Drawn
             caption=f"How {probe} chose alpha: RMSE {'of ' if of else ''}{of}on validation (or of what was left out) "
             "for every alpha that was tried, the chosen one marked.",
         )
-        for probe, curves in sorted(found.items())
+        for probe, curves in sorted(by_probe.items())
     ]

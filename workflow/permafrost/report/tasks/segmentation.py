@@ -17,17 +17,16 @@ from permafrost.report.material.dataset import (
 )
 from permafrost.report.material.masks import DensePredictions, read_dense
 from permafrost.report.tasks.mask_pictures import draw_masks
-from permafrost.report.tasks.training_curves import draw_training_curves
-from permafrost.report.tasks.tuned import draw_gains
+from permafrost.report.tasks.probe_figures import draw_gains, draw_training_curves
 from permafrost.report.values.rows import metric_name
 from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:
     """Mean IoU of giving every pixel the largest class."""
-    found = _read(material, best)
-    pixels = found.confusion.sum(axis=2)
-    return chance_level(pixels, "segmentation", found.metadata["dead_classes"])
+    predictions = _read(material, best)
+    pixels = predictions.confusion.sum(axis=2)
+    return chance_level(pixels, "segmentation", predictions.metadata["dead_classes"])
 
 
 def draw(
@@ -36,13 +35,13 @@ def draw(
     """Pictures of the best evaluation and of all backbones, then what the numbers hide."""
     figures, notes = [], []
     if best is not None:
-        found = _read(material, best)
-        figures, notes = draw_masks(material, best, found, folder)
+        predictions = _read(material, best)
+        figures, notes = draw_masks(material, best, predictions, folder)
     figures += draw_gains(material, folder)
     figures += draw_training_curves(material, folder, "val_mean_iou")
     if best is not None:
-        figures.append(_confusion(material, best, found, folder))
-        figures += _per_class(material, found, folder)
+        figures.append(_confusion(material, best, predictions, folder))
+        figures += _per_class(material, predictions, folder)
     return figures, notes
 
 
@@ -51,9 +50,9 @@ def _read(material: Material, key: Evaluation) -> DensePredictions:
     return read_dense(path, expect=material.expected(path))
 
 
-def _confusion(material, best, found: DensePredictions, folder: Path) -> Drawn:
+def _confusion(material, best, predictions: DensePredictions, folder: Path) -> Drawn:
     figure = confusion.draw_confusion(
-        found.total,
+        predictions.total,
         material.card.classes,
         unit="pixels",
         title=f"{material.name}: {name_of(best, material)}",
@@ -69,9 +68,9 @@ def _confusion(material, best, found: DensePredictions, folder: Path) -> Drawn:
     )
 
 
-def _per_class(material, found: DensePredictions, folder: Path) -> list[Drawn]:
+def _per_class(material, predictions: DensePredictions, folder: Path) -> list[Drawn]:
     """IoU of every class for the best evaluation of each backbone; boundary IoU where it was measured."""
-    pixels = found.total.sum(axis=1)
+    pixels = predictions.total.sum(axis=1)
     classes = material.card.classes
     support = {
         name: f"{100 * count / max(pixels.sum(), 1):.2g} %"

@@ -7,7 +7,7 @@ The two say different things and are never added up:
   the mean of the standard errors, and equals it where all seeds err on the same images, which they nearly
   do; so the line's interval is about right, and too wide rather than too narrow. The interval
   of one seed would lie around that seed's value instead of around the mean.
-- the spread is the standard deviation over seeds (n - 1 below the fraction line): how far a training
+- the spread is the standard deviation over seeds (denominator n - 1): how far a training
   with another seed moves the value on this same test set. Two or three seeds tell it roughly.
 """
 
@@ -33,15 +33,18 @@ def merge_seeds(rows: Iterable[dict]) -> list[dict]:
     Returns
     -------
     Rows with the keys of the leaderboard and ``seeds`` (ascending; seeds whose value is undefined are
-    left out where another seed's is not). Where there are several, ``value`` is the mean over
+    left out where another seed's is not). Where there are more, ``value`` is the mean over
     seeds, ``lower`` and ``upper`` are means of the seeds' limits, ``gates`` are those that any seed
     met, ``rank`` is that of the mean among the lines given (as `statistics.across_datasets.ranks` ranks for the
     mean rank), and ``seed`` is None. Where there is one, its row is unchanged and ``seed_std`` is None.
     """
-    found: dict[tuple, list[dict]] = {}
+    by_line: dict[tuple, list[dict]] = {}
     for row in rows:
-        found.setdefault(tuple(row[name] for name in _LINE), []).append(row)
-    lines = [_merge(sorted(own, key=lambda row: row["seed"])) for own in found.values()]
+        by_line.setdefault(tuple(row[name] for name in _LINE), []).append(row)
+    lines = [
+        _merge(sorted(rows_of_line, key=lambda row: row["seed"]))
+        for rows_of_line in by_line.values()
+    ]
     fields: dict[tuple, list[dict]] = {}
     for line in lines:
         fields.setdefault(tuple(line[name] for name in _FIELD), []).append(line)

@@ -1,1 +1,1 @@
-"""What several datasets or seeds say together: means, ranks, and candidates that none beats."""
+"""Scores over datasets and seeds: means, ranks, Pareto fronts."""

@@ -6,9 +6,9 @@ that a dataset weighs the same whatever the number of its seeds.
 Which scale
 -----------
 Scores of different datasets are averaged raw by default: their differences keep their meaning, and
-adding a backbone moves nobody's mean. Where datasets differ much in difficulty, `bounds` map each
+adding a backbone changes no other mean. Where datasets differ much in difficulty, `bounds` map each
 dataset's score to (score - low) / (high - low). Taking the worst and best of the evaluated
-backbones as bounds is common and unstable, for every new backbone can move everybody's score; so
+backbones as bounds is common and unstable, for every new backbone can change every score; so
 bounds are an argument that must name every dataset (chance level and 1, say, or a frozen file that
 is kept with its version), and are never made from the scores at hand.
 Where datasets have different primary metrics, raw means mix them: prefer the mean rank there.
@@ -16,7 +16,7 @@ Where datasets have different primary metrics, raw means mix them: prefer the me
 Intervals
 ---------
 Datasets are drawn with replacement, and for each drawn dataset its seeds (a bootstrap of two
-levels): they say how much the aggregate hangs on which datasets and seeds were chosen. They do
+levels): they say how much the aggregate depends on which datasets and seeds were chosen. They do
 not contain the uncertainty of finite test sets, which each score row has for itself. With one
 dataset there is none. All backbones are drawn on the same datasets.
 """
@@ -111,7 +111,7 @@ def normalise(dataset: str, scores, bounds: dict[str, tuple[float, float]] | Non
 def interquartile_mean(values, axis: int = -1) -> np.ndarray:
     """Mean of the middle half: floor(n / 4) values are cut from either end (= scipy's trim_mean).
 
-    Less moved by one failed dataset than the mean, and less noisy than the median.
+    Less sensitive to one failed dataset than the mean, and less noisy than the median.
     Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice
     (2021).
     """

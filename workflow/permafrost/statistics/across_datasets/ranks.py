@@ -1,13 +1,16 @@
-"""Ranks of backbones: of every score, and of each dataset's mean over seeds, averaged over datasets.
+"""Ranks of backbones over datasets, the spread of scores over seeds, and Pareto fronts of cost and score.
 
-A score is ranked within its dataset, probe, metric and seed (column ``rank``). The mean rank is
-over datasets: a backbone's value on a dataset is its mean over seeds, and that is what is ranked
-there. Ranking each seed and averaging the ranks would tell a backbone that wins narrowly twice and
-loses clearly once from its opposite by what the seeds do, not by how good it is.
+A score is ranked within its dataset, probe, metric and seed (column ``rank``). The mean rank is over datasets:
+a backbone's value on a dataset is its mean over seeds, and these means are ranked. Averaging the ranks of single
+seeds instead would treat two narrow wins and one clear loss like two wins.
 
 A rank says who is ahead, not by how much; but unlike scores it can be averaged over datasets of
 different difficulty and metric without choosing a scale. It depends on who takes part: adding a
 backbone can move the ranks of others, so ranks are comparable within one leaderboard only.
+
+The spread over seeds is a second kind of uncertainty, beside the interval of a row: the interval says what
+another test set might have given for the same predictions, the spread what another seed would have given on this
+test set. Neither contains the other.
 """
 
 from __future__ import annotations
@@ -80,16 +83,18 @@ def mean_rank_rows(table: pa.Table) -> list[dict]:
     higher = _directions(table)
     rows = []
     for probe in sorted({key[0] for key in results}):
-        found = per_backbone(results, probe)
-        places: dict[str, list[float]] = {backbone: [] for backbone, _, _ in found}
-        for dataset in sorted({name for _, by_dataset, _ in found for name in by_dataset}):
-            field = [backbone for backbone, by_dataset, _ in found if dataset in by_dataset]
+        backbones = per_backbone(results, probe)
+        places: dict[str, list[float]] = {backbone: [] for backbone, _, _ in backbones}
+        for dataset in sorted({name for _, by_dataset, _ in backbones for name in by_dataset}):
+            field = [backbone for backbone, by_dataset, _ in backbones if dataset in by_dataset]
             # fsum does not depend on the order, so that the same scores from other seeds tie
-            means = [math.fsum(s[dataset]) / len(s[dataset]) for _, s, _ in found if dataset in s]
+            means = [
+                math.fsum(s[dataset]) / len(s[dataset]) for _, s, _ in backbones if dataset in s
+            ]
             ranks = mean_tied_ranks(means, higher[probe, dataset])
             for backbone, rank in zip(field, ranks.tolist(), strict=True):
                 places[backbone].append(rank)
-        for backbone, by_dataset, missing in found:
+        for backbone, by_dataset, missing in backbones:
             complete = not missing and by_dataset
             rows.append(
                 {
@@ -124,18 +129,18 @@ def primary_results(table: pa.Table, column: str) -> dict[tuple, dict[tuple, flo
     lists = [table.column(name).take(primary).to_pylist() for name in names]
     results: dict[tuple, dict[tuple, float]] = {}
     for probe, backbone, dataset, seed, value in zip(*lists, strict=True):
-        found = results.setdefault((probe, backbone), {})
-        if (dataset, seed) in found:
+        by_dataset = results.setdefault((probe, backbone), {})
+        if (dataset, seed) in by_dataset:
             raise _twice(backbone, dataset, probe, seed)
-        # undefined is kept as a key, so that a test set that nobody could be scored on is seen too
-        found[dataset, seed] = np.nan if value is None else value
+        # undefined is kept as a key, so that a test set on which no backbone has a score is seen too
+        by_dataset[dataset, seed] = np.nan if value is None else value
     return results
 
 
 def per_backbone(results: dict, probe: str) -> list[tuple[str, dict[str, list[float]], list[str]]]:
     """(backbone, {dataset: values over seeds}, names of what it lacks) for each under `probe`."""
-    of_probe = {backbone: found for (name, backbone), found in results.items() if name == probe}
-    expected = sorted({combination for found in of_probe.values() for combination in found})
+    of_probe = {backbone: scores for (name, backbone), scores in results.items() if name == probe}
+    expected = sorted({combination for scores in of_probe.values() for combination in scores})
     rows = []
     for backbone in sorted(of_probe):
         by_dataset: dict[str, list[float]] = {}
@@ -166,9 +171,9 @@ def same_rows(table: pa.Table, columns) -> list[np.ndarray]:
     codes = np.zeros(len(table), np.int64)
     for name in columns:
         column = table.column(name).combine_chunks().dictionary_encode("encode")
-        own = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         # renumbered at every step, so that the product of many columns cannot overflow
-        codes = np.unique(codes * len(column.dictionary) + own, return_inverse=True)[1]
+        codes = np.unique(codes * len(column.dictionary) + numbers, return_inverse=True)[1]
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
@@ -189,3 +194,60 @@ def _twice(backbone, dataset, probe, seed) -> PermafrostError:
         f" and seed {seed}",
         remedy="give each score table once",
     )
+
+
+_SAME = ("dataset", "backbone", "probe", "setting", "metric", "class")
+
+
+def add_seed_spread(table: pa.Table) -> pa.Table:
+    """`table` of score rows with the columns ``n_seeds``, ``seed_mean`` and ``seed_std``.
+
+    They are the same in all rows of one dataset, backbone, probe, setting, metric and class, and count the
+    seeds for which the value is defined: ``n_seeds`` is 0 and ``seed_mean`` null where there is
+    none. ``seed_std`` has n - 1 in its denominator and is null for fewer than two seeds. A probe
+    that draws nothing has the same value for every seed, and a spread of 0.
+    """
+    values = np.array(
+        [np.nan if value is None else value for value in table.column("value").to_pylist()],
+        np.float64,
+    )
+    counts = np.zeros(len(table), np.int64)
+    means, spreads = np.full(len(table), np.nan), np.full(len(table), np.nan)
+    for rows in same_rows(table, _SAME):
+        defined = values[rows][~np.isnan(values[rows])]
+        counts[rows] = len(defined)
+        if len(defined):
+            means[rows] = defined.mean()
+        if len(defined) > 1:
+            spreads[rows] = defined.std(ddof=1)
+    table = table.append_column("n_seeds", pa.array(counts, pa.int64()))
+    for name, column in (("seed_mean", means), ("seed_std", spreads)):
+        table = table.append_column(name, pa.array(column, pa.float64(), mask=np.isnan(column)))
+    return table
+
+
+def pareto_front(costs, scores, *, higher_is_better: bool = True) -> np.ndarray:
+    """(N,) whether each candidate is on the Pareto front of low cost and good score.
+
+    One is off it if another costs no more and scores no worse, and is strictly better in one of
+    both. So of equal costs the better score stays, of equal scores the lower cost, and of equal
+    candidates all. One whose cost or score is missing (NaN or None) is off it, and beats none.
+
+    Parameters
+    ----------
+    costs, scores : N numbers each; an infinite cost is a cost.
+    """
+    costs = np.array([np.nan if one is None else one for one in costs], np.float64)
+    scores = np.array([np.nan if one is None else one for one in scores], np.float64)
+    if costs.shape != scores.shape:
+        raise ValueError(f"{costs.size} costs and {scores.size} scores")
+    scores = scores if higher_is_better else -scores
+    front = np.zeros(costs.shape, bool)
+    known = np.flatnonzero(~(np.isnan(costs) | np.isnan(scores)))
+    best = None
+    # by cost, of equal costs the best score first: what comes later must beat all before it
+    for one in known[np.lexsort((-scores[known], costs[known]))]:
+        if best is None or scores[one] > scores[best]:
+            best = one
+        front[one] = costs[one] == costs[best] and scores[one] == scores[best]
+    return front

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
-from permafrost.core.specification import Specification
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import (
     LABELLED,
@@ -18,10 +17,9 @@ from permafrost.metrics.representation import (
     measures,
     measures_of_views,
 )
-from permafrost.statistics.measures.feature_rows import FeatureRows, read_rows
 from permafrost.statistics.measures.measured import measured
-from permafrost.statistics.measures.view_rows import ViewRows, read_views
-from permafrost.statistics.scores.score_columns import score_table_of
+from permafrost.statistics.measures.rows import FeatureRows, ViewRows, read_rows, read_views
+from permafrost.statistics.tables import SCORES, table_of
 
 # stands where a score has its probe
 KIND = "measures"
@@ -37,7 +35,7 @@ class OfFeatures:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureSpec(Specification):
-    """What `measure_features` is told."""
+    """The job of `measure_features`."""
 
     stage: str = "measure"
     dataset: str
@@ -72,25 +70,25 @@ def measure_features(
     if views is not None:
         seen = read_views(views, expect=inputs.views, split=options["split"])
         made.append((seen, inputs.views, _measure_views(seen, options)))
-    found, lines = {}, []
+    values_by_name, lines = {}, []
     for about, source, values in made:
         values = measured(values, about.units, options["bootstrap"], dataset=dataset)
         lines += _lines(values, about, source, spec, fingerprint)
-        found |= values
+        values_by_name |= values
     metadata = {"fingerprint": fingerprint, "stage": spec.stage}
-    write_table(output, score_table_of(lines), metadata)
-    return _summary(found, spec, len(rows))
+    write_table(output, table_of(lines, SCORES), metadata)
+    return _summary(values_by_name, spec, len(rows))
 
 
 def _measure_views(views: ViewRows, options: dict) -> dict[str, Measure]:
     """The measures of views of these names, or all of them."""
-    found = measures_of_views(
+    values = measures_of_views(
         views.features,
         delta=options["augmentations"]["delta"],
         units=views.units.index,
         names=options["names"],
     )
-    return _with_notes(found, views.notes())
+    return _with_notes(values, views.notes())
 
 
 def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measure]:
@@ -103,7 +101,7 @@ def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measur
         return {}
     able = [name for name in wanted if rows.labels is not None or name not in LABELLED]
     # the rows are drawn already, and a seed is of no use to measures of all of them
-    found = measures(
+    values = measures(
         rows.features,
         rows.labels,
         seed=0,
@@ -113,17 +111,17 @@ def measure_rows(rows: FeatureRows, names: list[str] | None) -> dict[str, Measur
     )
     reason = f"samples of the task {rows.attributes['task']!r} have no class"
     without = Measure(float("nan"), {"rows": len(rows), "undefined": reason})
-    return _with_notes({name: found.get(name, without) for name in wanted}, rows.notes())
+    return _with_notes({name: values.get(name, without) for name in wanted}, rows.notes())
 
 
-def _with_notes(found: dict[str, Measure], notes: dict) -> dict[str, Measure]:
+def _with_notes(values: dict[str, Measure], notes: dict) -> dict[str, Measure]:
     return {
-        name: dataclasses.replace(one, notes={**one.notes, **notes}) for name, one in found.items()
+        name: dataclasses.replace(one, notes={**one.notes, **notes}) for name, one in values.items()
     }
 
 
 def _lines(
-    found: dict[str, dict],
+    measures: dict[str, dict],
     rows: FeatureRows | ViewRows,
     source: str,
     spec: MeasureSpec,
@@ -156,14 +154,14 @@ def _lines(
             "metric": name,
             "settings": canonical_json({"split": split, **values["notes"]}),
         }
-        for name, values in found.items()
+        for name, values in measures.items()
     ]
 
 
-def _summary(found: dict[str, dict], spec: MeasureSpec, count: int) -> str:
-    undefined = [name for name, values in found.items() if "undefined" in values["notes"]]
+def _summary(measures: dict[str, dict], spec: MeasureSpec, count: int) -> str:
+    undefined = [name for name, values in measures.items() if "undefined" in values["notes"]]
     words = f", undefined: {', '.join(undefined)}" if undefined else ""
     return (
-        f"{spec.dataset} | {spec.backbone}: {len(found) - len(undefined)} measures of "
+        f"{spec.dataset} | {spec.backbone}: {len(measures) - len(undefined)} measures of "
         f"{count} samples of {spec.options['split']}{words}"
     )

@@ -16,9 +16,9 @@ ONE_UNIT = "no interval: a single {} cannot be resampled"
 
 
 def measured[Name: Hashable](
-    found: Mapping[Name, Measure], units: Units, bootstrap: dict, *, dataset: str
+    measures: Mapping[Name, Measure], units: Units, bootstrap: dict, *, dataset: str
 ) -> dict[Name, dict]:
-    """Each measure with its interval, by the name it has in `found`.
+    """Each measure with its interval, by the name it has in `measures`.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ def measured[Name: Hashable](
     unit only; the notes then say why.
     """
     count = bootstrap["resamples"]
-    replicates = {name: np.full(count, np.nan) for name in found}
+    replicates = {name: np.full(count, np.nan) for name in measures}
     if units.count > 1:
         seed = derive_seed("bootstrap", dataset, bootstrap["seed"])
         first = 0
         for block in iter_resamples(units.count, count, seed):
             part = slice(first, first + len(block))
-            for name, measure in found.items():
+            for name, measure in measures.items():
                 replicates[name][part] = measure.replicates(block.counts)
             first = part.stop
     common = {
@@ -51,8 +51,8 @@ def measured[Name: Hashable](
         "bootstrap_seed": bootstrap["seed"],
     }
     return {
-        name: {**_interval(found[name], replicates[name], units, common["confidence"]), **common}
-        for name in found
+        name: {**_interval(measures[name], replicates[name], units, common["confidence"]), **common}
+        for name in measures
     }
 
 

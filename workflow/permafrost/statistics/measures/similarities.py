@@ -1,4 +1,4 @@
-"""How alike the backbones see a dataset: debiased linear CKA of every pair, as a table."""
+"""Similarity of backbones on a dataset: debiased linear CKA of every pair, as a table."""
 
 from __future__ import annotations
 
@@ -14,29 +14,12 @@ from permafrost.core.identity import canonical_json
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import cka_matrix
-from permafrost.statistics.measures.feature_rows import FeatureRows, read_rows
 from permafrost.statistics.measures.measured import measured
+from permafrost.statistics.measures.rows import FeatureRows, read_rows
+from permafrost.statistics.tables import read_columns, table_of
 
 MEASURE = "debiased_cka"
-COLUMNS = {
-    "dataset": pa.string(),
-    "measure": pa.string(),
-    "backbone_a": pa.string(),
-    "backbone_b": pa.string(),
-    "value": pa.float64(),
-    "lower": pa.float64(),
-    "upper": pa.float64(),
-    "confidence": pa.float64(),
-    "method": pa.string(),
-    "resamples": pa.int64(),
-    "n_undefined": pa.int64(),
-    "unit": pa.string(),
-    "n_units": pa.int64(),
-    "split": pa.string(),
-    "n_rows": pa.int64(),
-    "notes": pa.string(),
-    "bootstrap_seed": pa.int64(),
-}
+COLUMNS = read_columns(Path(__file__).with_name("similarity_columns.json"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +31,7 @@ class OfFeatures:
 
 @dataclass(frozen=True, kw_only=True)
 class SimilaritySpec(Specification):
-    """What `compare_features` is told."""
+    """The job of `compare_features`."""
 
     stage: str = "similarity"
     dataset: str
@@ -86,11 +69,11 @@ def compare_features(folder: Path, output: Path, *, spec: SimilaritySpec, finger
         return load
 
     units = first.units
-    found = cka_matrix({name: loader(name) for name in names}, units=units.index)
-    values = measured(found, units, options["bootstrap"], dataset=dataset)
+    similarities = cka_matrix({name: loader(name) for name in names}, units=units.index)
+    values = measured(similarities, units, options["bootstrap"], dataset=dataset)
     table = _table(values, first, dataset, options["split"])
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})
-    return f"{dataset}: {len(found)} pairs of backbones on {len(first)} samples"
+    return f"{dataset}: {len(similarities)} pairs of backbones on {len(first)} samples"
 
 
 def _table(values: dict[tuple, dict], rows: FeatureRows, dataset: str, split: str) -> pa.Table:
@@ -107,9 +90,7 @@ def _table(values: dict[tuple, dict], rows: FeatureRows, dataset: str, split: st
         }
         for (first, second), line in values.items()
     ]
-    return pa.table(
-        {name: pa.array([line[name] for line in lines], kind) for name, kind in COLUMNS.items()}
-    )
+    return table_of(lines, COLUMNS)
 
 
 def _check_same_samples(name_a: str, a: FeatureRows, name_b: str, b: FeatureRows) -> None:

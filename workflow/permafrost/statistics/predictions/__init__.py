@@ -1,1 +1,1 @@
-"""Tables of predictions read as what statistics ask of them, a reader per task."""
+"""Readers of tables of predictions, one per task."""

@@ -11,6 +11,7 @@ change in the errors, not what it would change in the temperatures that were fit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +41,24 @@ _COARSE = 5
 _FLOAT_BYTES = 4 << 20
 
 
+@dataclass(frozen=True)
+class CalibrationOptions:
+    """How calibration is measured.
+
+    Attributes
+    ----------
+    bins : of equal width, for the calibration errors.
+    folds : of units, for temperatures; with fewer units, as many as there are.
+    floor : to which probabilities are raised before they are scaled, or None.
+    seed : assigns units to folds; the same for all backbones of a dataset.
+    """
+
+    bins: int
+    folds: int = 5
+    floor: float | None = None
+    seed: int = 0
+
+
 class Calibration:
     """The metrics `metrics.tasks.CALIBRATION` of one test set.
 
@@ -48,28 +67,13 @@ class Calibration:
     target, scores : as `metrics.calibration.confidence`; refused if they are not probabilities.
     units : (N,) unit of each sample.
     task : one whose probes can give probabilities.
-    bins : of equal width, for the calibration errors.
-    folds : of units, for temperatures; with fewer units, as many as there are.
-    floor : to which probabilities are raised before they are scaled, or None.
-    seed : deals units into folds; the same for all backbones of a dataset.
     """
 
-    def __init__(
-        self,
-        target,
-        scores,
-        units,
-        *,
-        task: str,
-        bins: int,
-        folds: int = 5,
-        floor=None,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, target, scores, units, *, task: str, options: CalibrationOptions) -> None:
         self.target, self.scores, self.units = target, np.asarray(scores), np.asarray(units)
         self.n_units = int(self.units.max()) + 1
-        self.task, self.bins, self.folds, self.seed = task, bins, folds, seed
-        self.scaling = {"task": task, "floor": floor}
+        self.task, self.options = task, options
+        self.scaling = {"task": task, "floor": options.floor}
         self.sums = self._unit_sums(self.scores)
 
     @property
@@ -80,10 +84,10 @@ class Calibration:
     def evaluate(self, metrics) -> dict[str, float]:
         """Some metrics on the whole test set, in the order of `metrics.tasks.CALIBRATION`."""
         once = Resamples.of(np.ones((self.n_units, 1), np.uint8))
-        found = {name: float(value[0]) for name, value in self.replicates(once, metrics).items()}
-        if TEMPERATURE in found and self.temperature:
-            found[TEMPERATURE] = self.temperature.value  # that of the grid is rounded
-        return found
+        values = {name: float(value[0]) for name, value in self.replicates(once, metrics).items()}
+        if TEMPERATURE in values and self.temperature:
+            values[TEMPERATURE] = self.temperature.value  # that of the grid is rounded
+        return values
 
     def flags(self, metric: str) -> list[str]:
         """Signs that a metric means little, or why it is undefined; see the names above."""
@@ -133,9 +137,14 @@ class Calibration:
         """Scores scaled by what other units give; None where there are no others."""
         if self.n_units < 2:
             return None
-        folds = min(self.folds, self.n_units)
+        folds = min(self.options.folds, self.n_units)
         return cross_fit(
-            self.target, self.scores, units=self.units, folds=folds, seed=self.seed, **self.scaling
+            self.target,
+            self.scores,
+            units=self.units,
+            folds=folds,
+            seed=self.options.seed,
+            **self.scaling,
         )
 
     @cached_property
@@ -146,14 +155,14 @@ class Calibration:
         return self._unit_sums(self.fitted.scores)
 
     def _unit_sums(self, scores) -> np.ndarray:
-        items = confidence(self.target, scores, task=self.task, n_bins=self.bins)
+        items = confidence(self.target, scores, task=self.task, n_bins=self.options.bins)
         return unit_sums(items, self.units, self.n_units)
 
     @property
     def _moves(self) -> bool:
         """Whether the temperature is defined and depends on the data."""
-        found = self.temperature
-        return bool(found and not np.isnan(found.value) and found.notes.get("flag") != "flat")
+        fitted = self.temperature
+        return bool(fitted and not np.isnan(fitted.value) and fitted.notes.get("flag") != "flat")
 
     def _temperatures(self, drawn: np.ndarray) -> np.ndarray:
         """(B,) temperatures, where straight lines through the (G, B) derivatives cross zero."""
@@ -171,20 +180,20 @@ class Calibration:
         least, most = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
         middle = 1.0 / self.temperature.value
         step = 1e-3 * middle
-        near = self._slopes(np.array([middle - step, middle, middle + step]))
-        curvature = (near[2].sum() - near[0].sum()) / (2 * step)
-        error = np.sqrt(np.sum(near[1] ** 2)) / curvature if curvature > 0 else 0.0
+        around = self._slopes(np.array([middle - step, middle, middle + step]))
+        curvature = (around[2].sum() - around[0].sum()) / (2 * step)
+        error = np.sqrt(np.sum(around[1] ** 2)) / curvature if curvature > 0 else 0.0
         fine = np.clip(middle + error * _ERRORS, least, most)
         grid = np.unique(np.concatenate((np.geomspace(least, most, _COARSE), fine)))
         return grid, self._slopes(grid)
 
     def _slopes(self, inverses: np.ndarray) -> np.ndarray:
-        found = item_slopes(self.target, self.scores, inverses, **self.scaling)
-        return np.stack([np.bincount(self.units, row, self.n_units) for row in found])
+        slopes = item_slopes(self.target, self.scores, inverses, **self.scaling)
+        return np.stack([np.bincount(self.units, row, self.n_units) for row in slopes])
 
 
 class Joined:
-    """Two families of metrics as one: what each of them says of the same resamples."""
+    """Two families of metrics as one: both evaluated on the same resamples."""
 
     def __init__(self, *families) -> None:
         self.families = families
@@ -195,27 +204,31 @@ class Joined:
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to its values on each resample, of all families."""
-        found: dict[str, np.ndarray] = {}
+        values: dict[str, np.ndarray] = {}
         for family in self.families:
-            found |= family.replicates(resamples, metrics)
-        return found
+            values |= family.replicates(resamples, metrics)
+        return values
 
 
 def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration:
-    """The calibration of `labelled.LabelledSamples`; `options` are those of `Calibration`."""
+    """The calibration of `labelled.LabelledSamples`; `options` are `CalibrationOptions`."""
     if not isinstance(predictions, LabelledSamples):
         raise PermafrostError(
             f"{type(predictions).__name__} of the task {predictions.task!r} have no probabilities",
             remedy="leave calibration out for this probe",
         )
     return Calibration(
-        predictions.target, predictions.scores, units, task=predictions.task, **options
+        predictions.target,
+        predictions.scores,
+        units,
+        task=predictions.task,
+        options=CalibrationOptions(**options),
     )
 
 
 def _weighted(parts: dict[str, np.ndarray], resamples: Resamples) -> dict[str, np.ndarray]:
     """(S, B) sums of each of the (S, U) parts, weighted by the (U, B) counts, in double precision."""
-    # each for itself: the last bit of a product may hang on the number of its rows
+    # each for itself: the last bit of a product may depend on the number of its rows
     out = {name: np.empty((len(sums), len(resamples))) for name, sums in parts.items()}
     width = max((sums.shape[1] for sums in parts.values()), default=1)
     step = max(1, _FLOAT_BYTES // (8 * width))

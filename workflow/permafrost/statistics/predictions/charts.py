@@ -1,4 +1,4 @@
-"""What a score of detections hides, for charts: its curve, the kinds of its errors, and its calibration.
+"""Details of detections for charts: precision and recall, kinds of errors, and calibration.
 
 The values are plain lists and numbers, as the metadata of a table of scores keep them; None is undefined.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.metrics.objects.point_precision import RECALL_GRID
+from permafrost.metrics.detection.axes import RECALL_GRID
 from permafrost.metrics.ratios import mean_of_defined
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 IOU_THRESHOLD = 0.5
 
 
-def detection_charts(found: DetectedObjects) -> dict:
+def detection_charts(predictions: DetectedObjects) -> dict:
     """Charts of a test set's detections.
 
     Returns
@@ -28,44 +28,44 @@ def detection_charts(found: DetectedObjects) -> dict:
     and ``calibration``, by bin the ``counts``, ``mean_score``, ``accuracy``, its interval ``low`` and ``high``,
     and the ``expected`` error (`metrics.detection.analysis.calibration`); None where no score counts.
     """
-    recall, precision = precision_recall(found)
+    recall, precision = precision_recall(predictions)
     charts = {"precision_recall": {"recall": _plain(recall), "precision": _plain(precision)}}
-    if found.task == "detection":
-        charts |= {"errors": _errors(found), "calibration": _calibration(found)}
+    if predictions.task == "detection":
+        charts |= {"errors": _errors(predictions), "calibration": _calibration(predictions)}
     return charts
 
 
-def precision_recall(found: DetectedObjects) -> tuple[np.ndarray, np.ndarray]:
+def precision_recall(predictions: DetectedObjects) -> tuple[np.ndarray, np.ndarray]:
     """Recalls (R,), and the best precision from each of them on, (R,), as the mean over classes.
 
     Boxes match at an IoU of 0.5, so that the mean of the curve is ``AP50``; points match within the
     dataset's distance, so that it is ``point_ap``. Classes without objects are left out; NaN without any.
     """
-    if found.task == "point_detection":
-        return RECALL_GRID, mean_of_defined(
-            np.stack([one.precision() for one in found.scores.rankings])
-        )
-    evaluation = found.scores.evaluation
+    if predictions.task == "point_detection":
+        once = np.ones((1, len(predictions)), np.int64)
+        each = [one.precision(once)[0] for one in predictions.scores.rankings]
+        return RECALL_GRID, mean_of_defined(np.stack(each))
+    evaluation = predictions.scores.evaluation
     axes = evaluation.axes
     at, everything = axes.threshold_index(IOU_THRESHOLD), axes.area_index("all")
     curves = evaluation.precision[at, :, :, everything, -1].T
     return axes.recall_grid, mean_of_defined(np.where(curves == -1, np.nan, curves))
 
 
-def _errors(found: DetectedObjects) -> dict:
+def _errors(predictions: DetectedObjects) -> dict:
     from permafrost.metrics.detection.analysis.tide import error_kinds
 
-    kinds = error_kinds(found.scores.evaluation)
+    kinds = error_kinds(predictions.scores.evaluation)
     gain = {kind: _plain(value) for kind, value in kinds.gain.items()}
     return {"gain": gain, "counts": {kind: int(count) for kind, count in kinds.counts.items()}}
 
 
-def _calibration(found: DetectedObjects) -> dict | None:
+def _calibration(predictions: DetectedObjects) -> dict | None:
     from permafrost.metrics.detection.analysis.calibration import LOWEST_SCORE, calibrate
 
-    if not any((each.scores >= LOWEST_SCORE).any() for each in found.detections):
+    if not any((each.scores >= LOWEST_SCORE).any() for each in predictions.detections):
         return None
-    bins = calibrate(found.scores.evaluation)
+    bins = calibrate(predictions.scores.evaluation)
     names = ("mean_score", "accuracy", "low", "high", "expected")
     return {
         "counts": bins.counts.tolist(),

@@ -26,20 +26,20 @@ def array_of(table, name: str, width: int | None = None) -> np.ndarray:
     PermafrostError : a value is null; lists that do not have the `width` that is asked for.
     """
     column = table.column(name).combine_chunks()
-    found = getattr(column.type, "list_size", None)
-    if width is not None and found != width:
-        what = f"lists of {found} numbers" if found else f"the type {column.type}"
+    size = getattr(column.type, "list_size", None)
+    if width is not None and size != width:
+        what = f"lists of {size} numbers" if size else f"the type {column.type}"
         raise PermafrostError(
             f"the column {name!r} of the prediction table has {what}, not lists of {width} numbers",
             remedy=_REMEDY,
         )
-    values = column if found is None else column.flatten()
+    values = column if size is None else column.flatten()
     if column.null_count or values.null_count:
         raise PermafrostError(
             f"the column {name!r} of the prediction table has empty entries", remedy=_REMEDY
         )
     flat = values.to_numpy(zero_copy_only=False)
-    return flat if found is None else flat.reshape(len(column), found)
+    return flat if size is None else flat.reshape(len(column), size)
 
 
 def groups_of(table) -> list | None:
@@ -51,7 +51,7 @@ def groups_of(table) -> list | None:
 
 
 def sorted_rows(sample_ids, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(order, sample ids, groups): rows ascending by sample id, so that nothing hangs on theirs."""
+    """(order, sample ids, groups): rows ascending by sample id, so that no result depends on the table's order."""
     ids = np.array(list(map(str, sample_ids)))
     order = np.argsort(ids, kind="stable")
     if groups is not None:

@@ -121,7 +121,7 @@ class Confusions:
         """What each of `count` settings predicted, from its part of the column ``setting_confusions``."""
         need_columns(table, ("sample_id", "setting_confusions"))
         names, width = table.column("sample_id").to_pylist(), len(metadata["classes"])
-        found = array_of(table, "setting_confusions", count * width * width)
+        counts = array_of(table, "setting_confusions", count * width * width)
         return [
             cls.from_arrays(
                 names,
@@ -131,7 +131,7 @@ class Confusions:
                 ignore_index=metadata["ignore_index"],
                 dead_classes=metadata["dead_classes"],
             )
-            for confusion in found.reshape(len(names), count, width, width).swapaxes(0, 1)
+            for confusion in counts.reshape(len(names), count, width, width).swapaxes(0, 1)
         ]
 
     def evaluate(self) -> dict:

@@ -63,9 +63,10 @@ class PredictedNumbers(Targets):
         """What each of `count` settings predicted, from its part of the column ``setting_numbers``."""
         need_columns(table, ("sample_id", "target", "setting_numbers"))
         names, target = table.column("sample_id").to_pylist(), array_of(table, "target")
-        found = array_of(table, "setting_numbers", count)
+        numbers = array_of(table, "setting_numbers", count)
         return [
-            cls.from_arrays(names, target, answers, groups=groups_of(table)) for answers in found.T
+            cls.from_arrays(names, target, answers, groups=groups_of(table))
+            for answers in numbers.T
         ]
 
     def evaluate(self) -> dict:

@@ -22,6 +22,37 @@ _REMEDY = "run the evaluation that made it again"
 
 
 @dataclass(frozen=True)
+class ObjectScoring:
+    """How the detections of a dataset are scored.
+
+    Attributes
+    ----------
+    task : ``detection`` or ``point_detection``.
+    score_threshold : detections that score less take no part in recall, precision, F1 and counts.
+    max_detections : of an image and a class that average precision looks at; of boxes.
+    match_distance : pixels within which a detection finds a point; None for boxes.
+
+    Raises
+    ------
+    PermafrostError : points without a distance.
+    """
+
+    task: str
+    classes: list[str]
+    score_threshold: float
+    max_detections: int = 100
+    match_distance: float | None = None
+
+    def __post_init__(self) -> None:
+        of_points = task_of(self.task).targets == "points"
+        if of_points and not (self.match_distance and self.match_distance > 0):
+            raise PermafrostError(
+                f"points cannot be matched within a distance of {self.match_distance} pixels",
+                remedy=_REMEDY,
+            )
+
+
+@dataclass(frozen=True)
 class DetectedObjects:
     """Predictions of the tasks ``detection`` and ``point_detection``; see `Predictions`.
 
@@ -30,9 +61,6 @@ class DetectedObjects:
     objects : of every whole image, crowds included.
     detections : of every whole image.
     sizes : (N, 2) height and width of the images.
-    score_threshold : detections that score less take no part in recall, precision, F1 and counts.
-    max_detections : of an image and a class that average precision looks at; of boxes.
-    match_distance : pixels within which a detection finds a point; None for boxes.
     """
 
     sample_ids: np.ndarray
@@ -40,11 +68,7 @@ class DetectedObjects:
     objects: list[Objects]
     detections: list[Detected]
     sizes: np.ndarray
-    task: str
-    classes: list[str]
-    score_threshold: float
-    max_detections: int
-    match_distance: float | None
+    scoring: ObjectScoring
 
     dead_classes = ()
     boundary = False
@@ -53,9 +77,17 @@ class DetectedObjects:
         return len(self.sample_ids)
 
     @property
+    def task(self) -> str:
+        return self.scoring.task
+
+    @property
+    def classes(self) -> list[str]:
+        return self.scoring.classes
+
+    @property
     def rules(self) -> tuple:
         """Caps and distances of the dataset, which all its evaluations share."""
-        return self.max_detections, self.match_distance
+        return self.scoring.max_detections, self.scoring.match_distance
 
     @cached_property
     def truth(self) -> np.ndarray:
@@ -86,41 +118,27 @@ class DetectedObjects:
         objects: list[Objects],
         detections: list[Detected],
         sizes,
-        *,
-        task: str,
-        classes,
-        score_threshold: float,
-        max_detections: int = 100,
-        match_distance: float | None = None,
+        scoring: ObjectScoring,
         groups=None,
     ) -> DetectedObjects:
         """From rows in any order.
 
         Raises
         ------
-        PermafrostError : class ids that are not those of `classes`; corners that are not finite or
-            lie the wrong way round; scores that are not finite; points without a distance.
+        PermafrostError : class ids that are not those of `scoring`; corners that are not finite or
+            lie the wrong way round; scores that are not finite.
         """
         order, ids, groups = sorted_rows(sample_ids, groups)
         for what, rows in (("objects", objects), ("detections", detections)):
             for place in order.tolist():
-                _check(rows[place], what, ids=sample_ids, place=place, classes=len(classes))
-        if task_of(task).targets == "points" and not (match_distance and match_distance > 0):
-            raise PermafrostError(
-                f"points cannot be matched within a distance of {match_distance} pixels",
-                remedy=_REMEDY,
-            )
+                _check(rows[place], what, sample_ids[place], classes=len(scoring.classes))
         return cls(
             ids,
             groups,
             [objects[place] for place in order.tolist()],
             [detections[place] for place in order.tolist()],
             np.asarray(sizes, np.int64).reshape(-1, 2)[order],
-            task=task,
-            classes=list(classes),
-            score_threshold=float(score_threshold),
-            max_detections=int(max_detections),
-            match_distance=None if match_distance is None else float(match_distance),
+            scoring,
         )
 
     @classmethod
@@ -144,27 +162,29 @@ class DetectedObjects:
             objects_of(table.column("objects")),
             detected_of(table.column("detections")),
             np.stack([array_of(table, name) for name in ("height", "width")], axis=1),
-            task=metadata["task"],
-            classes=metadata["classes"],
-            score_threshold=threshold,
-            max_detections=metadata["detection"]["max_detections"],
-            match_distance=metadata["detection"]["match_distance"],
-            groups=groups_of(table),
+            ObjectScoring(
+                metadata["task"],
+                list(metadata["classes"]),
+                float(threshold),
+                metadata["detection"]["max_detections"],
+                metadata["detection"]["match_distance"],
+            ),
+            groups_of(table),
         )
 
     @cached_property
     def scores(self) -> BoxScores | PointScores:
         """The detections matched with the truth."""
-        common = {"classes": self.classes, "score_threshold": self.score_threshold}
+        common = {"classes": self.classes, "score_threshold": self.scoring.score_threshold}
         if task_of(self.task).targets == "points":
             return PointScores(
-                self.objects, self.detections, match_distance=self.match_distance, **common
+                self.objects, self.detections, match_distance=self.scoring.match_distance, **common
             )
         return BoxScores(
             self.objects,
             self.detections,
             self.sizes,
-            max_detections=self.max_detections,
+            max_detections=self.scoring.max_detections,
             **common,
         )
 
@@ -179,7 +199,7 @@ class DetectedObjects:
         return ObjectFamily(self, units)
 
     def charts(self) -> dict:
-        """What the scores hide, for charts (`charts.detection_charts`)."""
+        """Details for charts (`charts.detection_charts`)."""
         from permafrost.statistics.predictions.charts import detection_charts
 
         return detection_charts(self)
@@ -205,14 +225,14 @@ class ObjectFamily:
     units : (N,) unit of each image.
     """
 
-    def __init__(self, found: DetectedObjects, units) -> None:
-        self.found, self.units = found, np.asarray(units)
-        self.sums = sum_by_unit(found.scores.counts, self.units)
+    def __init__(self, predictions: DetectedObjects, units) -> None:
+        self.predictions, self.units = predictions, np.asarray(units)
+        self.sums = sum_by_unit(predictions.scores.counts, self.units)
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
-        scores, task = self.found.scores, self.found.task
-        names = overall_metrics(task, len(self.found.classes)) + class_metrics(task)
+        scores, task = self.predictions.scores, self.predictions.task
+        names = overall_metrics(task, len(self.predictions.classes)) + class_metrics(task)
         wanted = set(names if metrics is None else metrics)
         values = scores.curve_replicates(resamples.counts[self.units], wanted)
         if wanted - set(values):
@@ -220,7 +240,7 @@ class ObjectFamily:
         return {name: values[name] for name in names if name in wanted}
 
 
-def _check(rows, what: str, *, ids, place: int, classes: int) -> None:
+def _check(rows, what: str, image, *, classes: int) -> None:
     """Refuse objects or detections of one image that cannot be scored."""
     problem = None
     if not np.isfinite(rows.boxes).all() or (rows.boxes[:, 2:] < rows.boxes[:, :2]).any():
@@ -231,6 +251,6 @@ def _check(rows, what: str, *, ids, place: int, classes: int) -> None:
         problem = "scores that are not finite"
     if problem:
         raise PermafrostError(
-            f"the {what} of the image {ids[place]} in the prediction table have {problem}",
+            f"the {what} of the image {image} in the prediction table have {problem}",
             remedy=_REMEDY,
         )

@@ -22,8 +22,8 @@ class PredictedPixels:
 
     Attributes
     ----------
-    sums : (N, 5) over the pixels of each image that have data: 1, e², |e|, truth, truth², truth being
-        counted from a number near all of it.
+    sums : (N, 5) over the pixels of each image that have data: 1, e², |e|, truth, truth², truth less
+        `centre`.
     ranges : (N, 4) smallest and largest true number of each image, then those predicted; NaN where no
         pixel has data.
     centre : the number that truth is counted from.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.metrics.ratios import divide, mean_of_defined
+from permafrost.metrics.ratios import divide
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
 from permafrost.statistics.resampling.resamples import Resamples
 
@@ -16,14 +16,14 @@ _FLOAT_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Queries:
-    """What the queries of a test set found; see `predictions.Predictions`.
+    """The results of a test set's queries; see `predictions.Predictions`.
 
     Attributes
     ----------
     precision : (N,) average precision, NaN where nothing is relevant.
     relevant : (N,) number of relevant images in the gallery.
     found : (N, len(ks)) number of relevant images among the nearest k.
-    ks : the numbers of nearest images that were looked at.
+    ks : the numbers k of nearest images.
     gallery : number of images that a query ranks.
     rules : what is relevant, which gallery, which metric.
     """
@@ -93,7 +93,9 @@ class Queries:
 
     def evaluate(self) -> dict:
         """Every metric on the whole test set: the mean over queries to which anything is relevant."""
-        return {name: float(mean_of_defined(values)) for name, values in self.each().items()}
+        once = Resamples.of(np.ones((len(self), 1), np.uint8))
+        values = self.family(np.arange(len(self))).replicates(once)
+        return {name: float(value[0]) for name, value in values.items()}
 
     def family(self, units: np.ndarray) -> _Means:
         """Every metric on resamples of the units."""

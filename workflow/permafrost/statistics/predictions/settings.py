@@ -1,14 +1,18 @@
-"""Predictions of a test set under the settings of one probe, each perhaps drawn several times.
+"""Predictions of a test set under the settings of one probe, some of them drawn repeatedly.
 
-A setting that was drawn several times has one value per metric, the mean over its draws, and an
-interval of that mean: all draws are scored on the same resamples of the test units, so what the draws
-share of the chance in the test set stays in it. How much the draws differ on the whole test set
-is the second kind of uncertainty, as the spread over seeds is (see `seeds`), and is given beside it.
+A setting that was drawn repeatedly has one value per metric, the mean over its draws, and an interval of that
+mean. All draws are scored on the same resamples of the test units, so that the interval keeps the chance of the
+test set, which they share. The spread of draws on the whole test set is the second kind of uncertainty, like the
+spread over seeds (`across_datasets.ranks.add_seed_spread`), and is given beside it.
+
+A gain is the difference of every metric between two settings, on the whole test set and on the same resamples of
+its units, so that the chance of the test set cancels.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +26,89 @@ from permafrost.statistics.predictions.columns import (
     need_columns,
     sorted_rows,
 )
-from permafrost.statistics.predictions.whole_settings import WholeSetting, whole_settings
 from permafrost.statistics.replicates.families import FAMILIES
 from permafrost.statistics.resampling.resamples import Resamples
+
+if TYPE_CHECKING:
+    from permafrost.statistics.predictions.reading import Predictions
+
+
+@dataclass(frozen=True)
+class WholeSetting:
+    """The predictions of one setting: `predictions`, whose attributes it has, and `about`, what the setting is."""
+
+    predictions: Predictions
+    about: object
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    def __getattr__(self, name: str):
+        return getattr(self.predictions, name)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Metrics of `first` less those of `second`; both are of the same test set. Has the attributes of `first`."""
+
+    first: Predictions
+    second: Predictions
+    about: object
+
+    # what it evaluates are differences, whatever range the metrics have
+    is_difference = True
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getattr__(self, name: str):
+        return getattr(self.first, name)
+
+    def evaluate(self) -> dict:
+        """The difference of every metric, per class where a metric is."""
+        one, other = self.first.evaluate(), self.second.evaluate()
+        return {name: value - other[name] for name, value in one.items() if name in other}
+
+    def family(self, units: np.ndarray) -> _Differences:
+        return _Differences(self.first.family(units), self.second.family(units))
+
+
+class _Differences:
+    """Differences of two families on the same resamples."""
+
+    def __init__(self, first, second) -> None:
+        self.first, self.second = first, second
+
+    def replicates(self, resamples, metrics=None) -> dict[str, np.ndarray]:
+        one, other = (each.replicates(resamples, metrics) for each in (self.first, self.second))
+        return {name: value - other[name] for name, value in one.items() if name in other}
+
+
+def whole_settings(table, metadata: dict, about: list) -> list[WholeSetting]:
+    """The settings of a table of a task whose reader has ``settings_from_table``.
+
+    Parameters
+    ----------
+    about : what each of them is, in the order of the table's columns.
+
+    Raises
+    ------
+    PermafrostError : the table lacks the column of the settings, or it has another width than it should.
+    """
+    reader = task_of(metadata["task"]).load_reader()
+    predictions = reader.settings_from_table(table, metadata, len(about))
+    return [WholeSetting(one, what) for one, what in zip(predictions, about, strict=True)]
+
+
+def gain_of(settings: list, metadata: dict) -> Gain | None:
+    """What the table says is to be scored against what; None where it says nothing."""
+    if not metadata.get("paired"):
+        return None
+    named = {one.about.name: one for one in settings}
+    first, second = (named[name] for name in metadata["paired"])
+    name = f"{first.about.name} minus {second.about.name}"
+    about = type(first.about)(name, {}, first.about.n_train, first.about.n_val, [])
+    return Gain(first, second, about)
 
 
 @dataclass(frozen=True)
@@ -67,7 +151,7 @@ class Draws(Targets):
 
     @property
     def answers(self) -> np.ndarray:
-        """Of the first draw, which stands for the others where answers are looked at, not scored."""
+        """Predictions of the first draw, which represents the others where predictions are shown, not scored."""
         first = self.drawn[0]
         return (first > 0.5).astype(np.uint8) if self.task == "multilabel" else first
 
@@ -91,7 +175,7 @@ class Draws(Targets):
         return {name: float(values.mean()) for name, values in self.values().items()}
 
     def spread(self) -> dict[str, float | None]:
-        """Standard deviation over draws (n - 1 below the fraction line); None for one draw."""
+        """Standard deviation over draws (denominator n - 1); None for one draw."""
         return {
             name: float(values.std(ddof=1)) if len(values) > 1 else None
             for name, values in self.values().items()
@@ -102,12 +186,12 @@ class Draws(Targets):
         return _MeanOverDraws(self._families(units), self.metrics)
 
     def _families(self, units: np.ndarray) -> list:
-        several = self.task == "multilabel"
+        multilabel = self.task == "multilabel"
         return [
             FAMILIES[self.task](
                 self.target,
-                None if several else one,
-                one if several else None,
+                None if multilabel else one,
+                one if multilabel else None,
                 len(self.classes),
                 units,
             )
@@ -116,7 +200,7 @@ class Draws(Targets):
 
 
 class _MeanOverDraws:
-    """Metrics of several draws on the same resamples, averaged."""
+    """Metrics of all draws on the same resamples, averaged."""
 
     def __init__(self, families: list, names: tuple[str, ...]) -> None:
         self.families, self.names = families, names

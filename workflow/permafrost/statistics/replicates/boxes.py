@@ -21,14 +21,7 @@ from permafrost.metrics.objects.hits import count_hits
 from permafrost.metrics.objects.matching import IOU_THRESHOLD
 from permafrost.metrics.ratios import ratios_of_hits
 
-_SETTINGS = Settings(
-    iou_type="bbox",
-    mode="corrected",
-    lvis=False,
-    use_categories=True,
-    boundary_ratio=0.02,
-    detection_area="auto",
-)
+_SETTINGS = Settings("bbox")
 # of ``AR10``; no more than the largest cap
 _CAPS = (1, 10)
 
@@ -94,10 +87,10 @@ class BoxScores:
 
     def curve_values(self) -> dict:
         """COCO's scores of the whole test set: name to a float, or to (K,); NaN where COCO says -1."""
-        found = self.evaluation
-        values: dict = {each.name: _defined(found.value(each)) for each in self.overall}
+        evaluation = self.evaluation
+        values: dict = {each.name: _defined(evaluation.value(each)) for each in self.overall}
         for each in self.per_class:
-            of_class = found.average_precision(threshold=each.threshold)
+            of_class = evaluation.average_precision(threshold=each.threshold)
             values[each.name] = np.where(of_class == -1, np.nan, of_class)
         return values
 
@@ -107,9 +100,9 @@ class BoxScores:
         others = [one for one in self.overall if one.name in wanted]
         if not each and not others:
             return {}
-        found = replicates(self.evaluation, [*each, *others], counts, each=len(each))
-        values = {one.name: of_class for one, of_class in zip(each, found.categories, strict=True)}
-        pooled = zip(others, found.values[len(each) :], strict=True)
+        drawn = replicates(self.evaluation, [*each, *others], counts, each=len(each))
+        values = {one.name: of_class for one, of_class in zip(each, drawn.categories, strict=True)}
+        pooled = zip(others, drawn.values[len(each) :], strict=True)
         return {**values, **{one.name: value for one, value in pooled}}
 
 
@@ -144,7 +137,7 @@ def _evaluate(objects, detections, sizes, classes: list[str], cap: int) -> Evalu
     )
     image = np.repeat(np.arange(images), [len(each) for each in detections])
     boxes = _with_sides(_joined([each.boxes for each in detections], (0, 4)))
-    found = Detections(
+    detected = Detections(
         source="detections",
         entries=np.arange(len(image)),
         ids=np.arange(1, len(image) + 1),
@@ -156,7 +149,7 @@ def _evaluate(objects, detections, sizes, classes: list[str], cap: int) -> Evalu
     )
     problem = Problem(
         truths=truths,
-        detections=found,
+        detections=detected,
         truth_masks=None,
         detection_masks=None,
         boundary_ratio=_SETTINGS.boundary_ratio,

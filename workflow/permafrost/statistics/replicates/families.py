@@ -1,4 +1,4 @@
-"""Every metric of a task on many resamples at once, from what a resample's counts suffice for.
+"""Every metric of a task on many resamples at once, from the counts of a resample.
 
 A family is made from a test set's predictions and then asked for its values on resamples. It
 yields the same names as `metrics.classification`, each with a trailing axis of resamples.

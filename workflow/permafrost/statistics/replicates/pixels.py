@@ -1,7 +1,7 @@
 """Every metric of segmentation on many resamples at once, from counts of pixels.
 
 A confusion matrix of a resample is the sum of those of its units, each as often as it was drawn.
-The metrics need less of it: pixels hit, pixels of each class, pixels given each class. With these
+The metrics need less of it: pixels hit, pixels of each class, pixels predicted as each class. With these
 3 K numbers of U units as rows S, and with the counts of B resamples as columns W, one product S W
 of (3 K, U) and (U, B) has them for all resamples.
 """
@@ -65,7 +65,7 @@ def weighted_sums(sums: np.ndarray, resamples: Resamples) -> np.ndarray:
     # the metrics add some of these sums, so that all of them together must stay exact
     largest = int(sums.sum()) * max(1, resamples.peak)
     kind = np.float64 if largest < _EXACT else np.int64
-    # rows that are zero everywhere (classes nobody is given, dead ones) cost nothing
+    # rows that are zero everywhere (classes that are never predicted, dead ones) cost nothing
     rows = np.flatnonzero(sums.any(axis=1))
     factors = sums[rows].astype(kind)
     out = np.zeros((len(sums), len(resamples)), kind)

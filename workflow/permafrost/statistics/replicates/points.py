@@ -8,15 +8,10 @@ import numpy as np
 
 from permafrost.data.geometries import POINT
 from permafrost.data.objects import Objects
-from permafrost.metrics.detection.resampled import mean_precision
 from permafrost.metrics.objects.detected import Detected
 from permafrost.metrics.objects.hits import count_hits
-from permafrost.metrics.objects.point_precision import RECALL_GRID, RankedPoints, rank_points
+from permafrost.metrics.objects.point_precision import RankedPoints, rank_points
 from permafrost.metrics.ratios import divide, mean_of_defined, ratios_of_hits
-
-_EPS = np.spacing(1)
-# numbers held together: detections of a class times resamples
-_BLOCK = 1 << 19
 
 
 class PointScores:
@@ -47,14 +42,7 @@ class PointScores:
     def rankings(self) -> list[RankedPoints]:
         """The detections of each class, by score."""
         return rank_points(
-            [each.centres for each in self.objects],
-            [each.classes for each in self.objects],
-            [each.centres for each in self.detections],
-            [each.classes for each in self.detections],
-            [each.scores for each in self.detections],
-            classes=self.classes,
-            distance=self.match_distance,
-            crowd=[each.crowd for each in self.objects],
+            self.objects, self.detections, classes=self.classes, distance=self.match_distance
         )
 
     @cached_property
@@ -81,39 +69,16 @@ class PointScores:
 
     def curve_values(self) -> dict:
         """Average precision of the whole test set, and (K,) of each class; NaN without truth."""
-        each = np.array([one.average_precision() for one in self.rankings])
-        return {"point_ap": float(mean_of_defined(each)), "class_point_ap": each}
+        once = np.ones((len(self.objects), 1), np.int64)
+        values = self.curve_replicates(once, {"point_ap", "class_point_ap"})
+        return {
+            "point_ap": float(values["point_ap"][0]),
+            "class_point_ap": values["class_point_ap"][:, 0],
+        }
 
     def curve_replicates(self, counts: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
         """The same on resamples that draw image i counts[i] (N, B) times, if `wanted`."""
         if not wanted & {"point_ap", "class_point_ap"}:
             return {}
-        each = np.stack([resampled_precision(one, counts) for one in self.rankings])
+        each = np.stack([one.average_precision(counts) for one in self.rankings])
         return {"point_ap": mean_of_defined(each), "class_point_ap": each}
-
-
-def resampled_precision(ranked: RankedPoints, counts: np.ndarray) -> np.ndarray:
-    """(B,) average precision on resamples of the images; NaN where no truth was drawn.
-
-    As in `metrics.detection.resampled`, a detection of an image that was drawn n times stands in the
-    ranking n times in a row, and only its last copy can shape the envelope.
-
-    Parameters
-    ----------
-    counts : (N, B) how often each image is in each resample.
-    """
-    out = np.full(counts.shape[1], np.nan)
-    rows, at = ranked.image[ranked.counted], np.flatnonzero(ranked.hit[ranked.counted])
-    step = max(1, _BLOCK // max(1, len(rows), len(counts)))
-    for start in range(0, counts.shape[1], step):
-        weights = np.ascontiguousarray(counts[:, start : start + step], np.float64)
-        truths = weights[ranked.truth_image].sum(axis=0)
-        values = np.zeros(len(truths))
-        if at.size:
-            taken = weights[rows]
-            seen = np.cumsum(taken, axis=0)[at]
-            found = np.cumsum(taken[at], axis=0)
-            recall = found / np.maximum(truths, 1)
-            values = mean_precision(found / (seen + _EPS), recall, RECALL_GRID)
-        out[start : start + step] = np.where(truths > 0, values, np.nan)
-    return out

@@ -35,12 +35,12 @@ class Ranking:
         order = np.argsort(-scores)
         ordered, positive, units = scores[order], target[order], units[order]
         ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)])
-        found = np.concatenate(([0], np.cumsum(positive)))
+        positives = np.concatenate(([0], np.cumsum(positive)))
         # thresholds where nothing is found add nothing, nor does what lies below the last positive
-        gaining = np.diff(found[ends + 1], prepend=0) > 0
+        gaining = np.diff(positives[ends + 1], prepend=0) > 0
         stops = ends[gaining] + 1
         self.everything = Segments(units, np.concatenate(([0], stops)))
-        self.positives = Segments(units[positive], np.concatenate(([0], found[stops])))
+        self.positives = Segments(units[positive], np.concatenate(([0], positives[stops])))
 
     def average_precision(self, resamples: Resamples) -> np.ndarray:
         """(B,) average precision on each resample; NaN where no positive was drawn."""

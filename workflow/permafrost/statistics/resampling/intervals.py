@@ -110,8 +110,8 @@ def reflected_square(value: float, replicates: np.ndarray) -> np.ndarray:
 
     For sizes of gaps, such as calibration errors. Chance adds to the square of a gap whatever the gap
     is: with n items, E[value^2] is the true square plus some v / n, and a resample adds v / n once
-    more. So squares are mirrored without bias, while the gap itself is not: near a true gap of 0 the
-    value lies c / sqrt(n) above it, replicates only 0.41 c / sqrt(n) above the value. All of the
+    more. So squares are mirrored without bias, while the gap itself is not: close to a true gap of 0
+    the value lies c / sqrt(n) above it, replicates only 0.41 c / sqrt(n) above the value. All of the
     interval may lie below the value, where most of that is chance.
 
     Coverage of intervals of 95 % from 200 resamples, simulated with 10 classes, at n = 200, 1000 and

@@ -1,6 +1,6 @@
 """Standard errors from leaving out parts of a test set, and what they say of differences.
 
-The units of a test set are dealt into J parts: one for each unit where they are few, else `PARTS`. With
+The units of a test set are divided into J parts: one for each unit where they are few, else `PARTS`. With
 a metric t on the whole test set and t_j without part j, d_j = t - t_j is what the part adds, and::
 
     error^2 = (J - 1) / J  sum_j d_j^2

@@ -29,7 +29,7 @@ from permafrost.statistics.resampling.p_values import bootstrap_p_value, step_do
 from permafrost.statistics.resampling.student_t import normal_score, t_quantile, two_sided_p
 from permafrost.statistics.resampling.units import Units
 
-# pairs that are worked on together
+# pairs computed together
 _TOGETHER = 1024
 
 
@@ -53,7 +53,7 @@ def paired_by_jackknife(
     Parameters
     ----------
     values : (K,) of each backbone on the whole test set.
-    left_out : (K, J) without each part; without the only unit, nothing is looked at.
+    left_out : (K, J) without each part; not read where there is one unit.
     pairs : (P, 2) indices of backbones.
     resamples : number of turned signs, for the adjustment; where all 2^(J - 1) - 1 are fewer, those.
     """
@@ -95,14 +95,14 @@ def paired_gaps(values, replicates, pairs, *, units: Units, confidence: float) -
     """
     n_units = units.count
     mirrored = np.stack([reflected_square(*each) for each in zip(values, replicates, strict=True)])
-    found = []
+    rows = []
     for a, b in pairs:
         drawn = expanded(mirrored[a] - mirrored[b], n_units, confidence)
         p_value = bootstrap_p_value(drawn) if n_units > 1 else np.nan
         undefined = np.count_nonzero(np.isnan(drawn))
         interval = percentile_interval(drawn, confidence)
-        found.append((values[a] - values[b], *interval, p_value, undefined))
-    difference, lower, upper, p_value, n_undefined = map(np.array, zip(*found, strict=True))
+        rows.append((values[a] - values[b], *interval, p_value, undefined))
+    difference, lower, upper, p_value, n_undefined = map(np.array, zip(*rows, strict=True))
 
     def strayed(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first, second = mirrored[pairs[chosen].T]

@@ -20,7 +20,7 @@ BLOCK_BYTES = 64 << 20
 # resamples are drawn resample-major, then turned: this many at a time stay in the cache, and
 # blocks are whole tiles, so that what is drawn does not depend on the block
 TILE = 64
-# units drawn by one call, for small test sets several resamples together
+# units drawn by one call, for small test sets more than one resample
 _DRAWN_TOGETHER = 1 << 14
 
 
@@ -97,7 +97,7 @@ def iter_jackknife(
 
     Parameters
     ----------
-    parts : J, at most U. The units are dealt out one after the other, so that part j has the units
+    parts : J, at most U. The units are assigned in turn, so that part j has the units
         j, j + J, j + 2 J, …; None makes every unit a part.
     block : as of `iter_resamples`.
     """
@@ -138,7 +138,7 @@ def _draw_block(generator: np.random.Generator, n_units: int, width: int) -> Res
 
 def _draw(generator: np.random.Generator, n_units: int, resamples: int) -> np.ndarray:
     """(resamples, U) counts, in one call for all of them."""
-    # 16-bit integers are drawn several from one 64-bit word
+    # four 16-bit integers are drawn from one 64-bit word
     kind = np.uint16 if n_units <= 1 << 16 else np.uint32
     drawn = generator.integers(0, n_units, size=(resamples, n_units), dtype=kind)
     places = drawn + np.arange(resamples, dtype=np.intp)[:, None] * n_units

@@ -35,13 +35,13 @@ def t_quantile(confidence: float, df) -> np.ndarray:
     z = normal_quantile(confidence)
     expansion = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
     # with few degrees of freedom from the exact value of one: both are below, so the steps go up
-    found = np.maximum(expansion, np.tan(confidence * math.pi / 2) ** (1 / df))
+    quantile = np.maximum(expansion, np.tan(confidence * math.pi / 2) ** (1 / df))
     constant = np.exp(-_log_beta_half(df / 2)) / np.sqrt(df)
     for _ in range(_STEPS):
-        density = constant * (1 + found**2 / df) ** (-(df + 1) / 2)
-        p = two_sided_p(found, df)
-        found = found * np.exp(p * np.log(p / tail) / (2 * density * found))
-    return found
+        density = constant * (1 + quantile**2 / df) ** (-(df + 1) / 2)
+        p = two_sided_p(quantile, df)
+        quantile = quantile * np.exp(p * np.log(p / tail) / (2 * density * quantile))
+    return quantile
 
 
 def normal_quantile(confidence: float) -> float:
@@ -64,7 +64,7 @@ def normal_score(p_values) -> np.ndarray:
 
 
 def _incomplete_beta(x: np.ndarray, rest: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """I_x(a, 1 / 2), with `rest` = 1 - x, which is not worked out again where x is near 1."""
+    """I_x(a, 1 / 2), with `rest` = 1 - x, which is not computed again where x is close to 1."""
     turned = x >= (a + 1) / (a + 2.5)
     first, second = np.where(turned, 0.5, a), np.where(turned, a, 0.5)
     at = np.where(turned, rest, x)

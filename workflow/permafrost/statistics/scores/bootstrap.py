@@ -79,16 +79,8 @@ def bootstrap_scores(
 
         judged = calibration_of(predictions, units.index, calibration)
         values, family = {**values, **judged.values}, Joined(family, judged)
-    interval = _Intervals.of(
-        family,
-        values,
-        units,
-        method=method,
-        resamples=resamples,
-        confidence=confidence,
-        seed=seed,
-        differences=getattr(predictions, "is_difference", False),
-    )
+    how = _How(method, resamples, confidence, seed, getattr(predictions, "is_difference", False))
+    interval = _Intervals.of(family, values, units, how)
     common = {
         "confidence": confidence,
         "unit": units.kind,
@@ -128,6 +120,22 @@ def _columns(value, classes):
 
 
 @dataclass(frozen=True)
+class _How:
+    """How intervals are made; see `bootstrap_scores`.
+
+    Attributes
+    ----------
+    differences : whether the values are differences of two settings.
+    """
+
+    method: str
+    resamples: int
+    confidence: float
+    seed: object
+    differences: bool
+
+
+@dataclass(frozen=True)
 class _Intervals:
     """Intervals of all metrics of one test set.
 
@@ -141,11 +149,9 @@ class _Intervals:
     quantiles : metric to those of Student's t for its spread, and for its support.
     """
 
+    how: _How
     values: dict
     units: Units
-    method: str
-    confidence: float
-    differences: bool
     family: object
     replicates: dict[str, np.ndarray]
     left_out: dict[str, np.ndarray]
@@ -155,33 +161,22 @@ class _Intervals:
     quantiles: dict[str, tuple[np.ndarray, np.ndarray]]
 
     @classmethod
-    def of(
-        cls,
-        family,
-        values: dict,
-        units: Units,
-        *,
-        method: str,
-        confidence: float,
-        resamples: int,
-        seed,
-        differences: bool,
-    ):
-        automatic = method == "auto"
+    def of(cls, family, values: dict, units: Units, how: _How) -> _Intervals:
+        automatic = how.method == "auto"
         gaps = {name for name in values if metric_of(name).of_gaps}
         curves = {name for name in values if metric_of(name).of_curves}
         drawn = gaps if automatic else set(values)
         others = set(values) - gaps if automatic else set(values) - curves - gaps
         replicates: dict = {}
         if drawn:
-            replicates = gather(family, iter_resamples(units.count, resamples, seed), drawn)
+            replicates = gather(family, iter_resamples(units.count, how.resamples, how.seed), drawn)
         left_out: dict = {}
-        if (automatic and units.count > 1) or method == "bca":
+        if (automatic and units.count > 1) or how.method == "bca":
             parts = iter_jackknife(units.count, PARTS if automatic else None)
             left_out = gather(family, parts, others)
         spreads, supports, biases = {}, {}, {}
-        if automatic and units.count > 1 and not differences and set(left_out) & curves:
-            blocks = iter_resamples(units.count, resamples, seed)
+        if automatic and units.count > 1 and not how.differences and set(left_out) & curves:
+            blocks = iter_resamples(units.count, how.resamples, how.seed)
             moved = gather(family, blocks, set(left_out) & curves)
             biases = {name: _mean_of_defined(moved[name]) - values[name] for name in moved}
         if automatic:
@@ -192,18 +187,16 @@ class _Intervals:
             }
             supports = {name: _support(family, name, spreads[name], units) for name in spreads}
         return cls(
+            how,
             values,
             units,
-            method,
-            confidence,
-            differences,
             family,
             replicates,
             left_out,
             spreads,
             biases,
             supports,
-            _quantiles(spreads, supports, confidence),
+            _quantiles(spreads, supports, how.confidence),
         )
 
     def row(self, metric: str, column: int | None) -> dict:
@@ -235,28 +228,28 @@ class _Intervals:
     def _drawn(self, metric: str, value: float, drawn: np.ndarray, pick):
         """The interval from replicates, and its name."""
         if metric_of(metric).of_gaps:
-            if self.method == "auto":
+            if self.how.method == "auto":
                 return self._expanded_square(value, drawn), "basic_square"
-            return basic_square_interval(value, drawn, self.confidence), "basic_square"
+            return basic_square_interval(value, drawn, self.how.confidence), "basic_square"
         if metric_of(metric).of_curves:
-            return basic_interval(value, drawn, self.confidence), "basic"
-        if self.method == "bca":
+            return basic_interval(value, drawn, self.how.confidence), "basic"
+        if self.how.method == "bca":
             left_out = self.left_out[metric][pick]
-            found = bca_interval(value, drawn, left_out, self.confidence)
-            if found is not None:
-                return found, "bca"
-        return percentile_interval(drawn, self.confidence), "percentile"
+            interval = bca_interval(value, drawn, left_out, self.how.confidence)
+            if interval is not None:
+                return interval, "bca"
+        return percentile_interval(drawn, self.how.confidence), "percentile"
 
     def _expanded_square(self, value: float, drawn: np.ndarray) -> tuple[float, float]:
         mirrored = reflected_square(value, drawn)
         lower, upper = percentile_interval(
-            expanded(mirrored, self.units.count, self.confidence), self.confidence
+            expanded(mirrored, self.units.count, self.how.confidence), self.how.confidence
         )
         return max(lower, 0.0), min(upper, 1.0)
 
     def _form(self, metric: str) -> str:
         known = metric_of(metric)
-        if self.differences or known.bounds == "below_one" or known.of_curves:
+        if self.how.differences or known.bounds == "below_one" or known.of_curves:
             return "jackknife_t"
         return "jackknife_log" if known.bounds == "positive" else "wilson"
 
@@ -266,9 +259,9 @@ class _Intervals:
         quantile, few = (float(each[pick]) for each in self.quantiles[metric])
         if form == "jackknife_log":
             return log_interval(value, error, quantile)
-        if self.differences:
+        if self.how.differences:
             if error == 0:
-                return constant_difference_interval(value, self.units.count, self.confidence)
+                return constant_difference_interval(value, self.units.count, self.how.confidence)
             return value - quantile * error, value + quantile * error
         if form == "jackknife_t" and error > 0:
             lowest, centre = -np.inf if metric_of(metric).bounds == "below_one" else 0.0, value
@@ -279,7 +272,7 @@ class _Intervals:
             return max(centre - quantile * error, lowest), min(centre + quantile * error, 1.0)
         support = float(self.supports[metric][pick])
         if self.units.kind == "image" and metric in getattr(self.family, "proportions", ()):
-            return wilson_interval(value, support, normal_quantile(self.confidence))
+            return wilson_interval(value, support, normal_quantile(self.how.confidence))
         centre = value
         if metric_of(metric).biased and 0 < value - float(spread.bias[pick]) < 1:
             centre -= float(spread.bias[pick])
@@ -302,9 +295,10 @@ def _quantiles(spreads: dict, supports: dict, confidence: float) -> dict:
     ]
     if not degrees:
         return {}
-    found = t_quantile(confidence, np.concatenate([np.ravel(each) for each in degrees]))
+    quantiles = t_quantile(confidence, np.concatenate([np.ravel(each) for each in degrees]))
     ends = np.cumsum([each.size for each in degrees])[:-1]
     parts = [
-        part.reshape(each.shape) for part, each in zip(np.split(found, ends), degrees, strict=True)
+        part.reshape(each.shape)
+        for part, each in zip(np.split(quantiles, ends), degrees, strict=True)
     ]
     return dict(zip(spreads, zip(parts[::2], parts[1::2], strict=True), strict=True))

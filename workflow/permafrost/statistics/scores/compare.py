@@ -177,7 +177,7 @@ def _gathered(families: list[_Family], metric: str, blocks: Iterable[Resamples])
 def _mcnemar(metric: str, units: Units, a: Predictions, b: Predictions) -> float | None:
     if metric != "accuracy" or units.kind != "image":
         return None
-    # McNemar's test is of one pair of answers to each image, not of a mean over several
+    # McNemar's test is of one pair of answers to each image, not of a mean over answers
     if any(len(getattr(one, "drawn", ())) > 1 for one in (a, b)):
         return None
     right_a, right_b = a.answers == a.truth, b.answers == b.truth

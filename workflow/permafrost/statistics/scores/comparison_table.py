@@ -5,38 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from permafrost.core.specification import Specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.score_table import bootstrap_seed
+from permafrost.statistics.tables import read_columns, table_of
 
-_TYPES = {
-    "dataset": pa.string(),
-    "probe": pa.string(),
-    "seed": pa.int64(),
-    "metric": pa.string(),
-    "higher_is_better": pa.bool_(),
-    "backbone_a": pa.string(),
-    "backbone_b": pa.string(),
-    "difference": pa.float64(),
-    "lower": pa.float64(),
-    "upper": pa.float64(),
-    "p_value": pa.float64(),
-    "p_adjusted": pa.float64(),
-    "adjustment": pa.string(),
-    "p_mcnemar": pa.float64(),
-    "confidence": pa.float64(),
-    "resamples": pa.int64(),
-    "n_undefined": pa.int64(),
-    "unit": pa.string(),
-    "n_units": pa.int64(),
-    "n_test": pa.int64(),
-    "gates": pa.string(),
-    "bootstrap_seed": pa.int64(),
-}
+COLUMNS = read_columns(Path(__file__).with_name("comparison_columns.json"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +24,7 @@ class OfBackbones:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSpec(Specification):
-    """What `compare_predictions` is told."""
+    """The job of `compare_predictions`."""
 
     stage: str = "compare"
     dataset: str
@@ -69,8 +45,8 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
     for name, expected in spec.inputs.predictions.items():
         backbone, seed = name.rsplit("/seed", 1)
         path = folder / spec.dataset / backbone / f"seed{seed}" / f"{spec.probe}.parquet"
-        found = predictions_from_table(*read_table(path, expect=expected))
-        by_seed.setdefault(int(seed), {})[backbone] = found
+        read = predictions_from_table(*read_table(path, expect=expected))
+        by_seed.setdefault(int(seed), {})[backbone] = read
     rows = [
         {**row, "dataset": spec.dataset, "probe": spec.probe, "seed": seed}
         for seed, predictions in sorted(by_seed.items())
@@ -84,7 +60,5 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
     ]
     for row in rows:
         row["bootstrap_seed"] = spec.options["seed"]
-    table = pa.table(
-        {name: pa.array([row[name] for row in rows], kind) for name, kind in _TYPES.items()}
-    )
+    table = table_of(rows, COLUMNS)
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.core.identity import canonical_json, fingerprint
-from permafrost.core.splits import SPLITS
+from permafrost.core.specification import SPLITS
 from permafrost.core.tables import write_table
-from permafrost.statistics.scores.score_columns import COLUMNS, score_table_of
+from permafrost.statistics.tables import SCORES, table_of
 
 if TYPE_CHECKING:
     from permafrost.features.profiling.profile import Profile
@@ -33,7 +33,7 @@ def write_profile(profile: Profile, output: Path, *, spec: ProfileSpec, made: st
         {**_common(profile, spec, made), **_row(name, one, profile.about)}
         for name, one in profile.quantities.items()
     ]
-    write_table(output, score_table_of(rows), {"fingerprint": made, "stage": spec.stage})
+    write_table(output, table_of(rows, SCORES), {"fingerprint": made, "stage": spec.stage})
     return _summary(profile, spec)
 
 
@@ -41,7 +41,7 @@ def _common(profile: Profile, spec: ProfileSpec, made: str) -> dict:
     card = profile.card
     identity = [spec.entry, asdict(spec.extraction), spec.files]
     return {
-        **dict.fromkeys(COLUMNS),
+        **dict.fromkeys(SCORES.names),
         "dataset": spec.dataset,
         "backbone": spec.backbone,
         "probe": KIND,
@@ -60,14 +60,14 @@ def _common(profile: Profile, spec: ProfileSpec, made: str) -> dict:
 
 
 def _row(name: str, one: Quantity, about: dict) -> dict:
-    several = one.repeats is not None
+    repeated = one.repeats is not None
     return {
         "metric": name,
         "value": one.value,
         "lower": one.lower,
         "upper": one.upper,
         "method": QUARTILES if one.lower == one.lower else None,
-        "unit": "repeat" if several else None,
+        "unit": "repeat" if repeated else None,
         "n_units": one.repeats,
         "settings": canonical_json({**about, "unit": one.unit, **one.notes}),
     }

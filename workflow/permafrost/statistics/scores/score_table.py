@@ -1,7 +1,7 @@
 """From a table of predictions to a table of scores: one row per metric, with its interval.
 
-Where a probe scored several settings, each has rows of its own after those of what is ranked; their
-column ``setting`` names it.
+Where a probe scored further settings, the rows of each follow the rows that are ranked; their column
+``setting`` names it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from permafrost.core.identity import canonical_json, derive_seed
 from permafrost.core.specification import Specification
 from permafrost.core.tables import read_table, write_table
 from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
-from permafrost.statistics.predictions.settings import Draws, settings_from_table
-from permafrost.statistics.predictions.whole_settings import Gain, WholeSetting, gain_of
+from permafrost.statistics.predictions.settings import (
+    Draws,
+    Gain,
+    WholeSetting,
+    gain_of,
+    settings_from_table,
+)
 from permafrost.statistics.scores.bootstrap import bootstrap_scores
 from permafrost.statistics.scores.gates import score_gates
-from permafrost.statistics.scores.score_columns import score_table_of
+from permafrost.statistics.tables import SCORES, table_of
 
 # columns that a score repeats from its predictions, so that every row says what it is
 _REPEATED = (
@@ -37,7 +42,7 @@ class FromPredictions:
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapSpec(Specification):
-    """What `score_predictions` is told; `options` are those of `bootstrap_scores`."""
+    """The job of `score_predictions`; `options` are those of `bootstrap_scores`."""
 
     stage: str = "bootstrap"
     dataset: str
@@ -58,10 +63,10 @@ def score_predictions(
     probes of a dataset are scored on the same ones.
     """
     table, metadata = read_table(predictions, expect=spec.inputs.predictions)
-    found = predictions_from_table(table, metadata)
+    read = predictions_from_table(table, metadata)
     options = {**spec.options, "seed": bootstrap_seed(spec.dataset, spec.options)}
     judged = calibration_options(spec, options.pop("calibration", None))
-    rows = _rows(found, metadata, {**options, "calibration": judged})
+    rows = _rows(read, metadata, {**options, "calibration": judged})
     settings = settings_from_table(table, metadata)
     for one in settings:
         rows += _rows_of_setting(one, metadata, options)
@@ -69,7 +74,7 @@ def score_predictions(
         rows += _rows_of_setting(gain, metadata, options)
     table = _table(rows, metadata, spec.options["seed"])
     about = {"fingerprint": fingerprint, "stage": spec.stage}
-    if charts := getattr(found, "charts", None):
+    if charts := getattr(read, "charts", None):
         about["charts"] = charts()
     write_table(output, table, about)
     return _summary(rows, metadata)
@@ -81,32 +86,32 @@ def bootstrap_seed(dataset: str, options: dict) -> int:
 
 
 def calibration_options(spec: BootstrapSpec, options: dict | None) -> dict | None:
-    """What `calibration.Calibration` is told: folds are the same for all backbones of a dataset."""
+    """The options of `calibration.CalibrationOptions`: folds are the same for all backbones of a dataset."""
     if options is None:
         return None
     return {**options, "seed": derive_seed("temperature", spec.dataset, spec.options["seed"])}
 
 
-def _rows(found: Predictions, metadata: dict, options: dict) -> list[dict]:
+def _rows(predictions: Predictions, metadata: dict, options: dict) -> list[dict]:
     """The rows of what is ranked, each with the gates that it met."""
-    rows = bootstrap_scores(found, **options)
-    about = found.about if isinstance(found, Draws | WholeSetting | Gain) else None
+    rows = bootstrap_scores(predictions, **options)
+    about = predictions.about if isinstance(predictions, Draws | WholeSetting | Gain) else None
     # a difference is not a score: chance, say, means nothing to it
-    met = () if isinstance(found, Gain) else score_gates(found, rows)
-    own = {
+    met = () if isinstance(predictions, Gain) else score_gates(predictions, rows)
+    shared = {
         "setting": None,
         "gates": {*metadata["gates"], *(about.gates if about else ()), *met},
         "settings": metadata["settings"],
         "n_train": about.n_train if about else metadata["n_train"],
         "n_val": about.n_val if about else metadata["n_val"],
     }
-    spread = found.spread() if isinstance(found, Draws) else {}
-    drawn = len(found.drawn) if isinstance(found, Draws) else None
+    spread = predictions.spread() if isinstance(predictions, Draws) else {}
+    drawn = len(predictions.drawn) if isinstance(predictions, Draws) else None
     return [
         {
             **row,
-            **own,
-            "gates": own["gates"] | set(row.get("flags", ())),
+            **shared,
+            "gates": shared["gates"] | set(row.get("flags", ())),
             "n_draws": drawn,
             "draw_std": spread.get(row["metric"]),
         }
@@ -115,16 +120,20 @@ def _rows(found: Predictions, metadata: dict, options: dict) -> list[dict]:
 
 
 def _rows_of_setting(
-    found: Draws | WholeSetting | Gain, metadata: dict, options: dict
+    predictions: Draws | WholeSetting | Gain, metadata: dict, options: dict
 ) -> list[dict]:
-    """The rows of one setting of several: none is primary, so that it is ranked beside its like only."""
-    own = {"setting": found.about.name, "settings": found.about.settings, "primary": False}
-    return [{**row, **own} for row in _rows(found, metadata, options)]
+    """The rows of a further setting: none is primary, so that it is ranked only against the same setting."""
+    shared = {
+        "setting": predictions.about.name,
+        "settings": predictions.about.settings,
+        "primary": False,
+    }
+    return [{**row, **shared} for row in _rows(predictions, metadata, options)]
 
 
 def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
     common = {name: metadata[name] for name in _REPEATED}
-    return score_table_of(
+    return table_of(
         [
             {
                 **row,
@@ -134,7 +143,8 @@ def _table(rows: list[dict], metadata: dict, seed: int) -> pa.Table:
                 "bootstrap_seed": seed,
             }
             for row in rows
-        ]
+        ],
+        SCORES,
     )
 
 

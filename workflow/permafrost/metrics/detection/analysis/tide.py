@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection.analysis.pooled import capped_problem, check_categories, pooled
+from permafrost.metrics.detection.analysis.confusion import capped_problem, check_categories, pooled
 from permafrost.metrics.detection.axes import Axes
 from permafrost.metrics.detection.evaluate import solve
 from permafrost.metrics.detection.evaluation import Evaluation

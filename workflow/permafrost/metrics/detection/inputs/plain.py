@@ -19,7 +19,7 @@ import numpy as np
 
 from permafrost.core.identity import unique_keys
 from permafrost.metrics.detection.inputs.columns import Columns
-from permafrost.metrics.detection.inputs.compressed import Compressed, compacted
+from permafrost.metrics.detection.inputs.forms import Compressed, compacted
 from permafrost.metrics.detection.inputs.parsing import parse, read_file
 from permafrost.metrics.detection.masks.text import Text
 from permafrost.metrics.detection.ragged import offsets_of

@@ -9,54 +9,41 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.inputs.arrays import columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
-from permafrost.metrics.detection.inputs.compressed import compacted
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, prediction_entries
+from permafrost.metrics.detection.inputs.forms import compacted
 from permafrost.metrics.detection.inputs.parsing import is_path, load
 from permafrost.metrics.detection.inputs.plain import plain_columns
 from permafrost.metrics.detection.inputs.plausibility import detection_warnings
 from permafrost.metrics.detection.inputs.tables import (
     Detections,
     Notes,
+    Reading,
     Truths,
     positions_of,
     rows_of,
     unknown_problem,
 )
 
-DETECTION_AREAS = ("auto", "bbox", "mask")
-# detections whose keypoints are looked at together
+# detections whose keypoints are read together
 _BLOCK = 1 << 12
 
 
-def read_predictions(
-    given,
-    truths: Truths,
-    *,
-    iou_type: str,
-    strict: bool = False,
-    use_categories: bool = True,
-    detection_area: str = "auto",
-    joints: int = 17,
-    drop: bool = False,
-    judged: bool = True,
-) -> Detections:
+def read_predictions(given, truths: Truths, how: Reading, *, judged: bool = True) -> Detections:
     """Read detections on the images of `truths`.
 
     Parameters
     ----------
     given : path, parsed JSON (a list, empty is fine), or a data frame with a row per detection; or a
         table in DeepForest's columns, see `crown_tables`.
-    strict : as pycocotools' loadRes: the first entry decides what the file holds, a box stands for a
+    how : strict is as pycocotools' loadRes: the first entry decides what the file holds, a box stands for a
         missing mask, unknown categories are passed over (and counted).
-    detection_area : what decides the area range of an unmatched detection: its box, its mask, or
-        ``auto``, the box where it has one.
     judged : add `plausibility.detection_warnings`; parts of a whole are judged together, later.
 
     Raises
     ------
     PermafrostError : a wrong entry, by name.
     """
-    columns = detection_columns(given, drop)
+    columns = detection_columns(given, how.drop)
     if is_crown_table(given):
         _check_names(columns, truths)
     ids = columns.identities("image_id")
@@ -67,14 +54,14 @@ def read_predictions(
         key="image_id",
         remedy="evaluate against the ground truth that holds this image",
     )
-    category = _category(columns, truths, strict, use_categories)
+    category = _category(columns, truths, how)
     scores = columns.numbers("score")
-    geometry = _geometry(columns, iou_type, strict, detection_area, joints)
+    geometry = _geometry(columns, how)
     notes = Notes()
     detections = Detections(
         source=columns.source,
         entries=np.arange(len(columns)),
-        ids=_ids(columns, strict, notes),
+        ids=_ids(columns, how.strict, notes),
         image=image,
         category=category,
         scores=scores,
@@ -138,14 +125,14 @@ def _refuse_object(source: str) -> NoReturn:
     )
 
 
-def _category(columns, truths, strict, use_categories) -> np.ndarray:
-    if not (len(truths.categories) or use_categories or strict):
+def _category(columns: Columns, truths: Truths, how: Reading) -> np.ndarray:
+    if not (len(truths.categories) or how.use_categories or how.strict):
         return np.zeros(len(columns), np.int64)
     ids, known = columns.identities("category_id"), truths.categories.ids
     category = positions_of(known, ids)
     unknown = np.flatnonzero(category < 0)
     problem = unknown_problem("category_id", ids, known, "the categories of the truth")
-    if strict:
+    if how.strict:
         columns.pass_over(unknown, problem)
     else:
         columns.refuse(unknown, problem, key="category_id")
@@ -175,20 +162,18 @@ def _ids(columns: Columns, strict: bool, notes: Notes) -> np.ndarray:
     return ids
 
 
-def _geometry(
-    columns: Columns, iou_type: str, strict: bool, detection_area: str, joints: int
-) -> dict:
+def _geometry(columns: Columns, how: Reading) -> dict:
+    strict, masks = how.strict, how.by_mask
     branch = branch_of(columns) if strict else None
-    masks = iou_type in ("segm", "boundary")
     boxes, has_box = columns.vectors("bbox", 4, required=branch == "bbox")
     columns.refuse(
         np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
     )
     out: dict = {}
     segmentations, has_mask = columns.raw("segmentation", required=branch == "segmentation")
-    if iou_type == "keypoints":
-        flat, _ = columns.vectors("keypoints", 3 * joints)
-        out["keypoints"] = flat.reshape(-1, joints, 3)
+    if how.iou_type == "keypoints":
+        flat, _ = columns.vectors("keypoints", 3 * how.joints)
+        out["keypoints"] = flat.reshape(-1, how.joints, 3)
         if branch != "bbox":
             _box_of_keypoints(
                 boxes, np.ones(len(boxes), bool) if strict else ~has_box, out["keypoints"]
@@ -205,7 +190,7 @@ def _geometry(
         has_mask = np.ones(len(columns), bool)
     elif not strict or branch == "segmentation":
         columns.refuse(np.flatnonzero(~has_box & ~has_mask), "has no bbox")
-    by_mask = _area_by_mask(columns, branch, detection_area, has_box, has_mask)
+    by_mask = _area_by_mask(columns, branch, how.detection_area, has_box, has_mask)
     if masks or (by_mask | ~has_box).any():
         out["segmentations"] = compacted(segmentations)
     areas = np.where(by_mask, np.nan, boxes[:, 2] * boxes[:, 3])

@@ -10,8 +10,8 @@ from itertools import chain
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection.inputs.compressed import Compressed
 from permafrost.metrics.detection.inputs.forms import (
+    Compressed,
     as_drawn,
     coordinates,
     is_size,

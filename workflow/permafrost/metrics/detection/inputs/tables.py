@@ -1,13 +1,15 @@
-"""Truth and detections as columns: what every later step works on."""
+"""Truth and detections as columns: what every later step works on; and a name for a truth by what it says."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.detection.inputs.compressed import Compressed, taken
+from permafrost.metrics.detection.inputs.forms import Compressed, taken
 
 
 @dataclass(frozen=True)
@@ -212,9 +214,72 @@ def positions_of(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(known[found] == wanted, found, -1)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How truth and predictions are read.
+
+    Attributes
+    ----------
+    iou_type : decides which geometry must be there.
+    strict : treat what belongs to no image or category, the ``ignore`` flag and missing masks as the peers
+        do; see `truth.read_truth` and `predictions.read_predictions`.
+    lvis : read LVIS's frequencies and lists of categories.
+    use_categories : False reads truth without categories.
+    detection_area : what decides the area range of an unmatched detection: its ``bbox``, its ``mask``, or
+        ``auto``, the box where it has one.
+    joints : number of keypoints of an object.
+    drop : leave wrong entries out and count them.
+    """
+
+    iou_type: str
+    strict: bool = False
+    lvis: bool = False
+    use_categories: bool = True
+    detection_area: str = "auto"
+    joints: int = 17
+    drop: bool = False
+
+    @property
+    def by_mask(self) -> bool:
+        """Whether masks are compared."""
+        return self.iou_type in ("segm", "boundary")
+
+
 def check_choice(value: str, choices, what: str) -> None:
     """Refuse a word that is not one of `choices`."""
     from permafrost.core.errors import near_names
 
     if value not in choices:
         raise PermafrostError(f"no {what} {value!r}", where=what, remedy=near_names(value, choices))
+
+
+def digest(truths: Truths) -> str:
+    """32 hexadecimal digits over all images, categories and annotations, geometry included."""
+    total = hashlib.sha256()
+    images, categories = truths.images, truths.categories
+    arrays = [images.ids, images.widths, images.heights, categories.ids]
+    names = ("ids", "image", "category", "boxes", "areas", "crowd", "ignored")
+    arrays += [getattr(truths, name) for name in names]
+    if truths.keypoints is not None:
+        arrays.append(truths.keypoints)
+    for array in arrays:
+        total.update(f"{array.dtype.str}{array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    lists = [
+        None if values is None else [value.tolist() for value in values]
+        for values in (images.negative, images.not_exhaustive)
+    ]
+    words = [categories.names, categories.frequencies, lists, truths.segmentations]
+    total.update(json.dumps(words, default=plain).encode())
+    return total.hexdigest()[:32]
+
+
+def plain(value):
+    """What JSON has no word for: run lengths as bytes, masks, NumPy's numbers and arrays."""
+    if isinstance(value, Compressed):
+        return list(value)
+    if isinstance(value, bytes):
+        return value.decode("ascii", "replace")
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")

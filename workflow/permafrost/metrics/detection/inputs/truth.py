@@ -9,14 +9,15 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.detection.inputs.arrays import ArrayColumns, Table, columns_of
 from permafrost.metrics.detection.inputs.columns import Columns
-from permafrost.metrics.detection.inputs.compressed import compacted
 from permafrost.metrics.detection.inputs.crown_tables import is_crown_table, truth_entries
+from permafrost.metrics.detection.inputs.forms import compacted
 from permafrost.metrics.detection.inputs.parsing import load
 from permafrost.metrics.detection.inputs.plausibility import corners_warning
 from permafrost.metrics.detection.inputs.tables import (
     Categories,
     Images,
     Notes,
+    Reading,
     Truths,
     positions_of,
     rows_of,
@@ -24,16 +25,7 @@ from permafrost.metrics.detection.inputs.tables import (
 )
 
 
-def read_truth(
-    given,
-    *,
-    iou_type: str,
-    strict: bool = False,
-    lvis: bool = False,
-    use_categories: bool = True,
-    joints: int = 17,
-    drop: bool = False,
-) -> Truths:
+def read_truth(given, how: Reading) -> Truths:
     """Read ground truth.
 
     Parameters
@@ -42,10 +34,7 @@ def read_truth(
         ``categories``, ``annotations``); or the columns of the annotations alone. Of annotations in
         columns, ids may be left out, and images and categories: they are those that occur. Or a table in
         DeepForest's columns, see `crown_tables`.
-    iou_type : decides which geometry must be there.
-    strict : treat the ``ignore`` flag, and what belongs to no image or category, as the peers do.
-    joints : number of keypoints of an object.
-    drop : leave wrong entries out and count them.
+    how : strict treats the ``ignore`` flag, and what belongs to no image or category, as the peers do.
 
     Raises
     ------
@@ -53,7 +42,7 @@ def read_truth(
     """
     dropped: dict[str, int] = {}
     if is_crown_table(given):
-        table = truth_entries(given, iou_type=iou_type, drop=drop)
+        table = truth_entries(given, iou_type=how.iou_type, drop=how.drop)
         data, source = table.data, table.source
         dropped.update(table.dropped)
     else:
@@ -62,27 +51,21 @@ def read_truth(
         data = {"annotations": data}
     if not isinstance(data, dict):
         _refuse_other(source)
-    data = _completed(data, source, drop)
+    data = _completed(data, source, how.drop)
     for section in ("images", "annotations"):
         if section not in data:
             raise PermafrostError(f"has no {section}", where=source, remedy="write COCO JSON")
-    categories = _categories(data.get("categories", []), source, lvis, drop, dropped)
-    # pycocotools needs the list, whatever is asked for, but not that it holds any
-    needed = strict or use_categories
-    if needed and ("categories" not in data if strict else not len(categories)):
-        raise PermafrostError(
-            "the ground truth has no categories",
-            where=source,
-            remedy="add them, as a list of objects with id and name"
-            + (", or evaluate without categories" if not strict else ""),
-        )
-    needs_size = iou_type in ("segm", "boundary")
-    images = _images(data["images"], categories, source, lvis, needs_size, drop, dropped)
-    columns = columns_of(data["annotations"], source, "annotations", drop=drop)
-    truths = _annotations(
-        columns, images, categories, iou_type, strict, lvis, use_categories, joints
-    )
-    dropped.update(columns.dropped)
+    sections = {
+        section: columns_of(data.get(section, []), source, section, drop=how.drop)
+        for section in ("categories", "images", "annotations")
+    }
+    categories = _categories(sections["categories"], how)
+    if "categories" not in data if how.strict else how.use_categories and not len(categories):
+        _refuse_no_categories(source, how)
+    images = _images(sections["images"], categories, how)
+    truths = _annotations(sections["annotations"], images, categories, how)
+    for columns in sections.values():
+        dropped.update(columns.dropped)
     truths.notes.dropped.update(dropped)
     truths.notes.warnings.extend(
         corners_warning(truths.boxes, truths.image, images, f"{source}: annotations")
@@ -104,6 +87,16 @@ def _refuse_other(source: str) -> NoReturn:
     )
 
 
+def _refuse_no_categories(source: str, how: Reading) -> NoReturn:
+    # pycocotools needs the list, whatever is asked for, but not that it holds any
+    raise PermafrostError(
+        "the ground truth has no categories",
+        where=source,
+        remedy="add them, as a list of objects with id and name"
+        + (", or evaluate without categories" if not how.strict else ""),
+    )
+
+
 def _completed(data: dict, source: str, drop: bool) -> dict:
     """With ids of annotations, and the images and categories that occur, where columns leave them out."""
     table = data.get("annotations")
@@ -121,8 +114,8 @@ def _completed(data: dict, source: str, drop: bool) -> dict:
     return data
 
 
-def _images(entries, categories, source, lvis, needs_size, drop, dropped) -> Images:
-    columns = columns_of(entries, source, "images", drop=drop)
+def _images(columns: Columns, categories: Categories, how: Reading) -> Images:
+    needs_size = how.by_mask
     ids = columns.identities("id")
     columns.unique(ids, "id")
     sizes = [columns.numbers(key, required=needs_size, missing=0.0) for key in ("width", "height")]
@@ -135,7 +128,7 @@ def _images(entries, categories, source, lvis, needs_size, drop, dropped) -> Ima
     keep = np.flatnonzero(~columns.bad)
     order = keep[np.argsort(ids[keep], kind="stable")]
     lists = {}
-    if lvis:
+    if how.lvis:
         lists = {
             name: _category_lists(columns, key, categories, order)
             for name, key in (
@@ -143,7 +136,6 @@ def _images(entries, categories, source, lvis, needs_size, drop, dropped) -> Ima
                 ("not_exhaustive", "not_exhaustive_category_ids"),
             )
         }
-    dropped.update(columns.dropped)
     return Images(ids[order], *(size[order].astype(np.int64) for size in sizes), **lists)
 
 
@@ -162,52 +154,41 @@ def _category_lists(columns: Columns, key: str, categories: Categories, order) -
     return out
 
 
-def _categories(entries, source, lvis, drop, dropped) -> Categories:
-    columns = columns_of(entries, source, "categories", drop=drop)
+def _categories(columns: Columns, how: Reading) -> Categories:
     ids = columns.identities("id")
     columns.unique(ids, "id")
     names, present = columns.raw("name", required=False)
-    frequencies = columns.raw("frequency", required=False)[0] if lvis else None
+    frequencies = columns.raw("frequency", required=False)[0] if how.lvis else None
     keep = np.flatnonzero(~columns.bad)
     order = keep[np.argsort(ids[keep], kind="stable")]
-    dropped.update(columns.dropped)
     words = tuple(str(names[i]) if present[i] else str(ids[i]) for i in order)
-    if lvis:
+    if how.lvis:
         frequencies = tuple(
             f if f in ("r", "c", "f") else "" for f in (frequencies[i] for i in order)
         )
     return Categories(ids[order], words, frequencies)
 
 
-def _annotations(
-    columns: Columns,
-    images: Images,
-    categories: Categories,
-    iou_type: str,
-    strict: bool,
-    lvis: bool,
-    use_categories: bool,
-    joints: int,
-) -> Truths:
+def _annotations(columns: Columns, images: Images, categories: Categories, how: Reading) -> Truths:
     ids = columns.identities("id")
     columns.unique(ids, "id")
-    image = _known(columns, "image_id", images.ids, "the images", strict)
+    image = _known(columns, "image_id", images.ids, "the images", how.strict)
     category = np.zeros(len(columns), np.int64)
-    if len(categories) or use_categories or strict:
-        category = _known(columns, "category_id", categories.ids, "the categories", strict)
-    boxes, _ = columns.vectors("bbox", 4, required=iou_type == "bbox")
+    if len(categories) or how.use_categories or how.strict:
+        category = _known(columns, "category_id", categories.ids, "the categories", how.strict)
+    boxes, _ = columns.vectors("bbox", 4, required=how.iou_type == "bbox")
     columns.refuse(
         np.flatnonzero((boxes[:, 2:] < 0).any(axis=1)), "the box has a negative size", key="bbox"
     )
-    areas, derived = _areas(columns, boxes, iou_type)
+    areas, derived = _areas(columns, boxes, how.by_mask)
     crowd = columns.flags("iscrowd") == 1
-    ignored = base_ignore(columns.flags("ignore"), crowd, iou_type, strict, lvis)
+    ignored = base_ignore(columns.flags("ignore"), crowd, how.iou_type, how.strict, how.lvis)
     segmentations = keypoints = None
-    if iou_type in ("segm", "boundary"):
+    if how.by_mask:
         segmentations = compacted(columns.raw("segmentation")[0])
-    if iou_type == "keypoints":
-        keypoints, ignored = _keypoints(columns, boxes, ignored, joints)
-    if lvis:
+    if how.iou_type == "keypoints":
+        keypoints, ignored = _keypoints(columns, boxes, ignored, how.joints)
+    if how.lvis:
         crowd = np.zeros(len(columns), bool)
     truths = Truths(
         source=columns.source,
@@ -229,7 +210,7 @@ def _annotations(
     return truths if keep.all() else rows_of(truths, keep)
 
 
-def _areas(columns: Columns, boxes: np.ndarray, iou_type: str) -> tuple[np.ndarray, list[str]]:
+def _areas(columns: Columns, boxes: np.ndarray, by_mask: bool) -> tuple[np.ndarray, list[str]]:
     """(N,) areas, with a warning where some are not given.
 
     A missing area is that of the box, or NaN where masks are compared, which tell it when they are read.
@@ -239,7 +220,6 @@ def _areas(columns: Columns, boxes: np.ndarray, iou_type: str) -> tuple[np.ndarr
     missing = np.isnan(areas) & ~columns.bad
     if not missing.any():
         return areas, []
-    by_mask = iou_type in ("segm", "boundary")
     if not by_mask:
         areas = np.where(missing, boxes[:, 2] * boxes[:, 3], areas)
         columns.refuse(np.flatnonzero(missing & np.isnan(areas)), "has neither area nor bbox")

@@ -45,7 +45,7 @@ class Pieces:
 
     @classmethod
     def of(cls, masks: Masks) -> Pieces:
-        """From stretches, which may run over several columns."""
+        """From stretches, which may run over more than one column."""
         heights = np.maximum(masks.heights, 1)
         left, columns = _columns(masks, heights)
         kind = least_integer(int(heights.max(initial=0)))
@@ -143,16 +143,16 @@ def _shared(first: Pieces, second: Pieces, columns, others) -> np.ndarray:
         return _common(first, second, begin, other_begin)
     out = np.zeros(len(columns), np.int64)
     out[single] = _common(first, second, begin[single], other_begin[single])
-    several = np.flatnonzero(combinations > 1)
-    lengths, other_lengths = combinations[several], other_count[several]
+    crossed = np.flatnonzero(combinations > 1)
+    lengths, other_lengths = combinations[crossed], other_count[crossed]
     place, step = places_within(lengths), np.repeat(other_lengths, lengths)
     shared = _common(
         first,
         second,
-        np.repeat(begin[several], lengths) + place // step,
-        np.repeat(other_begin[several], lengths) + place % step,
+        np.repeat(begin[crossed], lengths) + place // step,
+        np.repeat(other_begin[crossed], lengths) + place % step,
     )
-    out[several] = sum_each(shared, offsets_of(lengths))
+    out[crossed] = sum_each(shared, offsets_of(lengths))
     return out
 
 

@@ -213,12 +213,12 @@ def _rows_of_steep(xs, ys, slope, target) -> np.ndarray:
 def _united(starts, stops, polygon, owners, heights, widths) -> Masks:
     """Masks from the stretches of their polygons, ascending within each polygon."""
     owner = owners[polygon]
-    several = (np.bincount(owners, minlength=len(heights)) > 1)[owner]
-    if several.any():
-        merged = _merge(starts[several], stops[several], owner[several])
-        starts = np.concatenate([starts[~several], merged[0]])
-        stops = np.concatenate([stops[~several], merged[1]])
-        owner = np.concatenate([owner[~several], merged[2]])
+    shared = (np.bincount(owners, minlength=len(heights)) > 1)[owner]
+    if shared.any():
+        merged = _merge(starts[shared], stops[shared], owner[shared])
+        starts = np.concatenate([starts[~shared], merged[0]])
+        stops = np.concatenate([stops[~shared], merged[1]])
+        owner = np.concatenate([owner[~shared], merged[2]])
         order = np.argsort(owner, kind="stable")
         starts, stops, owner = starts[order], stops[order], owner[order]
     lengths = np.bincount(owner, minlength=len(heights))

@@ -53,7 +53,7 @@ class Masks:
 
     @classmethod
     def joined(cls, parts: list[Masks]) -> Masks:
-        """All masks of several collections, in order."""
+        """All masks of all collections, in order."""
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         return cls(
             offsets_of(lengths),

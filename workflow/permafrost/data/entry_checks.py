@@ -1,0 +1,91 @@
+"""What an entry of a dataset says by itself: all that can be checked before its data are there.
+
+The plan makes these checks, so that mistakes are known before anything runs; `prepare` makes them again,
+because a stage also runs by hand.
+"""
+
+from __future__ import annotations
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.bands import select_bands
+from permafrost.data.detection import check_options as check_object_options
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.masks import check_options as check_mask_options
+from permafrost.data.masks import declared_dead, mask_coding
+from permafrost.data.sources import check_source, source_bands
+from permafrost.data.sources.common import required_classes
+from permafrost.data.splits import check_split_options
+from permafrost.data.targets import check_options as check_target_options
+
+#: kinds of sources whose masks hold the entry's classes
+_MASK_FILES = frozenset({"folder", "table", "tortilla"})
+#: options that may say by ``<split>`` where a split's files lie
+_PATTERNS = ("images", "masks", "targets", "annotations", "points")
+
+
+def entry_mistakes(entry: DatasetEntry, *, where: object) -> list[PermafrostError]:
+    """Everything that is wrong with an entry whatever its data hold; one error for each mistake."""
+    mistakes = []
+    for check in (*_OPTIONS, check_source, *_CONTENT):
+        try:
+            check(entry, where=where)
+        except PermafrostError as error:
+            mistakes.append(error)
+            if check is check_source:
+                # of a task that the source does not serve, the rest cannot be judged
+                break
+    return mistakes
+
+
+def selected_bands(entry: DatasetEntry, *, where: object) -> tuple[list[dict], list[str]]:
+    """The bands of an entry as its card lists them, without statistics, and the names of those selected."""
+    bands = source_bands(entry, where=where)
+    positions = select_bands(bands, entry.select, where=f"{where}: select")
+    return [band.as_dict() for band in bands], [bands[i].name for i in positions]
+
+
+def _check_splits(entry: DatasetEntry, *, where: object) -> None:
+    check_split_options(entry.splits, where=f"{where}: splits")
+    named_by = _split_names(entry)
+    if entry.splits.method == "given" and named_by is not None:
+        raise PermafrostError(
+            "nothing says which images train, validate and test",
+            where=f"{where}: splits",
+            remedy=f"add splits: {{method: random}} (or group, or block), or {named_by}",
+        )
+
+
+def _split_names(entry: DatasetEntry) -> str | None:
+    """What would let the data name its splits, where the entry has it not; None where they do."""
+    kind, source = entry.kind, entry.source
+    if kind == "folder" and entry.task == "classification":
+        return None if source.split_folders else "set split_folders where folders name them"
+    if kind == "table":
+        return "name the column with split" if source.split is None else None
+    if kind == "coco":
+        return (
+            None if isinstance(source.annotations, dict) else "give the annotations of each split"
+        )
+    if kind == "deepforest":
+        by_file = isinstance(source.table, dict)
+        return None if by_file or source.split else "give the table of each split"
+    if kind in ("folder", "voc", "points") and not getattr(source, "image_sets", None):
+        patterns = [getattr(source, key, None) for key in _PATTERNS]
+        named = any("<split>" in text for text in patterns if text)
+        return None if named else "write <split> in images"
+    return None
+
+
+def _check_bands(entry: DatasetEntry, *, where: object) -> None:
+    selected_bands(entry, where=where)
+
+
+def _check_classes(entry: DatasetEntry, *, where: object) -> None:
+    if entry.task == "segmentation" and entry.kind in _MASK_FILES:
+        mask_coding(entry, required_classes(entry, where=where), where=where)
+    if entry.classes:
+        declared_dead(entry, entry.classes, where=where)
+
+
+_OPTIONS = (check_mask_options, check_object_options, check_target_options)
+_CONTENT = (_check_splits, _check_bands, _check_classes)

@@ -1,0 +1,131 @@
+"""Which parts of a configuration fit each other, from their entries alone: backbones, datasets, probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from permafrost.backbones.contract import (
+    OWN_WANTS,
+    InputContract,
+    OfferedBands,
+    check_channels,
+    check_kernel,
+    input_contract,
+    resolve_input,
+    wavelengths_nm,
+)
+from permafrost.core.errors import PermafrostError
+from permafrost.plan.installed import Installed, Known
+from permafrost.plan.mistakes import Mistakes
+from permafrost.probes.kinds import KINDS
+
+#: stands for the statistics of a band, which only its images tell
+_NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}
+
+
+@dataclass(frozen=True)
+class _Fed:
+    """A backbone, and what it wants to be fed."""
+
+    name: str
+    where: str
+    known: Known
+    contract: InputContract
+
+    def check(self, card: OfferedBands) -> None:
+        where = f"{self.where} on {card.dataset}"
+        plan = resolve_input(self.contract, card, where=where)
+        check_channels(self.known.channels, plan, f"the weights of {self.name}", where)
+        if self.known.radar is not None:
+            wavelengths_nm(plan, where, radar=self.known.radar)
+
+
+def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -> Known | None:
+    """What is known of a backbone; None where only its job can tell. An unknown name is refused.
+
+    Parameters
+    ----------
+    offered : what is installed; asked only for kinds that come with a library.
+    """
+    kind = entry["kind"]
+    if kind in OWN_WANTS:
+        return Known(OWN_WANTS[kind])
+    installed = offered()
+    return None if installed is None else getattr(installed, kind)(entry, where)
+
+
+def check_feeding(
+    backbones: dict[str, tuple[dict, str, Known]],
+    datasets: dict[str, tuple[list[dict], list[str]]],
+    extraction: dict,
+    mistakes: Mistakes,
+) -> None:
+    """Add to `mistakes` what each backbone misses in each dataset: bands, units, statistics, wavelengths.
+
+    Parameters
+    ----------
+    backbones : entry, place of the entry, and what is known of the weights, by name.
+    datasets : bands and the names of those selected, by name.
+    """
+    fed = []
+    for name, (entry, where, known) in backbones.items():
+        with mistakes.gathered():
+            contract = input_contract(known.wants, entry["input"], extraction, where=where)
+            if "kernel_size" in entry:
+                check_kernel(entry["kernel_size"], contract.crop or contract.size, where)
+            fed.append(_Fed(name, where, known, contract))
+    cards = [
+        OfferedBands(name, [{**band, **_NO_STATISTICS} for band in bands], selected)
+        for name, (bands, selected) in datasets.items()
+    ]
+    # many backbones want the same of datasets that have the same bands
+    fitting: set[tuple] = set()
+    for card in cards:
+        alike = repr((card.bands, card.selected))
+        for one in fed:
+            pair = (alike, one.contract, one.known.channels, repr(one.known.radar))
+            if pair in fitting:
+                continue
+            with mistakes.gathered():
+                one.check(card)
+                fitting.add(pair)
+
+
+def check_probes(
+    probes: dict, datasets: dict, named: list[str] | None, where: str, mistakes: Mistakes
+) -> None:
+    """Every dataset needs a probe that serves its task, and every probe a dataset.
+
+    Parameters
+    ----------
+    probes, datasets : options and entries by name, of those that can be used.
+    named : the datasets that the configuration asks for; None where that is not known.
+    """
+    for task in dict.fromkeys(entry["task"] for entry in datasets.values()):
+        if not any(task in KINDS[options["kind"]].tasks for options in probes.values()):
+            unserved = [repr(name) for name, entry in datasets.items() if entry["task"] == task]
+            mistakes.add(_no_probe(task, unserved, where))
+    if named is None or len(datasets) < len(named):
+        # a dataset that cannot be used may be the one that a probe is for
+        return
+    tasks = {entry["task"] for entry in datasets.values()}
+    for name, options in probes.items():
+        served = KINDS[options["kind"]].tasks
+        if not tasks & served:
+            problem = (
+                f"the probe {name!r} of kind {options['kind']} serves none of the datasets, whose"
+                f" tasks are {', '.join(sorted(tasks))}"
+            )
+            remedy = f"add a dataset of the task {' or '.join(sorted(served))}, or remove the probe"
+            mistakes.add(PermafrostError(problem, where=f"{where}: probes.{name}", remedy=remedy))
+
+
+def _no_probe(task: str, datasets: list[str], where: str) -> PermafrostError:
+    able = sorted(kind for kind, known in KINDS.items() if task in known.tasks)
+    return PermafrostError(
+        f"no probe of this configuration serves the task {task!r} of dataset"
+        f"{'s' if len(datasets) > 1 else ''} {' and '.join(datasets)}",
+        where=f"{where}: probes",
+        remedy=f"add a probe of kind {' or '.join(able)}" if able else "drop the dataset",
+    )

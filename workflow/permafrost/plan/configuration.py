@@ -1,0 +1,152 @@
+"""A configuration, read: its entries, checked, and what identifies the files that they name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import substitute
+from permafrost.plan.catalogue import Catalogue, result_fields
+from permafrost.plan.demo import NAMED
+from permafrost.plan.digests import DIGESTS, DigestCache
+from permafrost.plan.mistakes import Mistakes
+from permafrost.plan.options import measuring, profiling
+from permafrost.plan.validation import misfit, problems, without_faults
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A backbone as its jobs are identified by it, wherever its files lie.
+
+    Attributes
+    ----------
+    entry : without paths.
+    digests : of its files and its package.
+    places : the paths.
+    """
+
+    entry: dict
+    digests: dict
+    places: dict
+
+
+class Configuration:
+    """What a configuration asks for. No file is read after construction.
+
+    Parameters
+    ----------
+    config : the configuration; validated and completed with defaults in place.
+    root : the directory that relative paths in the configuration refer to.
+    where : the files the configuration was read from, for error messages.
+    checked : the main process has checked the entries; a job on a cluster, which plans again, does not.
+
+    Attributes
+    ----------
+    data_root : replaces ``{data}`` in paths.
+    backbones, datasets : the chosen entries by name.
+    probes : options by name.
+    identified : backbone to what identifies it.
+    sources : dataset to the digest of its files.
+    measures, profile : options of these stages; None where they are switched off.
+
+    Raises
+    ------
+    PermafrostError : every mistake that can be found before a job runs, as one list.
+    """
+
+    def __init__(self, config: dict, root: Path, *, where: str, checked: bool) -> None:
+        mistakes = Mistakes()
+        faults = problems(config, "config")
+        faults |= {f"{key}: missing": (key,) for key in NAMED if key not in config}
+        mistakes.add(*(misfit(text, "config", where=where) for text in faults))
+        self.config, self.root = config, root
+        config = without_faults(config, faults) if faults else config
+        self.data_root = str(config["data"])
+        self._catalogues: dict[str, Catalogue] = {}
+        for kind in ("backbone", "dataset"):
+            folders = [root / folder for folder in config["catalogues"]]
+            with mistakes.gathered():
+                self._catalogues[kind] = Catalogue(kind, folders, config[f"extra_{kind}s"])
+        named = {
+            kind: catalogue.names(config[f"{kind}s"])
+            for kind, catalogue in self._catalogues.items()
+        }
+        self.backbones = self._chosen("backbone", named.get("backbone", []), mistakes)
+        self.datasets = self._chosen("dataset", named.get("dataset", []), mistakes)
+        self.probes = {name: options for name, options in config["probes"].items() if options}
+        self._identify(mistakes)
+        self.measures = self.profile = None
+        with mistakes.gathered():
+            self.measures = measuring(config, where=where)
+        with mistakes.gathered():
+            self.profile = profiling(config, where=where)
+        if not checked:
+            if not faults:
+                self._check_probes(named.get("dataset"), where, mistakes)
+            self._check(config, where, mistakes)
+        mistakes.refuse(where)
+
+    def _chosen(self, kind: str, names: list[str], mistakes: Mistakes) -> dict[str, dict]:
+        """The entries of these names that can be used."""
+        chosen = {}
+        for name in names:
+            with mistakes.gathered():
+                chosen[name] = self._catalogues[kind].entry(name)
+        return chosen
+
+    def _check_probes(self, named: list[str] | None, where: str, mistakes: Mistakes) -> None:
+        from permafrost.plan.compatibility import check_probes
+
+        check_probes(self.probes, self.datasets, named, where, mistakes)
+
+    def _check(self, config: dict, where: str, mistakes: Mistakes) -> None:
+        """Add what is wrong with options and entries, and with backbones on datasets."""
+        from permafrost.plan.checks import check_entries, check_options
+
+        check_options(config, where, mistakes)
+        places = {kind: known.where for kind, known in self._catalogues.items()}
+        check_entries(self.backbones, self.datasets, places, config, self.root, mistakes)
+
+    # --- identity ------------------------------------------------------------------------------
+
+    def _identify(self, mistakes: Mistakes) -> None:
+        digests = DigestCache(self.root / DIGESTS)
+        self.identified: dict[str, Identified] = {}
+        self.sources: dict[str, str | None] = {}
+        for name in self.backbones:
+            with mistakes.gathered(), self._blaming("backbone", name):
+                self.identified[name] = self._identify_backbone(name, digests)
+        for name in self.datasets:
+            with mistakes.gathered(), self._blaming("dataset", name):
+                self.sources[name] = self._digest_dataset(name, digests)
+        digests.save()
+
+    def _identify_backbone(self, name: str, digests: DigestCache) -> Identified:
+        from permafrost.backbones.digest import identify
+
+        def located(path: str) -> Path:
+            return self.root / substitute(path, self.data_root)
+
+        known = identify(result_fields(self.backbones[name]), self.root, located)
+        files = {role: digests.digest(located(file)) for role, file in known.files.items()}
+        package = {"package": known.package} if known.package else {}
+        places = {"entry": known.places, "files": known.files}
+        return Identified(known.entry, {"files": files, **package}, places)
+
+    def _digest_dataset(self, name: str, digests: DigestCache) -> str | None:
+        from permafrost.data.digest import source_digest
+
+        located = substitute(self.datasets[name], str(self.root / self.data_root))
+        return source_digest(located, digests.content)
+
+    @contextlib.contextmanager
+    def _blaming(self, kind: str, name: str) -> Iterator[None]:
+        """Let an error say which entry it comes from."""
+        try:
+            yield
+        except PermafrostError as error:
+            where = self._catalogues[kind].where(name)
+            raise PermafrostError(error.problem, where=where, remedy=error.remedy) from error

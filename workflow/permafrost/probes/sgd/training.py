@@ -1,0 +1,139 @@
+"""Stochastic gradient descent with momentum, from the splits of a backbone to a trained model's answers.
+
+The learning rate falls by a cosine from epoch to epoch. The same steps as ``torch.optim.SGD`` under
+``torch.optim.lr_scheduler.CosineAnnealingLR``, without the seconds that importing torch takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.probes.embeddings.arithmetic import answers, centre_and_scale, probabilities, scaled
+from permafrost.probes.embeddings.features import Features, check_splits, class_gates
+from permafrost.probes.embeddings.predictions import Prediction
+
+
+@dataclass(frozen=True)
+class DescentSchedule:
+    """How to train.
+
+    Attributes
+    ----------
+    rates : learning rates at the start; one for each head of a model, or one for all.
+    momentum, weight_decay : as those of ``torch.optim.SGD``.
+    """
+
+    rates: tuple[float, ...]
+    epochs: int
+    batch_size: int
+    momentum: float
+    weight_decay: float
+
+
+def train(
+    model, rows: np.ndarray, labels: np.ndarray, schedule: DescentSchedule, orders: Iterable
+) -> None:
+    """Train `model` in place.
+
+    Parameters
+    ----------
+    model : has ``parameters`` and ``gradients``, lists of arrays that end in the columns of all
+        heads, and ``backward(rows, labels)``, which fills the latter.
+    rows : (N, d) float32.
+    labels : (N, …) what the model's loss asks for.
+    orders : for each epoch a permutation of the N rows; the last batch of an epoch may be smaller.
+    """
+    velocities = [np.zeros_like(p) for p in model.parameters]
+    batch = np.empty((min(schedule.batch_size, len(rows)), rows.shape[1]), np.float32)
+    for epoch, order in zip(range(schedule.epochs), orders, strict=False):
+        share = (1 + math.cos(math.pi * epoch / schedule.epochs)) / 2
+        steps = [_per_column(share, schedule.rates, p.shape[-1]) for p in model.parameters]
+        for start in range(0, len(order), schedule.batch_size):
+            chosen = order[start : start + schedule.batch_size]
+            some = np.take(rows, chosen, axis=0, out=batch[: len(chosen)], mode="clip")
+            model.backward(some, labels[chosen])
+            _descend(model, velocities, steps, schedule)
+
+
+def shuffled(generator: np.random.Generator, count: int):
+    """Permutations of `count` rows without end."""
+    while True:
+        yield generator.permutation(count)
+
+
+def _per_column(share: float, rates, width: int) -> np.ndarray:
+    return np.repeat(np.float32(share) * np.asarray(rates, np.float32), width // len(rates))
+
+
+def _descend(model, velocities, steps, schedule: DescentSchedule) -> None:
+    for value, gradient, velocity, step in zip(
+        model.parameters, model.gradients, velocities, steps, strict=True
+    ):
+        if schedule.weight_decay:
+            gradient += np.float32(schedule.weight_decay) * value
+        velocity *= np.float32(schedule.momentum)
+        velocity += gradient
+        np.multiply(velocity, step, out=gradient)
+        value -= gradient
+
+
+class FittedModel:
+    """A model trained on the train split, and the scaling that features need before it.
+
+    Parameters
+    ----------
+    build : makes the model from (generator, number of features, number of classes, task).
+    standardize : divide features by their standard deviation on train; they are centred anyway.
+
+    Raises
+    ------
+    PermafrostError : nothing to train on, or to predict; NaN or infinite features.
+    """
+
+    def __init__(
+        self,
+        splits: dict[str, Features],
+        build: Callable,
+        schedule: DescentSchedule,
+        *,
+        standardize: bool,
+        seed: int,
+        where: str,
+    ) -> None:
+        check_splits(splits, where=where)
+        known = splits["train"]
+        self.splits, self.task = splits, known.task
+        self.mean, self.scale = centre_and_scale(known.embeddings, standardize)
+        generator = np.random.default_rng(seed)
+        width = known.embeddings.shape[1]
+        self.model = build(generator, width, len(known.classes), known.task)
+        labels = known.labels if known.task == "classification" else known.labels.astype(np.float32)
+        # rates that are too high are found by what they leave
+        with np.errstate(over="ignore", invalid="ignore"):
+            train(
+                self.model,
+                scaled(known.embeddings, self.mean, self.scale),
+                labels,
+                schedule,
+                shuffled(generator, len(known.embeddings)),
+            )
+
+    def scores(self, split: str) -> np.ndarray:
+        """(H, N, K) float32 probabilities of each head; NaN of one that diverged."""
+        rows = scaled(self.splits[split].embeddings, self.mean, self.scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = self.model.logits(rows)
+            heads = [probabilities(logits[:, head], self.task) for head in range(logits.shape[1])]
+        return np.stack(heads)
+
+    def prediction(self, scores: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
+        """The answers of one head's (N, K) scores of the test split."""
+        known = self.splits["train"]
+        if not (known.embeddings != known.embeddings[0]).any():
+            gates = [*gates, "collapsed_features"]
+        gates = [*gates, *class_gates(known.labels, known.task, len(known.classes))]
+        return Prediction(answers(scores, known.task), scores, settings, gates)

@@ -1,0 +1,135 @@
+"""What the commands share that run a backbone over images: arguments, the job, and its image stores."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import SPLITS, from_json
+from permafrost.stages.arguments import add_compute, add_job, planned_job
+
+
+def add_arguments(parser) -> None:
+    add_job(parser)
+    parser.add_argument("--data", default="data", help="replaces {data} in the entry's paths")
+    parser.add_argument(
+        "--card",
+        type=Path,
+        required=True,
+        help="the dataset's card; its image stores lie beside it",
+    )
+    parser.add_argument(
+        "--prepare-job", help="fingerprint of the job that makes image stores again, with --job"
+    )
+    parser.add_argument("--prepare-spec", help="canonical JSON of that job, with --spec")
+    parser.add_argument("--prepare-code", help="hash of the sources of that job, with --spec")
+    add_compute(parser)
+
+
+def add_batch_size(parser) -> None:
+    parser.add_argument("--batch-size", type=int, default=64, help="images per forward pass")
+
+
+def images_of(arguments) -> dict[str, Path]:
+    """Image stores by split, which are made again where they were deleted."""
+    return ensure_images(
+        arguments.card,
+        job=_prepare_job(arguments),
+        data=arguments.data,
+        workers=arguments.threads,
+    )
+
+
+def _prepare_job(arguments) -> list[str]:
+    """The arguments that name its job to ``permafrost prepare``."""
+    if arguments.prepare_job is not None:
+        return ["--job", arguments.prepare_job, "--plan", str(arguments.plan)]
+    if arguments.prepare_spec is not None:
+        return ["--spec", arguments.prepare_spec, "--code", str(arguments.prepare_code)]
+    return []
+
+
+def located_job(arguments) -> tuple[dict, str]:
+    """The spec, the paths of its entry where the data lie, and the fingerprint of the job."""
+    from permafrost.core.specification import merged, substitute
+
+    job = planned_job(arguments)
+    entry = merged(job.spec["entry"], job.places.get("entry", {}))
+    paths = job.places.get("files", {})
+    files = {
+        substitute(paths.get(role, role), arguments.data): digest
+        for role, digest in (job.spec.get("files") or {}).items()
+    }
+    spec = {**job.spec, "entry": substitute(entry, arguments.data), "files": files}
+    return spec, job.fingerprint
+
+
+def run(arguments, extract, kind: type, **outputs) -> None:
+    """Run `extract`(spec of type `kind`, images=, card=, fingerprint=, …, **outputs) on images that surely exist."""
+    from permafrost.core.memory import keep_freed_memory
+    from permafrost.features.specification import Running
+
+    images = images_of(arguments)
+    keep_freed_memory()
+    spec, fingerprint = located_job(arguments)
+    extract(
+        from_json(kind, spec, where=f"spec of the {spec['stage']} job"),
+        images=images,
+        card=arguments.card,
+        fingerprint=fingerprint,
+        running=Running(
+            device=arguments.device,
+            batch_size=arguments.batch_size,
+            threads=arguments.threads,
+        ),
+        **outputs,
+    )
+
+
+def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dict[str, Path]:
+    """Paths of the image stores beside `card`; those that were deleted are prepared again first.
+
+    Jobs of different backbones may miss them at the same time: one prepares, the others wait.
+
+    Parameters
+    ----------
+    job : the arguments that tell ``permafrost prepare`` what to do; empty where that is not known.
+    """
+    stores = {split: card.with_name(f"{split}.zarr") for split in SPLITS}
+    if all(path.is_dir() for path in stores.values()):
+        return stores
+    with _alone(card.with_name(".prepare.lock")):
+        if not all(path.is_dir() for path in stores.values()):
+            _prepare(stores, card, job, data, workers)
+    return stores
+
+
+def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, workers: int) -> None:
+    import subprocess
+
+    # a process of its own, since dataset libraries have no place in extraction
+    program = "from permafrost.stages.cli import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", program, "prepare", *job]
+    command += ["--data", data, "--workers", str(workers)]
+    command += ["--output", *map(str, stores.values()), "--card", str(card)]
+    if not job or subprocess.run(command).returncode:
+        raise PermafrostError(
+            "the image stores were deleted and could not be made again (the reason is above)",
+            where=card.parent,
+            remedy="correct that, or bring the stores back",
+        )
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)  # the whole folder may have been deleted
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)

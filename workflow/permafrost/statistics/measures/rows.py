@@ -1,0 +1,149 @@
+"""The rows of a store that are measured: features of samples, or of augmented views of images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.identity import derive_seed
+from permafrost.core.stores import Store
+from permafrost.metrics.representation.points import draw_rows
+from permafrost.statistics.resampling.units import Units, find_units
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """Features of some samples of a split.
+
+    Attributes
+    ----------
+    features : (N, d) embeddings, all finite.
+    labels : (N,) class ids, (N, L) of 0 and 1 for multi-label, None where samples have no class.
+    sample_ids : (N,) names of the samples.
+    units : what is resampled, of these N samples.
+    total : number of samples of the split, of which the N were drawn.
+    attributes : what the store recorded.
+    """
+
+    features: np.ndarray
+    labels: np.ndarray | None
+    sample_ids: list[str]
+    units: Units
+    total: int
+    attributes: dict
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def notes(self) -> dict:
+        """What every measure of these rows must say of them."""
+        return {"drawn_from": self.total} if len(self) < self.total else {}
+
+
+def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = None) -> FeatureRows:
+    """The samples of the store at `path` that are measured, in the order of the store.
+
+    Parameters
+    ----------
+    options : ``max_rows``, more samples than which are not taken but drawn from, and ``seed``; with
+        the dataset's name it fixes the draw, so that all backbones are measured on the same samples.
+
+    Raises
+    ------
+    PermafrostError : a store that is damaged or of another plan, a split without samples, NaN or
+        infinity (the sample is named).
+    """
+    store = Store(path, expect=expect, split=options["split"])
+    if not len(store):
+        raise PermafrostError(
+            "the split has no samples to measure",
+            where=path,
+            remedy="choose another `measures: {split: …}`",
+        )
+    seed = derive_seed("measures", dataset, options["seed"])
+    drawn = draw_rows(len(store), options["max_rows"], seed)
+    samples = store.samples(["sample_id", "group_id"])
+    ids, groups = (samples[name].take(drawn).to_pylist() for name in ("sample_id", "group_id"))
+    features = _take(store, drawn)
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if bad.size:
+        raise PermafrostError(
+            f"{bad.size} embeddings hold NaN or infinity (first: sample {ids[bad[0]]!r})",
+            where=path,
+            remedy="look at the backbone's weights and normalisation, then extract again",
+        )
+    return FeatureRows(
+        features,
+        store.read("labels")[drawn] if _classified(store) else None,
+        ids,
+        find_units(len(ids), sample_ids=ids, groups=groups),
+        len(store),
+        store.attributes,
+    )
+
+
+def _classified(store: Store) -> bool:
+    """Whether samples have classes: numbers are no classes."""
+    return "labels" in store and store.attributes["task"] != "regression"
+
+
+def _take(store: Store, rows: np.ndarray) -> np.ndarray:
+    """The embeddings of ascending `rows`, read chunk by chunk, so that only they are held."""
+    step, parts = store.chunk_rows("embeddings"), []
+    for start in range(0, len(store), step):
+        inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + step)]
+        if inside.size:
+            chunk = store.read("embeddings", start, min(start + step, len(store)))
+            parts.append(chunk[inside - start])
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class ViewRows:
+    """Features of the views of some images of a split.
+
+    Attributes
+    ----------
+    features : (N, q, d), all finite.
+    units : what is resampled, of these N images.
+    total : number of samples of the split, of which the N were drawn.
+    attributes : what the store recorded.
+    """
+
+    features: np.ndarray
+    units: Units
+    total: int
+    attributes: dict
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def notes(self) -> dict:
+        """What every measure of these views must say of them: how they were made, and of which images."""
+        drawn = {"drawn_from": self.total} if len(self) < self.total else {}
+        return {**drawn, "augmentations": self.attributes["augmentations"]}
+
+
+def read_views(path: Path, *, expect: str | None = None, split: str | None = None) -> ViewRows:
+    """The views in the store at `path`.
+
+    Raises
+    ------
+    PermafrostError : a store that is damaged, or of another plan or split, NaN or infinity (the sample is named).
+    """
+    store = Store(path, expect=expect, split=split)
+    samples = store.samples(["sample_id", "group_id"])
+    ids, groups = (samples[name].to_pylist() for name in ("sample_id", "group_id"))
+    features = store.read("views")
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=(1, 2)))
+    if bad.size:
+        raise PermafrostError(
+            f"the views of {bad.size} images hold NaN or infinity (first: sample {ids[bad[0]]!r})",
+            where=path,
+            remedy="look at the backbone's weights and normalisation, then make the views again",
+        )
+    units = find_units(len(ids), sample_ids=ids, groups=groups)
+    return ViewRows(features, units, store.attributes["drawn_from"], store.attributes)
