@@ -6,10 +6,8 @@ and which date of a sample are meant; the card repeats it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -24,16 +22,14 @@ from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.annotated import Annotated, ObjectCheck
 from permafrost.data.sources.common import class_ids, declared_bands, required_classes
 from permafrost.data.sources.tortilla_objects import objects_of
-from permafrost.data.tortilla import Extent, Item, by_sensor, dates_of, parts_of, read_items
+from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_of
+from permafrost.data.tortilla import Item, by_sensor, dates_of, parts_of
 from permafrost.data.tortilla_parts import Pixels, date_position, part_size, read_sensor
 
 #: columns of parts that are read; a sample's parts repeat all of its own columns
 PART_COLUMNS = ("modality", "month", "dates", "stac:time_start")
 #: what the truth of a sample is -> the option that says where it stands
 TRUTH = {"label": "label", "labels": "labels", "mask": "mask", "raster": "target", "boxes": "boxes"}
-#: names that files have for our splits
-_SPLITS = {"validation": "val"}
-_PART_FILE = re.compile(r"(.+)\.\d+\.part\.(\w+)")
 #: how far the size of a pixel in a header may be from the entry's
 _TOLERANCE = 0.1
 
@@ -116,7 +112,7 @@ class TortillaSource:
         self.task = entry.task
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.ignore_index
-        samples = [item for path in _files(options, where) for item in _samples(path, where)]
+        samples = all_samples(options.path, options.files, where=where)
         self._samples, self.left_out = self._usable(samples)
         targets = task_of(self.task).targets
         self.classes, labels = self._labels(targets)
@@ -126,7 +122,7 @@ class TortillaSource:
         elif targets == "raster":
             self._coding = TargetCoding.of(entry.target)
         self._records = [
-            _record(sample, label, options.group, where)
+            record_of(sample, label, options.group, where)
             for sample, label in zip(self._samples, labels, strict=True)
         ]
         if targets == "boxes":
@@ -203,13 +199,13 @@ class TortillaSource:
             names = [self._class_name(sample, options.label, declared) for sample in self._samples]
             classes, ids = class_ids(names, declared, where=self._where)
             return classes, [ids[name] for name in names]
-        lists = [_cell(sample, options.labels, self._where) or [] for sample in self._samples]
+        lists = [cell_of(sample, options.labels, self._where) or [] for sample in self._samples]
         classes, ids = class_ids([n for names in lists for n in names], declared, where=self._where)
         present = [{ids[name] for name in names} for names in lists]
         return classes, [tuple(int(c in found) for c in range(len(classes))) for found in present]
 
     def _class_name(self, sample: Item, column: str, declared: Sequence[str] | None) -> str:
-        value = _cell(sample, column, self._where)
+        value = cell_of(sample, column, self._where)
         if isinstance(value, int) and declared and 0 <= value < len(declared):
             return declared[value]
         if isinstance(value, str) and value:
@@ -289,52 +285,6 @@ class TortillaSource:
         return place if abs(height / gsd - 1) <= _TOLERANCE else NOWHERE
 
 
-def _files(options: TortillaOptions, where: object) -> list[Path]:
-    """The files to read, all of them there; files of one series that are not listed are an error."""
-    place = Path(options.path)
-    if place.is_file() and not options.files:
-        return [place]
-    if not place.is_dir() or not options.files:
-        raise PermafrostError(
-            f"{place} is no folder with the files {', '.join(options.files)}"
-            if options.files
-            else f"{place} is no file",
-            where=where,
-            remedy="correct path: a file, or a folder with the names of its files under files",
-        )
-    missing = [name for name in options.files if not (place / name).is_file()]
-    if missing:
-        raise PermafrostError(
-            f"{place} lacks {', '.join(missing)}",
-            where=where,
-            remedy="get the missing files, or correct files in the entry",
-        )
-    series = {match.groups() for name in options.files if (match := _PART_FILE.fullmatch(name))}
-    strangers = [
-        path.name
-        for path in sorted(place.iterdir())
-        if path.name not in options.files
-        and (match := _PART_FILE.fullmatch(path.name))
-        and match.groups() in series
-    ]
-    if strangers:
-        raise PermafrostError(
-            f"{place} also holds {', '.join(strangers)}, which files does not list",
-            where=where,
-            remedy="list all parts of the dataset under files",
-        )
-    return [place / name for name in options.files]
-
-
-def _samples(path: Path, where: object) -> list[Item]:
-    try:
-        return read_items(Extent.whole(path))
-    except UnreadableImage as failure:
-        raise PermafrostError(
-            f"{path} {failure}", where=where, remedy=failure.remedy or "get the file again"
-        ) from failure
-
-
 def _of(parts: dict[str, list[Item]], name: str | int) -> list[Item]:
     if isinstance(name, int) and name < len(parts):
         return list(parts.values())[name]
@@ -344,43 +294,6 @@ def _of(parts: dict[str, list[Item]], name: str | int) -> list[Item]:
             remedy="correct the name of the part, or set missing: leave_out in source",
         )
     return parts[name]
-
-
-def _cell(sample: Item, column: str, where: object):
-    if column not in sample.columns:
-        shown = ", ".join(sorted(sample.columns))
-        raise PermafrostError(
-            f"{sample.extent.path} has no column {column!r}, only {shown}",
-            where=where,
-            remedy="name an existing column",
-        )
-    return sample.columns[column]
-
-
-def _record(sample: Item, label, group: str | None, where: object) -> Record:
-    lon, lat = _place(sample.columns)
-    belongs = None if group is None else _cell(sample, group, where)
-    return Record(
-        sample_id=sample.name,
-        label=label,
-        split=_SPLITS.get(sample.split, sample.split),
-        group_id=None if belongs is None else str(belongs),
-        lon=lon,
-        lat=lat,
-        date=sample.date,
-    )
-
-
-def _place(columns: dict) -> tuple[float | None, float | None]:
-    """lon, lat from their columns, else from the centre; images without a place have pixels there."""
-    if "lon" in columns and "lat" in columns:
-        lon, lat = columns["lon"], columns["lat"]
-        return (None, None) if None in (lon, lat) or lon != lon or lat != lat else (lon, lat)
-    centre = re.fullmatch(r"POINT \((\S+) (\S+)\)", columns.get("stac:centroid") or "")
-    if not centre:
-        return None, None
-    lon, lat = map(float, centre.groups())
-    return (lon, lat) if abs(lon) <= 180 and abs(lat) <= 90 else (None, None)
 
 
 def _metres(crs: str) -> float:

@@ -93,7 +93,9 @@ def _choice(card: Card) -> list[tuple[str, str]]:
     if card.choice is None:
         return []
     date, left_out = card.choice["date"], card.choice["left_out"]
-    named = f"number {date} from 0" if isinstance(date, int) else date
+    named = date
+    if isinstance(date, int):
+        named = f"number {date}, from 0" if date >= 0 else f"number {-date} from the end"
     labels = ", ".join(f"{name} ({what})" for what, name in card.choice["labels"].items())
     return [
         ("parts of a sample that are its image", ", ".join(card.choice["parts"])),
