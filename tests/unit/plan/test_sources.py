@@ -29,6 +29,7 @@ OFFERED = {
     "permafrost.evaluators.detection.coco",
     "permafrost.evaluators.detection.coco_images",
     "permafrost.evaluators.detection.cocoeval",
+    "permafrost.evaluators.detection.lvis",
     "permafrost.evaluators.detection.lviseval",
     "permafrost.evaluators.detection.per_image",
     "permafrost.evaluators.detection.prepared",

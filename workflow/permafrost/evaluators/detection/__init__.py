@@ -12,9 +12,9 @@ QUIRKS = Path(__file__).with_name("QUIRKS.md")
 _LATER = {
     "COCO": "coco",
     "COCOeval": "cocoeval",
-    "LVIS": "lviseval",
+    "LVIS": "lvis",
     "LVISEval": "lviseval",
-    "LVISResults": "lviseval",
+    "LVISResults": "lvis",
     "DetectionStream": "streaming",
     "PreparedTruth": "prepared",
     "from_torchmetrics": "per_image",

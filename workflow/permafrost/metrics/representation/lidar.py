@@ -61,15 +61,7 @@ def lidar(views, *, delta: float = DELTA, units=None) -> Measure:
     scales, axes = np.linalg.eigh(within)
     whiten = axes / np.sqrt(np.maximum(scales, 0.0) + delta)
     outer = means @ whiten
-    if images < dimensions:
-        values, left = np.linalg.eigh(outer @ outer.T / images)
-        values = np.maximum(values, 0.0)
-        lengths = np.sqrt(values * images)
-        inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        right = (outer.T @ left) * inverse
-    else:
-        values, right = np.linalg.eigh(outer.T @ outer / images)
-        values = np.maximum(values, 0.0)
+    values, right = _spectrum(outer)
     total = values.sum()
     shares = values / total + EPSILON
     slopes = np.log(shares) + 1.0
@@ -80,3 +72,16 @@ def lidar(views, *, delta: float = DELTA, units=None) -> Measure:
     effects = (across - values - values * (inside - inside.mean(axis=0))) @ gradient / images
     terms = terms_by_unit(effects, units, int(units.max()) + 1)
     return Measure(float(np.exp(-shares @ np.log(shares))), notes, terms, "log")
+
+
+def _spectrum(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues (min(N, d),) of the covariance of (N, d) centred rows, and their directions as columns."""
+    count, dimensions = rows.shape
+    if count >= dimensions:
+        values, right = np.linalg.eigh(rows.T @ rows / count)
+        return np.maximum(values, 0.0), right
+    values, left = np.linalg.eigh(rows @ rows.T / count)
+    values = np.maximum(values, 0.0)
+    lengths = np.sqrt(values * count)
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return values, (rows.T @ left) * inverse
