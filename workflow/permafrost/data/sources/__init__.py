@@ -94,6 +94,12 @@ KINDS: dict[str, Kind] = {
         _LABELS | _BOXES,
         places=(),
     ),
+    "tortilla": Kind(
+        "permafrost.data.sources.tortilla:TortillaSource",
+        "permafrost.data.sources.tortilla:TortillaOptions",
+        tasks_with("label", "labels", "mask", "raster", "boxes"),
+        places=("path",),
+    ),
     "voc": Kind(
         "permafrost.data.sources.voc:open_voc",
         "permafrost.data.sources.voc:VocOptions",
