@@ -18,12 +18,12 @@ def facts_of(**fields) -> dict[str, str]:
 
 
 def test_the_choice_of_parts_and_date_and_the_published_size_are_said():
-    facts = facts_of(choice=CHOICE, size="10 / 2 / 3 images")
+    facts = facts_of(choice=CHOICE, published="10 / 2 / 3 images")
     assert facts["parts of a sample that are its image"] == "s2, s1"
     assert facts["of several dates"] == "July"
     assert facts["samples without them, left out"] == "3"
     assert facts["labels stand in"] == "instance (boxes), semantic (mask)"
-    assert facts["size as published"] == "10 / 2 / 3 images"
+    assert facts["as published"] == "10 / 2 / 3 images"
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_a_date_by_number_is_called_so(date, said):
 
 def test_of_a_sample_that_is_one_image_nothing_more_is_said():
     facts = facts_of()
-    assert {"of several dates", "size as published", "labels stand in"} & set(facts) == set()
+    assert {"of several dates", "as published", "labels stand in"} & set(facts) == set()

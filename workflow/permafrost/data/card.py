@@ -22,8 +22,8 @@ class Card:
 
     ``target`` is there exactly where images or pixels have a number, ``detection`` is None where the labels
     are no objects. ``choice`` is what of a sample of several sensors and dates its image is, see
-    `sources.tortilla`; None where a sample is one image. ``size_bytes`` is what the entry says of the download:
-    pages have it, files of cards never.
+    `sources.tortilla`; None where a sample is one image. ``published`` and ``size_bytes`` are what the
+    entry says of the data as published and of the download: pages have them, files of cards never.
     """
 
     dataset: str
@@ -48,7 +48,7 @@ class Card:
     target: dict | None = None
     size_bytes: int | None = None
     choice: dict | None = None
-    size: str | None = None
+    published: str | None = None
 
     def __post_init__(self) -> None:
         if (self.target is not None) != task_of(self.task).numbers:
@@ -57,7 +57,7 @@ class Card:
     def as_json(self) -> dict:
         """The mapping that the file holds, in its order, without the digest."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        for key in ("target", "choice", "size", "size_bytes"):
+        for key in ("target", "choice", "published", "size_bytes"):
             if content[key] is None:
                 del content[key]
         return content

@@ -300,7 +300,6 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         citation=entry.citation,
         target=target,
         choice=getattr(source, "choice", None),
-        size=entry.size,
     )
 
 

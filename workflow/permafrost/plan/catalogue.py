@@ -18,7 +18,17 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 EVERY = "all"
 # keys of an entry that describe it to people or steer how it is run, but never change a number
 NOT_RESULT = frozenset(
-    {"title", "description", "licence", "citation", "url", "size_bytes", "download", "runtime"}
+    {
+        "title",
+        "description",
+        "published",
+        "licence",
+        "citation",
+        "url",
+        "size_bytes",
+        "download",
+        "runtime",
+    }
 )
 
 

@@ -11,7 +11,17 @@ from permafrost.plan.catalogue import EVERY
 from permafrost.plan.offers import Offers, data_places, misfits, state_of
 
 _WIDTH, _INDENT = 100, 14
-_SAID = ("title", "task", "kind", "licence", "citation", "url", "description", "runtime")
+_SAID = (
+    "title",
+    "task",
+    "published",
+    "kind",
+    "licence",
+    "citation",
+    "url",
+    "description",
+    "runtime",
+)
 
 
 def describe(offers: Offers, name: str) -> list[str]:

@@ -82,7 +82,7 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
         ("image size", _size(sizes["min"], sizes["max"])),
         ("ground sampling distance", f"{card.gsd_m:g} m" if card.gsd_m else "not known"),
         ("split", _split(card)),
-        ("size as published", card.size or ""),
+        ("as published", card.published or ""),
         ("licence", card.licence or "not given"),
         ("citation", card.citation or "not given"),
         ("download", bytes_words(card.size_bytes) if card.size_bytes else ""),
