@@ -27,6 +27,7 @@ NOT_RUN = {
     "envs/run python benchmarks/": "benchmarks take minutes and need peers",
     "export PERMAFROST_TORCH_INDEX=": "names an address of the reader's; test_environment.py",
     "source .venv/bin/activate": "the environment is active",
+    "permafrost fetch": "downloads; test_fetch.py does so from a server of its own",
 }
 
 
@@ -136,7 +137,7 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
     elif words[0] == "permafrost" and words[1].startswith("evaluate-"):
         folder = tmp_path
         documents.write_predictions(folder, words[1])
-    elif words[0] == "permafrost" and words[1] in ("show", "stale"):
+    elif words[0] == "permafrost" and words[1] in ("show", "stale", "list", "info"):
         folder = request.getfixturevalue("own").folder
     else:
         pytest.fail(f"{place}: say here how {command!r} is run, or under NOT_RUN why it is not")

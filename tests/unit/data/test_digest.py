@@ -155,7 +155,8 @@ def test_the_content_of_every_place_counts(tmp_path, kind):
     for path in places.values():
         path.write_bytes(b"one")
     source = {"kind": kind, **{place: str(path) for place, path in places.items()}}
-    entry = {"task": min(KINDS[kind].tasks), "source": {"path": "name", **source}}
+    needed = {"tortilla": {"image": "s2"}, "geobench": {"arrays": ["red"]}}.get(kind, {})
+    entry = {"task": min(KINDS[kind].tasks), "source": {"path": "name", **needed, **source}}
     digests = [digest(entry)]
     for path in places.values():
         path.write_bytes(b"two")

@@ -157,7 +157,7 @@ def test_floats_that_are_whole_numbers_are_accepted():
         ),
         ({"mask_values": {0: "land", 1: "sea"}}, "no value for town"),
         ({"mask_values": {0: "land", "#FF0000": "sea", 2: "town"}}, "mixes numbers and colours"),
-        ({"mask_values": {"red": "land"}}, "'red', neither a number from 0 to 65535 nor a colour"),
+        ({"mask_values": {"red": "land"}}, "'red', neither a number up to 65535 nor a colour"),
         ({"mask_values": {70000: "land"}}, "'70000', neither a number"),
         ({"mask_values": {"1": "land", "01": "sea", "2": "town"}}, "names a value twice"),
         (

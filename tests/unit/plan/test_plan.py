@@ -84,6 +84,9 @@ def test_writing_out_a_default_changes_nothing(root, config):
         lambda c: c["extra_backbones"]["net"].update(runtime={"batch_size": 3}),
         lambda c: c["extra_backbones"]["net"].update(title="A net", citation="Somebody 2020"),
         lambda c: c["extra_datasets"]["world"].update(title="A world", licence="CC0"),
+        lambda c: c["extra_datasets"]["world"].update(
+            size_bytes=7, url="http://a", download=[{"url": "http://a/b", "path": "c"}]
+        ),
         lambda c: c.update(backbones=c["backbones"][::-1]),
         lambda c: c.update(datasets=c["datasets"][::-1]),
         lambda c: c.update(probes=dict(reversed(c["probes"].items()))),
@@ -97,6 +100,7 @@ def test_writing_out_a_default_changes_nothing(root, config):
         "own batch size",
         "title of a backbone",
         "title of a dataset",
+        "download of a dataset",
         "order of backbones",
         "order of datasets",
         "order of probes",

@@ -128,7 +128,6 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
         "permafrost.core.text",
         "permafrost.core.identity",
         "permafrost.core.specification",
-        "permafrost.core.tasks",
         "permafrost.stages",
         "permafrost.stages.arguments",
         "permafrost.stages.bootstrap",
@@ -193,8 +192,9 @@ def test_every_file_beside_the_modules_is_used_by_a_stage():
         and path.suffix not in sources.NOT_READ
         and "__pycache__" not in path.parts
     }
+    assert others <= used
     # what timm and torchgeo offer is read while planning, and by no job
-    assert others - used == {ROOT / "plan/installed.json"}
+    assert not any(ROOT / "plan/installed.json" in stage_files(stage) for stage in STAGES)
 
 
 # --- the hash of a stage ------------------------------------------------------------------------

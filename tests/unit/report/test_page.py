@@ -209,6 +209,15 @@ def test_hostile_names_are_escaped_and_stay_in_their_folder(tmp_path):
     assert {path.parent.name for path in tmp_path.rglob("*.svg")} == {"figures"}
 
 
+def test_the_card_on_the_page_says_what_the_entry_says_to_people(tmp_path):
+    arguments = prepare(tmp_path, datasets={"eurosat": small()}, backbones=["a"])
+    said = {"licence": "CC BY 9.0", "citation": "Nobody 2026", "size_bytes": 2_070_000_000}
+    arguments["plan"]["datasets"]["eurosat"] |= said
+    build_report(**arguments)
+    text = report_text(tmp_path / "report")
+    assert all(words in text for words in ("CC BY 9.0", "Nobody 2026", "2.07 GB"))
+
+
 def test_the_same_inputs_give_the_same_bytes(tmp_path):
     arguments = prepare(tmp_path, datasets={"eurosat": small()}, backbones=["a", "b"])
     build_report(**arguments)

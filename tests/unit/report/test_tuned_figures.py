@@ -6,7 +6,7 @@ import pytest
 from helpers.results.tables import card_of, make_card, make_score_rows
 from permafrost.report.figures.tuned import draw_tuned
 from permafrost.report.material.dataset import Material
-from permafrost.report.tasks.probe_figures import SHOWN, draw_gains
+from permafrost.report.tasks.probe_figures import FINE_TUNE_SETTINGS, draw_gains
 
 
 def rows_of(backbone: str, tuned: float, frozen: float, seed: int = 0) -> list[dict]:
@@ -57,12 +57,12 @@ def test_dots_lie_at_the_values_and_differences_are_written():
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["best", "other"]
     texts = {text.get_text() for text in axes.texts}
     assert texts == {"+0.200 [+0.150, +0.250]", "−0.020 [−0.040, +0.010]"}
-    assert set(SHOWN) == set(lines["best"])
+    assert set(FINE_TUNE_SETTINGS) == set(lines["best"])
 
 
 def test_a_score_that_is_undefined_is_said_to_be():
     nothing = {"value": float("nan"), "lower": None, "upper": None}
-    lines = {"a": dict.fromkeys(SHOWN, nothing)}
+    lines = {"a": dict.fromkeys(FINE_TUNE_SETTINGS, nothing)}
     axes = draw_tuned(lines, title="t", metric="r2").axes[0]
     assert [text.get_text() for text in axes.texts].count("no value") == 2
     with pytest.raises(ValueError, match="nothing to draw"):

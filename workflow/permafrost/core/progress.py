@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Iterable
 
+from permafrost.core.text import bytes_words
+
 LOG_EVERY_S = 10.0
 # work that is done sooner shows no bar
 DELAY_S = 3.0
@@ -34,6 +36,17 @@ def terminal_progress(*, total: int, label: str, unit: str):
     return tqdm(total=total, desc=label, unit=unit, delay=DELAY_S, leave=False, dynamic_ncols=True)
 
 
+def byte_progress(*, total: int | None, done: int = 0, label: str):
+    """Progress in bytes, of which `done` were there before; ``update(n)`` is to be called."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        return tqdm(
+            total=total, initial=done, desc=label, unit="B", unit_scale=True, dynamic_ncols=True
+        )
+    return _ByteLogProgress(total, done, label)
+
+
 class _Silent:
     def update(self, count: int = 1) -> None:
         pass
@@ -54,7 +67,7 @@ class LogProgress:
     def __init__(self, iterable, total: int | None, label: str, unit: str) -> None:
         self._iterable, self._label, self._unit = iterable, label, unit
         self._total = len(iterable) if total is None and hasattr(iterable, "__len__") else total
-        self._done, self._start = 0, time.monotonic()
+        self._done, self._before, self._start = 0, 0, time.monotonic()
         self._next_line = self._start + LOG_EVERY_S
 
     def update(self, count: int = 1) -> None:
@@ -81,7 +94,21 @@ class LogProgress:
         self.close()
 
     def _print(self) -> None:
-        rate = self._done / max(time.monotonic() - self._start, 1e-9)
+        rate = (self._done - self._before) / max(time.monotonic() - self._start, 1e-9)
+        print(f"{self._label}: {self._words(rate)}", file=sys.stderr, flush=True)
+
+    def _words(self, rate: float) -> str:
         total = f"/{self._total}" if self._total is not None else ""
-        line = f"{self._label}: {self._done}{total} {self._unit}s, {rate:.1f}/s"
-        print(line, file=sys.stderr, flush=True)
+        return f"{self._done}{total} {self._unit}s, {rate:.1f}/s"
+
+
+class _ByteLogProgress(LogProgress):
+    """Lines such as ``EuroSAT.zip: 1.2 GB of 2.1 GB, 34 MB/s``."""
+
+    def __init__(self, total: int | None, done: int, label: str) -> None:
+        super().__init__(None, total, label, "byte")
+        self._done = self._before = done
+
+    def _words(self, rate: float) -> str:
+        total = f" of {bytes_words(self._total)}" if self._total is not None else ""
+        return f"{bytes_words(self._done)}{total}, {bytes_words(rate)}/s"

@@ -35,6 +35,15 @@ def shortened(text: str, longest: int) -> str:
     return f"{text[: longest - 1 - end]}…{text[len(text) - end :]}"
 
 
+def bytes_words(count: float) -> str:
+    """A number of bytes for people, in decimal units: ``2.07 GB``."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
 def _escaped(line: str) -> str:
     if line.isprintable():
         return line

@@ -21,7 +21,9 @@ class Card:
     """What is known of a prepared dataset.
 
     ``target`` is there exactly where images or pixels have a number, ``detection`` is None where the labels
-    are no objects.
+    are no objects. ``choice`` is what of a sample of several sensors and dates its image is, see
+    `sources.tortilla`; None where a sample is one image. ``published`` and ``size_bytes`` are what the
+    entry says of the data as published and of the download: pages have them, files of cards never.
     """
 
     dataset: str
@@ -44,6 +46,9 @@ class Card:
     licence: str | None
     citation: str | None
     target: dict | None = None
+    size_bytes: int | None = None
+    choice: dict | None = None
+    published: str | None = None
 
     def __post_init__(self) -> None:
         if (self.target is not None) != task_of(self.task).numbers:
@@ -52,8 +57,9 @@ class Card:
     def as_json(self) -> dict:
         """The mapping that the file holds, in its order, without the digest."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.target is None:
-            del content["target"]
+        for key in ("target", "choice", "published", "size_bytes"):
+            if content[key] is None:
+                del content[key]
         return content
 
 

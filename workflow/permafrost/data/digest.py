@@ -20,6 +20,8 @@ from permafrost.data.sources import kind_of
 INSIDE = "<path>/"
 #: arguments of torchgeo that say where the data lie and how they come there
 TORCHGEO_PLACES = ("root", "download", "checksum")
+#: files of a GEO-Bench partition, by its name
+PARTITION_FILES = ("{}_partition.json", "{}_train_partition.json")
 # left behind by operating systems: no reader of torchgeo means them
 _LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
 
@@ -33,14 +35,18 @@ class Read:
     hidden : whether hidden files, and what operating systems leave behind, count.
     root : only what lies in this folder inside counts; empty: all of it.
     endings : only names that end so (in lower case) count; none: all of them.
+    names : only these files count; none: all of them.
     """
 
     hidden: bool = True
     root: str = ""
     endings: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
 
     def __call__(self, name: str) -> bool:
         """Whether the file with this relative name counts."""
+        if self.names:
+            return name in self.names
         if not self.hidden and is_junk(name):
             return False
         if self.hidden and name.rpartition("/")[2] in _LEFT_BEHIND:
@@ -55,8 +61,13 @@ def read_of(entry: dict) -> Read:
     source = entry["source"]
     if not kind_of(source["kind"]).places:
         return Read()
+    if source["kind"] == "geobench":
+        # statistics, task specifications and the other partitions are not read
+        root = folder_prefix(source["root"])
+        files = (f"{root}{file.format(source['partition'])}".lower() for file in PARTITION_FILES)
+        return Read(hidden=False, root=root, endings=(".hdf5", *files))
     if source["kind"] != "folder":
-        return Read(hidden=False)
+        return Read(hidden=False, names=frozenset(source.get("files", ())))
     # other files are an error of the entry, and so they count, unless it says that they don't
     ignored = source["other_files"] == "ignore" and entry["task"] == "classification"
     endings = source["extensions"] if ignored else ()

@@ -18,7 +18,7 @@ from permafrost.data.splits import check_split_options
 from permafrost.data.targets import check_options as check_target_options
 
 #: kinds of sources whose masks hold the entry's classes
-_MASK_FILES = frozenset({"folder", "table"})
+_MASK_FILES = frozenset({"folder", "geobench", "table", "tortilla"})
 #: options that may say by ``<split>`` where a split's files lie
 _PATTERNS = ("images", "masks", "targets", "annotations", "points")
 

@@ -23,6 +23,7 @@ from permafrost.data.entry import DatasetEntry
 OPTIONS = ("ignore_index", "mask_values", "dead_classes", "allow_empty_masks")
 LARGEST = 2**16 - 1
 _COLOUR = re.compile(r"#([0-9a-fA-F]{6})")
+_NUMBER = re.compile(r"-?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,9 @@ def _are_colours(declared: dict, where) -> bool:
     kinds = set()
     for key in map(str, declared):
         colour = _COLOUR.fullmatch(key)
-        if not colour and not (key.isdecimal() and int(key) <= LARGEST):
+        if not colour and not (_NUMBER.fullmatch(key) and abs(int(key)) <= LARGEST):
             raise PermafrostError(
-                f"mask_values names {key!r}, neither a number from 0 to {LARGEST} nor a colour",
+                f"mask_values names {key!r}, neither a number up to {LARGEST} nor a colour",
                 where=where,
                 remedy='write colours as "#RRGGBB", in quotes',
             )

@@ -299,6 +299,7 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         licence=entry.licence,
         citation=entry.citation,
         target=target,
+        choice=getattr(source, "choice", None),
     )
 
 

@@ -43,6 +43,7 @@ class TiledSource:
     ) -> None:
         self.bands, self.classes = source.bands, source.classes
         self.task, self.ignore_index = source.task, source.ignore_index
+        self.choice = getattr(source, "choice", None)
         self._source = source
         self._whole = LeastRecentlyUsed(source.decode, keep)
         self._part = getattr(source, "decode_window", None)

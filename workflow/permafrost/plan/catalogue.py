@@ -17,7 +17,19 @@ from permafrost.plan.validation import validate
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 EVERY = "all"
 # keys of an entry that describe it to people or steer how it is run, but never change a number
-NOT_RESULT = frozenset({"title", "description", "licence", "citation", "url", "runtime"})
+NOT_RESULT = frozenset(
+    {
+        "title",
+        "description",
+        "published",
+        "licence",
+        "citation",
+        "url",
+        "size_bytes",
+        "download",
+        "runtime",
+    }
+)
 
 
 class StrictLoader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):
@@ -170,6 +182,10 @@ class Catalogue:
         validate(entry, self.kind, where=where)
         _check_plain(entry, where)
         return entry
+
+    def written(self, name: str) -> object:
+        """The entry as it stands in its file, which may be anything: for who only lists it."""
+        return self._entries[name][0]
 
     def where(self, name: str) -> str:
         """File and name of the entry, for error messages."""

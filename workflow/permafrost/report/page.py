@@ -131,7 +131,8 @@ class Report:
         card = read_card(self.cards[dataset], expect=self._expected(self.cards[dataset]))
         # the card has nothing of what an entry says to people, so that a new title reruns nothing
         entry = self.plan["datasets"].get(dataset, {})
-        words = {key: entry[key] for key in ("title", "licence", "citation") if entry.get(key)}
+        said = ("title", "published", "licence", "citation", "size_bytes")
+        words = {key: entry[key] for key in said if entry.get(key)}
         return replace(card, **words)
 
     def _expected(self, path) -> str | None:

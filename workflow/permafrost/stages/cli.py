@@ -32,6 +32,9 @@ COMMANDS = {
     "evaluate-panoptic": "score panoptic label maps: panoptic quality, of masks or of boundaries",
     "run": "run the pipeline on this machine, then print the leaderboard",
     "show": "print the leaderboard",
+    "list": "list the datasets, backbones or probes that can be named",
+    "info": "say all that is known of a dataset, a backbone or a kind of probe",
+    "fetch": "download datasets, with their size said first, resumed and checked",
 }
 
 

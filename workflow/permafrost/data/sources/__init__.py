@@ -70,6 +70,12 @@ KINDS: dict[str, Kind] = {
         tasks_with("label", "mask", "raster"),
         places=("path",),
     ),
+    "geobench": Kind(
+        "permafrost.data.sources.geobench:GeobenchSource",
+        "permafrost.data.sources.geobench:GeobenchOptions",
+        tasks_with("label", "labels", "mask"),
+        places=("path",),
+    ),
     "points": Kind(
         "permafrost.data.sources.points:open_points",
         "permafrost.data.sources.points:PointsOptions",
@@ -87,6 +93,12 @@ KINDS: dict[str, Kind] = {
         "permafrost.data.sources.torchgeo:TorchgeoOptions",
         _LABELS | _BOXES,
         places=(),
+    ),
+    "tortilla": Kind(
+        "permafrost.data.sources.tortilla:TortillaSource",
+        "permafrost.data.sources.tortilla:TortillaOptions",
+        tasks_with("label", "labels", "mask", "raster", "boxes"),
+        places=("path",),
     ),
     "voc": Kind(
         "permafrost.data.sources.voc:open_voc",

@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.decode import (
     Decoding,
@@ -66,6 +68,17 @@ def read_pair(
         problem = f"its {coding.noun} {companion}: {failure}"
         raise UnreadableImage(problem, remedy=failure.remedy) from failure
     return replace(decoded, **{coding.field: values}, mask_name=companion)
+
+
+def stored_as(image: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+    """The image in another type, which must hold each of its values; None leaves it as it is."""
+    if dtype is None or image.dtype == dtype:
+        return image
+    with np.errstate(invalid="ignore"):
+        stored = image.astype(dtype)
+    if not np.array_equal(stored.astype(image.dtype), image):
+        raise UnreadableImage(f"holds values that {dtype} cannot (dtype of the entry)")
+    return stored
 
 
 def locate_member(members: Members, name: str) -> tuple[float | None, float | None]:

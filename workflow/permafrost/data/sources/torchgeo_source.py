@@ -19,7 +19,7 @@ from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
-from permafrost.data.sources.reading import grouped
+from permafrost.data.sources.reading import grouped, stored_as
 from permafrost.data.sources.torchgeo_samples import (
     arguments_of,
     dataset_class,
@@ -94,7 +94,7 @@ class TorchgeoSource:
         if place is not NOWHERE and place.size != image.shape[-2:]:
             # a class that resizes leaves the file's transform behind
             place = replace(place, crs=None, transform=None)
-        decoded = Decoded(self._native(image), place=place)
+        decoded = Decoded(stored_as(image, self._dtype), place=place)
         if self.task not in _PIXELS:
             return decoded
         return replace(decoded, **{self._coding.field: self._mask(sample)})
@@ -296,15 +296,6 @@ class TorchgeoSource:
                 remedy="use task: classification, or correct classes",
             )
         return tuple(int(flag) for flag in array)
-
-    def _native(self, image: np.ndarray) -> np.ndarray:
-        if self._dtype is None or image.dtype == self._dtype:
-            return image
-        with np.errstate(invalid="ignore"):
-            native = image.astype(self._dtype)
-        if not np.array_equal(native.astype(image.dtype), image):
-            raise UnreadableImage(f"holds values that {self._dtype} cannot (dtype of the entry)")
-        return native
 
     def _image_folder(self) -> bool:
         return all(hasattr(part, "imgs") for part in self._parts.values())

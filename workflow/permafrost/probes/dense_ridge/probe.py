@@ -13,7 +13,7 @@ from permafrost.probes.dense.tables import Outcome, TargetRows, rows_to_fill
 from permafrost.probes.dense_ridge.patch_ridge import Moments, PatchRidge
 from permafrost.probes.dense_ridge.patches import Patches
 from permafrost.probes.job import ProbeJob
-from permafrost.probes.ridge.solver import AlphaOptions, ChosenAlpha
+from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
 
 
 @dataclass(frozen=True, kw_only=True)

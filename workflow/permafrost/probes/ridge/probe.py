@@ -7,7 +7,8 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.ridge.solver import AlphaOptions, ChosenAlpha, Ridge
+from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
+from permafrost.probes.ridge.solver import Ridge
 
 
 class RidgeOptions(AlphaOptions):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.specification import SPLITS
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
+from permafrost.core.text import bytes_words
 from permafrost.report.explanations.gates import explain, explain_at_length
 from permafrost.report.figures.dataset import counted_of
 from permafrost.report.figures.numbers import target_words
@@ -75,15 +76,35 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
         ("ignored mask value", _or_none(card.ignore_index) if masks else ""),
         ("dead classes", _dead(card) if masks else ""),
         *_objects(card),
+        *_choice(card),
         ("bands", ", ".join(band["name"] for band in card.bands)),
         ("offered to backbones", ", ".join(card.selected)),
         ("image size", _size(sizes["min"], sizes["max"])),
         ("ground sampling distance", f"{card.gsd_m:g} m" if card.gsd_m else "not known"),
         ("split", _split(card)),
+        ("as published", card.published or ""),
         ("licence", card.licence or "not given"),
         ("citation", card.citation or "not given"),
+        ("download", bytes_words(card.size_bytes) if card.size_bytes else ""),
     ]
     return [fact for fact in facts if fact[1]]
+
+
+def _choice(card: Card) -> list[tuple[str, str]]:
+    """Which parts and which date of a sample are its image, and how many samples have none of them."""
+    if card.choice is None:
+        return []
+    date, left_out = card.choice["date"], card.choice["left_out"]
+    named = date
+    if isinstance(date, int):
+        named = f"number {date}, from 0" if date >= 0 else f"number {-date} from the end"
+    labels = ", ".join(f"{name} ({what})" for what, name in card.choice["labels"].items())
+    return [
+        ("parts of a sample that are its image", ", ".join(card.choice["parts"])),
+        ("of several dates", named),
+        ("samples without them, left out", str(left_out) if left_out else ""),
+        ("labels stand in", labels),
+    ]
 
 
 def _objects(card: Card) -> list[tuple[str, str]]:

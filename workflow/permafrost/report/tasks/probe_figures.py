@@ -169,7 +169,11 @@ def draw_training_curves(material: Material, folder: Path, score: str) -> list[D
 
 
 # as the probe calls its settings
-_SETTINGS = {"frozen": "frozen", "fine-tuned": "fine-tuned", "gain": "fine-tuned minus frozen"}
+FINE_TUNE_SETTINGS = {
+    "frozen": "frozen",
+    "fine-tuned": "fine-tuned",
+    "gain": "fine-tuned minus frozen",
+}
 
 
 def draw_gains(material: Material, folder: Path) -> list[Drawn]:
@@ -188,12 +192,12 @@ def draw_gains(material: Material, folder: Path) -> list[Drawn]:
                 line["backbone"]: line
                 for line in merge_seeds(row for row in of_probe if row["setting"] == setting)
             }
-            for name, setting in _SETTINGS.items()
+            for name, setting in FINE_TUNE_SETTINGS.items()
         }
         order = [
             line["backbone"] for line in sorted(lines["fine-tuned"].values(), key=better_first)
         ]
-        drawn = {name: {what: lines[what][name] for what in _SETTINGS} for name in order}
+        drawn = {name: {what: lines[what][name] for what in FINE_TUNE_SETTINGS} for name in order}
         if not drawn:
             continue
         figures.append(

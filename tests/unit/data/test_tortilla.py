@@ -1,0 +1,617 @@
+"""Kind ``tortilla``: what the files say in every form, and what is refused of them."""
+
+import io
+import struct
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from helpers.datasets.images import Prepared, dataset_entry, geotiff, open_source, validated
+from helpers.datasets.tortilla import (
+    box_table,
+    hdf5,
+    image,
+    item,
+    labels,
+    mask,
+    pixels,
+    sample,
+    tortilla,
+    with_footer,
+)
+from permafrost.core.errors import PermafrostError
+from permafrost.data import tortilla as format_of
+from permafrost.data import tortilla_parts
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.digest import source_digest
+from permafrost.data.entry_checks import entry_mistakes
+from permafrost.data.tortilla import Extent, by_sensor, dates_of, iso_date, parts_of, read_items
+from permafrost.data.tortilla_parts import read_sensor
+
+DAY = 86400.0
+
+
+def written(folder: Path, data: bytes, name: str = "set.tortilla") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+def items_of(folder: Path, data: bytes) -> list:
+    return read_items(Extent.whole(written(folder, data)))
+
+
+def entry(path: Path, task: str = "classification", source=None, **more) -> dict:
+    truth = {"classification": {"label": "kind"}, "segmentation": {"mask": "mask"}}.get(task, {})
+    return {
+        "task": task,
+        "bands": [{"name": "a"}, {"name": "b"}],
+        "units": {"unit": "digital_number", "scale": 1},
+        "classes": ["oak", "pine"],
+        "source": {"kind": "tortilla", "path": str(path), "image": "s2", **truth, **(source or {})},
+        **more,
+    }
+
+
+def opened(path: Path, *args, **more):
+    return open_source(entry(path, *args, **more), where="dataset set")
+
+
+def one(folder: Path, parts: list[dict], *args, columns=None, **more):
+    """The source of a file with one sample of these parts."""
+    data = tortilla([sample("s", parts, **{"kind": "oak", **(columns or {})})])
+    return opened(written(folder, data), *args, **more)
+
+
+def refused(folder: Path, parts: list[dict], *args, **more) -> str:
+    """Why the one sample cannot be used."""
+    with pytest.raises(UnreadableImage) as error:
+        one(folder, parts, *args, **more).decode(0)
+    return str(error.value)
+
+
+def days(values, seeds=None, **columns) -> list[dict]:
+    return [
+        image(
+            f"p{n}", seeds[n] if seeds else n, 2, modality="s2", **{"stac:time_start": v}, **columns
+        )
+        for n, v in enumerate(values)
+    ]
+
+
+def two_samples() -> list[dict]:
+    return [sample(f"s{n}", [image("s2", n, 2), image("s1", n, 1)], kind="oak") for n in range(2)]
+
+
+# the format
+
+
+@pytest.mark.parametrize("magic", [b"#y", b"WX"])
+def test_parts_lie_where_the_sample_says_counted_from_its_own_first_byte(tmp_path, magic):
+    found = items_of(tmp_path, tortilla(two_samples(), magic=magic))
+    assert [one.name for one in found] == ["s0", "s1"] and found[1].split == "train"
+    parts = parts_of(found[1])
+    assert [part.name for part in parts] == ["s2", "s1"]
+    assert parts[0].extent.read() == image("s2", 1, 2)["data"]
+
+
+def test_a_part_that_is_a_file_itself_gives_its_parts(tmp_path):
+    inner = item("more", tortilla([image("s1", 3, 1)]), "TORTILLA")
+    (found,) = items_of(tmp_path, tortilla([sample("s", [image("s2", 1, 2), inner])]))
+    assert [part.name for part in parts_of(found)] == ["s2", "more/s1"]
+    assert parts_of(found)[1].extent.read() == image("s1", 3, 1)["data"]
+
+
+def test_only_the_columns_asked_for_are_read(tmp_path):
+    path = written(tmp_path, tortilla(two_samples()))
+    assert read_items(Extent.whole(path), ["kind", "none"])[0].columns == {"kind": "oak"}
+
+
+def nested(levels: int) -> bytes:
+    data = tortilla([image("s2", 0, 1)])
+    for _ in range(levels):
+        data = tortilla([item("s", data, "TORTILLA")])
+    return data
+
+
+def footer_with(**changes) -> bytes:
+    return tortilla(two_samples(), change=lambda rows: rows[1].update(changes))
+
+
+WHOLE = tortilla(two_samples())
+BODY, FOOTER = WHOLE[200:400], WHOLE[struct.unpack("<Q", WHOLE[2:10])[0] :]
+HOSTILE = {
+    "empty": (b"", "not even a header"),
+    "another file": (b"PK" + WHOLE[2:], "begins with b'PK'"),
+    "cut off": (WHOLE[: len(WHOLE) // 2], "its footer lies at byte"),
+    "cut in the footer": (WHOLE[:-5], "its footer lies at byte"),
+    "footer beyond the file": (with_footer(BODY, FOOTER, start=10**6), "its footer lies at byte"),
+    "footer before the file": (with_footer(BODY, FOOTER, start=0), "its footer lies at byte 0"),
+    "absurd footer": (with_footer(BODY, FOOTER, length=2**63), "9223372036854775808 bytes"),
+    "absurd start": (with_footer(BODY, FOOTER, start=2**64 - 1), "18446744073709551615"),
+    "footer without bytes": (with_footer(BODY, b""), "has 0 bytes"),
+    "no parquet": (with_footer(BODY, b"x" * 500), "no parquet table"),
+    "damaged parquet": (with_footer(BODY, b"\0" * 50 + FOOTER[50:]), "damaged"),
+    "no offsets": (with_footer(BODY, box_table([(0, 0, 1, 1)], ["oak"])), "without tortilla:id"),
+    "the file as its own item": (footer_with(**{"tortilla:offset": 0}), "s1 lies at byte 0"),
+    "before the file": (footer_with(**{"tortilla:offset": -500}), "s1 lies at byte -500"),
+    "beyond the file": (footer_with(**{"tortilla:offset": 10**9}), "s1 lies at byte 1000000000"),
+    "absurd length": (footer_with(**{"tortilla:length": 2**62}), "has 4611686018427387904 bytes"),
+    "negative length": (footer_with(**{"tortilla:length": -1}), "has -1 bytes"),
+    "no offset": (footer_with(**{"tortilla:offset": None}), "s1 lies at byte None"),
+    "no name": (footer_with(**{"tortilla:id": None}), "no name"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_file_that_says_what_cannot_be_is_one_named_error(tmp_path, name):
+    data, why = HOSTILE[name]
+    path = written(tmp_path, data)
+    with pytest.raises(PermafrostError) as error:
+        opened(path)
+    assert why in str(error.value) and str(path) in str(error.value) and error.value.remedy
+
+
+def test_files_in_files_end(tmp_path):
+    (found,) = items_of(tmp_path, nested(format_of.MOST_LEVELS))
+    assert parts_of(found)[0].name.count("/") == format_of.MOST_LEVELS - 1
+    (found,) = items_of(tmp_path, nested(format_of.MOST_LEVELS + 1))
+    with pytest.raises(UnreadableImage, match="levels deep"):
+        parts_of(found)
+
+
+def test_a_footer_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(format_of, "MOST_FOOTER_BYTES", 100)
+    with pytest.raises(UnreadableImage, match="once it is unpacked"):
+        items_of(tmp_path, WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("written_as", "date"),
+    [
+        (1527552000.0, "2018-05-29"),
+        (20180917, "2018-09-17"),
+        ("20180917", "2018-09-17"),
+        (2011.0, "2011"),
+        ("2016", "2016"),
+        ("2018-07-01", "2018-07-01"),
+        (20181399, "1970-08-22"),
+        (0, None),
+        (None, None),
+        (float("nan"), None),
+        (1e300, None),
+        ("", None),
+    ],
+)
+def test_dates_are_read_in_all_their_forms(written_as, date):
+    assert iso_date(written_as) == date
+
+
+# parts and dates
+
+
+def test_images_of_several_dates_have_one_sensor(tmp_path):
+    parts = [*days([DAY, 2 * DAY, 2 * DAY]), labels("mask", 0, (0, 1), modality="label")]
+    (found,) = items_of(tmp_path, tortilla([sample("s", parts)]))
+    sensors = by_sensor(parts_of(found))
+    assert list(sensors) == ["s2", "label"]
+    assert dates_of(sensors["s2"]) == ["1970-01-02", "1970-01-03", "1970-01-03"]
+    series = read_sensor(sensors["s2"])
+    assert series.values.shape == (3, 2, 24, 24) and series.dates[0] == "1970-01-02"
+    assert (series.values[2] == pixels(2, 2)).all()
+    assert series.place.lon == pytest.approx(10)
+
+
+def test_an_array_holds_all_dates_and_names_them(tmp_path):
+    array = np.stack([pixels(n, 2, "float16") for n in range(3)])
+    part = item("s2", hdf5(array), "HDF5", dates=[20180101, 20180202, 20180303])
+    (found,) = items_of(tmp_path, tortilla([sample("s", [part])]))
+    parts = by_sensor(parts_of(found))["s2"]
+    whole = read_sensor(parts)
+    assert whole.values.dtype == np.float32 and (whole.values == array).all()
+    assert whole.dates == ("2018-01-01", "2018-02-02", "2018-03-03")
+    assert read_sensor(parts, "2018-02-02").values.tolist() == [array[1].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("date", "position"),
+    [("last", 2), ("first", 0), (1, 1), (-3, 0), ("1970-01-03", 1), ("July", None)],
+)
+def test_the_entry_says_which_date_is_the_image(tmp_path, date, position):
+    parts, source = days([DAY, 2 * DAY, 3 * DAY]), {"date": date}
+    if position is None:
+        assert "has no image of July, only of 1970-01-02" in refused(tmp_path, parts, source=source)
+    else:
+        found = one(tmp_path, parts, source=source).decode(0)
+        assert (found.image == pixels(position, 2)).all()
+
+
+def test_a_number_beyond_the_dates_is_an_error(tmp_path):
+    assert "has 2 dates" in refused(tmp_path, days([DAY, 2 * DAY]), source={"date": 2})
+
+
+def test_months_are_dates_that_need_no_order(tmp_path):
+    parts = [image(m, n, 2, modality="s2", month=m) for n, m in enumerate(("September", "July"))]
+    found = one(tmp_path, parts, source={"date": "September"}).decode(0)
+    assert (found.image == pixels(0, 2)).all()
+
+
+def test_samples_without_the_date_or_the_part_are_left_out_on_request(tmp_path):
+    samples = [
+        sample("both", days([DAY, 2 * DAY]), kind="oak"),
+        sample("early", days([DAY]), kind="oak"),
+        sample("none", [image("s1", 0, 2)], kind="oak"),
+    ]
+    path = written(tmp_path, tortilla(samples))
+    source = opened(path, source={"date": "1970-01-03", "missing": "leave_out"})
+    assert [record.sample_id for record in source.records()] == ["both"]
+    assert source.choice["left_out"] == 2
+    kept = opened(path, source={"date": "1970-01-03"})
+    for position in (1, 2):
+        with pytest.raises(UnreadableImage) as error:
+            kept.decode(position)
+        assert "leave_out" in error.value.remedy
+
+
+def test_dates_out_of_order_are_refused(tmp_path):
+    assert "out of order: 1970-01-02" in refused(tmp_path / "a", days([2 * DAY, DAY]))
+    part = item("s2", hdf5(np.zeros((2, 2, 8, 8))), "HDF5", dates=[20180202, 20180101])
+    assert "out of order: 2018-01-01" in refused(tmp_path / "b", [part])
+
+
+def test_as_many_dates_as_images(tmp_path):
+    part = item("s2", hdf5(np.zeros((3, 2, 8, 8))), "HDF5", dates=[20180101, 20180202])
+    assert "3 images, but 2 dates" in refused(tmp_path, [part])
+
+
+def test_images_of_all_dates_have_one_shape(tmp_path):
+    parts = days([DAY, 2 * DAY])
+    parts[1]["data"] = geotiff(pixels(1, 2)[:, :8])
+    (found,) = items_of(tmp_path, tortilla([sample("s", parts)]))
+    with pytest.raises(UnreadableImage, match="differ from date to date"):
+        read_sensor(by_sensor(parts_of(found))["s2"])
+
+
+def test_two_parts_of_one_name_are_refused(tmp_path):
+    assert "two parts named s2" in refused(tmp_path, [image("s2", 0, 2), image("s2", 1, 2)])
+
+
+def test_parts_of_one_grid_are_stacked_in_the_order_that_the_entry_says(tmp_path):
+    parts = [image("s1", 5, 1, "float32"), image("s2", 0, 1)]
+    found = one(tmp_path / "a", parts, source={"image": ["s2", "s1"]}).decode(0).image
+    assert (
+        found == np.concatenate([pixels(0, 1), pixels(5, 1)])
+    ).all() and found.dtype == np.float32
+    parts[0]["data"] = geotiff(pixels(5, 1)[:, :12])
+    why = refused(tmp_path / "b", parts, source={"image": ["s2", "s1"]})
+    assert "do not lie on one grid: s2 24 x 24, s1 24 x 12" in why
+
+
+def test_parts_without_known_names_are_meant_by_position(tmp_path):
+    parts = [image("who knows", 0, 2), labels("what", 0, (0, 1))]
+    found = one(tmp_path, parts, "segmentation", source={"image": 0, "mask": 1}).decode(0)
+    assert (found.image == pixels(0, 2)).all() and (found.mask == mask(0, (0, 1))).all()
+
+
+def test_further_channels_are_an_error_or_left_out(tmp_path):
+    parts = [image("s2", 0, 4)]
+    assert "has 4 bands, the entry declares 2" in refused(tmp_path / "a", parts)
+    kept = one(tmp_path / "b", parts, source={"further_channels": "leave_out"}).decode(0).image
+    assert (kept == pixels(0, 4)[:2]).all()
+    few = {"further_channels": "leave_out"}
+    assert "has 1 bands" in refused(tmp_path / "c", [image("s2", 0, 1)], source=few)
+
+
+def test_an_absent_part_is_named_with_those_that_are_there(tmp_path):
+    assert "no part 's2', only s1" in refused(tmp_path, [image("s1", 0, 2)])
+
+
+def test_a_header_of_another_grid_says_nothing_of_the_place(tmp_path):
+    from rasterio.transform import from_origin
+
+    true, wrong = (from_origin(5e5, 5e6, size, size) for size in (10, 60))
+    for folder, transform, known in (("a", true, True), ("b", wrong, False)):
+        data = geotiff(pixels(0, 2), crs="EPSG:32632", transform=transform)
+        source = one(tmp_path / folder, [item("s2", data)], gsd_m=10)
+        place = source.decode(0).place
+        assert (place.transform is not None) == known == (source.locate(0)[0] is not None)
+    free = one(tmp_path / "c", [item("s2", data)])
+    assert free.decode(0).place.transform is not None
+
+
+def test_nodata_that_a_header_marks_must_be_declared(tmp_path):
+    parts = [item("s2", geotiff(np.full((2, 8, 8), 7, "uint16"), nodata=7))]
+    assert "marks 7 as nodata and holds it" in refused(tmp_path / "a", parts)
+    kept = one(tmp_path / "b", parts, nodata="keep").decode(0)
+    assert (kept.image == 7).all()
+
+
+# labels
+
+
+def test_classes_are_names_or_numbers(tmp_path):
+    parts = [image("s2", 0, 2)]
+    for number, kind in enumerate(("pine", 1)):
+        data = tortilla([sample("s", parts, kind=kind)])
+        assert opened(written(tmp_path / str(number), data)).records()[0].label == 1
+    for number, kind in enumerate(("elm", 2, -1, None)):
+        path = written(tmp_path / f"wrong{number}", tortilla([sample("s", parts, kind=kind)]))
+        with pytest.raises(PermafrostError):
+            opened(path)
+
+
+def test_an_absent_column_is_named_with_those_that_are_there(tmp_path):
+    with pytest.raises(PermafrostError, match=r"no column 'species', only kind"):
+        one(tmp_path, [image("s2", 0, 2)], source={"label": "species"})
+
+
+def test_several_labels_stand_in_lists(tmp_path):
+    lists = [["pine"], ["oak", "pine"], []]
+    samples = [sample(f"s{n}", [image("s2", n, 2)], names=each) for n, each in enumerate(lists)]
+    path = written(tmp_path, tortilla(samples))
+    source = opened(path, "multilabel", source={"labels": "names"})
+    assert [record.label for record in source.records()] == [(0, 1), (1, 1), (0, 0)]
+
+
+def test_records_have_splits_places_dates_and_groups(tmp_path):
+    splits = [("train", "train"), ("validation", "val"), ("test", "test")]
+    columns = [
+        {"lon": 1.0, "lat": 2.0, "stac:centroid": "POINT (8 9)", "stac:time_start": DAY, "area": 7},
+        {"lon": None, "lat": None, "stac:centroid": "POINT (8 9)", "stac:time_start": 2011.0},
+        {"lon": float("nan"), "lat": 3.0, "stac:time_start": 0.0, "area": 8},
+    ]
+    samples = [
+        sample(f"s{n}", [image("s2", n, 2)], split, kind="oak", **own)
+        for n, ((split, _), own) in enumerate(zip(splits, columns, strict=True))
+    ]
+    records = opened(written(tmp_path, tortilla(samples)), source={"group": "area"}).records()
+    assert [record.split for record in records] == [ours for _, ours in splits]
+    assert [(record.lon, record.lat) for record in records] == [
+        (1.0, 2.0),
+        (None, None),
+        (None, None),
+    ]
+    assert [record.date for record in records] == ["1970-01-02", "2011", None]
+    assert records[0].group_id == "7" and records[1].group_id is None
+
+
+@pytest.mark.parametrize(
+    ("centre", "place"),
+    [("POINT (8.5 -9)", (8.5, -9.0)), ("POINT (256.0 256.0)", (None, None)), (None, (None, None))],
+)
+def test_without_columns_of_the_place_the_centre_counts(tmp_path, centre, place):
+    record = one(tmp_path, [image("s2", 0, 2)], columns={"stac:centroid": centre}).records()[0]
+    assert (record.lon, record.lat) == place
+
+
+def test_masks_are_translated_and_may_have_negative_values(tmp_path):
+    parts = [image("s2", 0, 2), labels("mask", 0, (-1, 0, 1, 14), "int16")]
+    values = {"0": "oak", "1": "pine", "14": "pine", "-1": None}
+    more = {"mask_values": values, "ignore_index": 255}
+    found = one(tmp_path, parts, "segmentation", **more).decode(0).mask
+    stored = mask(0, (-1, 0, 1, 14), "int16")
+    assert (found == np.select([stored == -1, stored == 0], [255, 0], 1)).all()
+
+
+def test_the_channel_of_a_mask_must_be_named(tmp_path):
+    planes = hdf5(np.stack([mask(n, (0, 1)) for n in range(3)]))
+    parts = [image("s2", 0, 2), item("mask", planes, "HDF5")]
+    assert "3 channels" in refused(tmp_path / "a", parts, "segmentation")
+    found = one(tmp_path / "b", parts, "segmentation", source={"label_channel": 1}).decode(0)
+    assert (found.mask == mask(1, (0, 1))).all()
+    assert "3 channels" in refused(
+        tmp_path / "c", parts, "segmentation", source={"label_channel": 3}
+    )
+
+
+def test_numbers_per_pixel_have_no_data(tmp_path):
+    raster = pixels(3, 1, "float32")
+    raster[0, 0, 0] = -1
+    parts = [image("s2", 0, 2), item("AGBM", geotiff(raster))]
+    numbers = {"classes": None, "target": {"nodata": -1}}
+    found = one(tmp_path, parts, "pixel_regression", source={"target": "AGBM"}, **numbers)
+    target = found.decode(0).target
+    assert np.isnan(target[0, 0]) and (target[1:] == raster[0, 1:]).all()
+
+
+def detection(folder: Path, annotations: dict, source=None, **more):
+    parts = [image("s2", 0, 2), annotations]
+    return one(folder, parts, "detection", source={"boxes": "boxes", **(source or {})}, **more)
+
+
+def test_boxes_of_a_table_may_have_no_label(tmp_path):
+    table = item("boxes", box_table([(1, 2, 5, 8), (3, 3, 9, 9)], ["pine", None]), "GeoParquet")
+    with pytest.raises(PermafrostError, match="label None, which no class has"):
+        detection(tmp_path / "a", table)
+    found = detection(tmp_path / "b", table, {"empty_label": "oak"}).records()[0]
+    assert found.objects.boxes.tolist() == [[1, 2, 5, 8], [3, 3, 9, 9]]
+    assert found.objects.classes.tolist() == [1, 0] and found.image_size == (24, 24)
+
+
+def test_boxes_of_json_are_corner_and_sides_and_keep_their_polygons(tmp_path):
+    text = (
+        '{"sample_annotations": [{"category_id": 1, "bbox": [2, 3, 5, 6], "mask": [[2, 3, 7, 3, 7, 9]]},'
+        ' {"category_id": 2, "bbox": [0, 0, 1, 1], "bbox_mode": "xywh"}]}'
+    )
+    values = {"label_values": {"1": "pine", "2": None}}
+    found = detection(tmp_path, item("boxes", hdf5(annotation=text), "HDF5"), values).records()[0]
+    assert found.objects.boxes.tolist() == [[2, 3, 7, 9]] and found.objects.classes.tolist() == [1]
+    assert found.objects.polygons == ([[2, 3, 7, 3, 7, 9]],)
+
+
+def test_an_image_without_boxes_is_one_without_objects(tmp_path):
+    empty = item("boxes", hdf5(annotation='{"boxes": []}'), "HDF5")
+    assert len(detection(tmp_path, empty, {"label_values": {"1": "oak"}}).records()[0].objects) == 0
+
+
+def test_boxes_that_do_not_fit_are_one_error_or_are_cut(tmp_path):
+    boxes = [(-2, 0, 5, 5), (1, 1, 1, 4), (30, 30, 40, 40)]
+    table = item("boxes", box_table(boxes, ["oak"] * 3), "GeoParquet")
+    with pytest.raises(PermafrostError, match="3 entries") as error:
+        detection(tmp_path / "a", table)
+    assert "s: object 1" in str(error.value) and "clip_boxes" in error.value.remedy
+    table = item("boxes", box_table(boxes[:1], ["oak"]), "GeoParquet")
+    found = detection(tmp_path / "b", table, {"clip_boxes": True}).records()[0]
+    assert found.objects.boxes.tolist() == [[0, 0, 5, 5]] and found.clipped == 1
+
+
+@pytest.mark.parametrize(
+    ("annotations", "why"),
+    [
+        (item("boxes", hdf5(annotation="[1"), "HDF5"), "JSONDecodeError"),
+        (item("boxes", hdf5(annotation='{"a": 1}'), "HDF5"), "neither 'boxes' nor"),
+        (item("boxes", hdf5(), "HDF5"), "no attribute 'annotation'"),
+        (item("boxes", b"nothing", "HDF5"), "neither TIFF nor HDF5"),
+        (item("boxes", b"nothing", "GeoParquet"), "its part boxes"),
+        (
+            item("boxes", hdf5(annotation='{"boxes": [{"category_id": 1, "bbox": [0, 0, 4, 4],'
+                               ' "bbox_mode": "xyxy"}]}'), "HDF5"),
+            "of the mode 'xyxy'",
+        ),
+        (item("other", hdf5(), "HDF5"), "no part 'boxes'"),
+    ],
+)  # fmt: skip
+def test_annotations_that_cannot_be_read_are_one_error(tmp_path, annotations, why):
+    with pytest.raises(PermafrostError, match="1 entry of the annotations") as error:
+        detection(tmp_path, annotations)
+    assert why in str(error.value)
+
+
+def test_a_raster_of_numbers_gives_boxes_with_the_commonest_class_of_the_mask(tmp_path):
+    numbers, classes = np.zeros((24, 24), np.int32), np.zeros((3, 24, 24), np.uint8)
+    numbers[2:9, 3:7], classes[0, 2:8, 3:7], classes[0, 8, 3:7] = 5, 1, 2
+    numbers[0, 0] = 9
+    parts = [item("boxes", hdf5(numbers), "HDF5"), item("mask", hdf5(classes), "HDF5")]
+    values = {"0": None, "1": "pine", "2": "oak"}
+    source = {"boxes": "boxes", "mask": "mask", "label_channel": 0, "label_values": values}
+    found = one(tmp_path, [image("s2", 0, 2), *parts], "detection", source=source).records()[0]
+    assert found.objects.boxes.tolist() == [[3, 2, 7, 9]] and found.objects.classes.tolist() == [1]
+    assert found.objects.areas.tolist() == [28]
+
+
+# files
+
+
+def test_the_samples_may_be_spread_over_several_files(tmp_path):
+    names = ["set.0000.part.tortilla", "set.0001.part.tortilla"]
+    for name, one_sample in zip(names, two_samples(), strict=True):
+        written(tmp_path, tortilla([one_sample]), name)
+    source = opened(tmp_path, source={"files": names})
+    assert [record.sample_id for record in source.records()] == ["s0", "s1"]
+    assert (source.decode(1).image == pixels(1, 2)).all()
+    with pytest.raises(PermafrostError, match=r"also holds set\.0001\.part\.tortilla"):
+        opened(tmp_path, source={"files": names[:1]})
+    (tmp_path / names[0]).unlink()
+    with pytest.raises(PermafrostError, match=r"lacks set\.0000\.part\.tortilla"):
+        opened(tmp_path, source={"files": names})
+
+
+@pytest.mark.parametrize("source", [{}, {"files": ["a.tortilla"]}])
+def test_a_path_that_is_not_there_is_an_error(tmp_path, source):
+    with pytest.raises(PermafrostError, match="is no f"):
+        opened(tmp_path / "absent", source=source)
+
+
+def test_only_the_files_that_are_read_are_part_of_the_identity(tmp_path):
+    written(tmp_path, WHOLE)
+    of = entry(tmp_path, source={"files": ["set.tortilla"]})
+    before = source_digest(validated(of))
+    (tmp_path / "README.md").write_text("another set's")
+    assert source_digest(validated(of)) == before
+    written(tmp_path, tortilla(two_samples()[:1]))
+    assert source_digest(validated(of)) != before
+
+
+@pytest.mark.parametrize(
+    ("task", "source", "why"),
+    [
+        ("classification", {"label": None}, "needs label in source"),
+        ("classification", {"mask": "mask"}, "mask in source has no meaning"),
+        (
+            "segmentation",
+            {"boxes": "a", "target": "b"},
+            "target and boxes in source have no meaning",
+        ),
+        ("regression", {}, "offers"),
+    ],
+)
+def test_an_entry_says_where_its_task_finds_the_truth(tmp_path, task, source, why):
+    given = entry(tmp_path, task, source=source)
+    given["source"] = {key: value for key, value in given["source"].items() if value is not None}
+    mistakes = entry_mistakes(dataset_entry(given), where="dataset set")
+    assert why in " ".join(map(str, mistakes))
+
+
+# what is in a file is never believed
+
+
+def external(folder: Path) -> bytes:
+    """HDF5 whose numbers lie in another file."""
+    (folder / "secret").write_bytes(bytes(128))
+    stream = io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        file.create_dataset("data", (2, 8, 8), "u1", external=[(str(folder / "secret"), 0, 128)])
+    return stream.getvalue()
+
+
+def linked(folder: Path) -> bytes:
+    stream = io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        file["data"] = h5py.ExternalLink(str(folder / "other.h5"), "/data")
+    return stream.getvalue()
+
+
+VRT = b'<VRTDataset rasterXSize="8" rasterYSize="8"><VRTRasterBand dataType="Byte" band="1"/></VRTDataset>'
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (external, "keeps its numbers in another file"),
+        (linked, "has no array 'data'"),
+        (lambda folder: VRT, "neither TIFF nor HDF5"),
+        (lambda folder: b"", "neither TIFF nor HDF5"),
+        (lambda folder: hdf5(np.array([b"text"])), "which are no pixels"),
+        (lambda folder: hdf5(np.zeros(5)), "which are no pixels"),
+        (lambda folder: geotiff(pixels(0, 2))[:300], "its part s2"),
+        (lambda folder: hdf5(np.zeros((2, 8, 8)))[:-700], "its part s2"),
+        (
+            lambda folder: geotiff(np.zeros((1, 8, 8), "uint8"), colormap={0: (1, 2, 3, 255)}),
+            "palette",
+        ),
+    ],
+)
+def test_parts_of_other_kinds_and_damaged_ones_are_refused(tmp_path, make, why):
+    data = make(tmp_path) or b" "
+    assert why in refused(tmp_path, [item("s2", data)])
+
+
+def test_arrays_that_would_fill_the_memory_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(tortilla_parts, "MOST_BYTES", 1000)
+    for number, data in enumerate((hdf5(np.zeros((2, 24, 24))), geotiff(pixels(0, 2)))):
+        assert "would unpack to" in refused(tmp_path / str(number), [item("s2", data)])
+
+
+def test_a_sample_that_is_damaged_leaves_nothing_half_written(tmp_path):
+    splits = ["train", "train", "validation", "test"]
+    samples = [
+        sample(f"s{n}", [image("s2", n, 2)], split, kind=("oak", "pine")[n % 2])
+        for n, split in enumerate(splits)
+    ]
+    samples[3]["data"] = samples[3]["data"][:-20]
+    path = written(tmp_path, tortilla(samples))
+    out = Prepared(tmp_path / "out")
+    few = {"allow_missing_classes": True, "splits": {"method": "given"}}
+    with pytest.raises(PermafrostError, match="s3: says that its footer lies") as error:
+        out.run(entry(path, **few))
+    assert "get the file again" in error.value.remedy
+    assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == []
+    samples[3] = sample("s3", [image("s2", 3, 2)], "test", kind="pine")
+    path.write_bytes(tortilla(samples))
+    assert out.run(entry(path, **few))["choice"] == {
+        "parts": ["s2"],
+        "date": "last",
+        "left_out": 0,
+        "labels": {"label": "kind"},
+    }

@@ -1,0 +1,141 @@
+"""What lists of datasets, backbones and probes say, and what is said of one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import TASKS
+from permafrost.plan.described import describe
+from permafrost.plan.offers import (
+    Offers,
+    backbone_lines,
+    dataset_lines,
+    misfits,
+    probe_lines,
+    read_offers,
+    state_of,
+)
+from permafrost.probes.kinds import KINDS
+
+ROOT = Path(__file__).resolve().parents[3]
+MINE = {
+    "extra_datasets": {
+        "mine": {
+            "title": "My \x1b[31mscenes",
+            "task": "classification",
+            "source": {"kind": "folder", "path": "{data}/scenes"},
+            "sensor": "rgb",
+            "bands": ["red", "green", "blue"],
+            "units": {"unit": "uint8"},
+            "splits": {"method": "random"},
+            "download": [{"hub": "owner/scenes", "file": "a.zip", "path": "{data}/scenes"}],
+            "size_bytes": 2_070_000_000,
+        },
+        "broken": {"task": "classification"},
+    },
+    "extra_backbones": {
+        "checkpoint": {
+            "kind": "timm",
+            "model": "resnet18",
+            "weights": {"source": "file", "path": "{data}/mine.pth"},
+        }
+    },
+}
+
+
+@pytest.fixture
+def offers(tmp_path) -> Offers:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(yaml.safe_dump(MINE))
+    return read_offers(ROOT, [mine], tmp_path / "data")
+
+
+def line_of(lines: list[str], name: str) -> str:
+    (line,) = (line for line in lines if line.split("  ")[0] == name)
+    return line
+
+
+def test_every_entry_and_every_kind_of_probe_is_listed(offers):
+    datasets, backbones = dataset_lines(offers), backbone_lines(offers)
+    assert len(datasets) - 1 == len(offers.datasets.names(["all"]))
+    assert len(backbones) - 1 == len(offers.backbones.names(["all"]))
+    assert [line.split()[0] for line in probe_lines()[1:]] == list(KINDS)
+    assert all(line.isprintable() for line in [*datasets, *backbones])
+    for word in ("multilabel", "sentinel2-l1c", "13", "10 m", "MIT", "to fetch, 2.07 GB"):
+        assert word in line_of(datasets, "eurosat") or word == "multilabel"
+    assert line_of(datasets, "demo-height").endswith("generated")
+    assert line_of(datasets, "so2sat").endswith("to get by hand")
+
+
+def test_the_task_chooses_datasets_and_the_probes_that_serve_it(offers):
+    chosen = dataset_lines(offers, "segmentation")[1:]
+    assert {line.split()[1] for line in chosen} == {"segmentation"} and len(chosen) > 3
+    for task in TASKS:
+        listed = [line.split()[0] for line in probe_lines(task)[1:]]
+        assert listed == [name for name, kind in KINDS.items() if task in kind.tasks]
+
+
+def test_a_broken_entry_does_not_hide_the_others(offers):
+    assert "broken entry" in line_of(dataset_lines(offers), "broken")
+    with pytest.raises(PermafrostError, match="source"):
+        describe(offers, "broken")
+
+
+def test_a_line_says_whether_data_and_weights_are_here(offers):
+    assert line_of(dataset_lines(offers), "mine").endswith("to fetch, 2.07 GB")
+    assert "file missing" in line_of(backbone_lines(offers), "checkpoint")
+    scenes = offers.data / "scenes"
+    scenes.mkdir(parents=True)
+    # an empty folder, or one with what an interrupted download left, is not the data
+    (scenes / ".a.zip.download").touch()
+    assert state_of(offers.dataset("mine")).startswith("to fetch")
+    (scenes / "1.png").touch()
+    (offers.data / "mine.pth").touch()
+    assert line_of(dataset_lines(offers), "mine").endswith("here")
+    assert "file here" in line_of(backbone_lines(offers), "checkpoint")
+
+
+def test_what_fits_is_what_a_plan_would_take(offers):
+    found = misfits(offers, ["demo-landcover", "eurosat"], ["rcf", "croma-base"])
+    assert found["eurosat", "croma-base"] is None and found["eurosat", "rcf"] is None
+    assert found["demo-landcover", "rcf"] is None
+    assert "has no band 'B1', 'B9'" in found["demo-landcover", "croma-base"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mine", ["My \\x1b[31mscenes", "owner/scenes on the hub: a.zip", "2.07 GB to download"]),
+        ("mine", ["3: red, green, blue", "licence not given", "method: random", "data/scenes"]),
+        ("eurosat", ["doi:10.1109", "EuroSAT says where from", "of 127 backbones", "knn, "]),
+        ("croma-base", ["fits ", " of ", "CROMABase_Weights.CROMA_VIT", "has no band 'B1', 'B9'"]),
+        ("checkpoint", ["source: file", "resnet18"]),
+        ("knn", ["tasks classification, multilabel, regression", "option k (default: 5)"]),
+    ],
+)
+def test_one_is_described_with_all_that_is_known(offers, name, words):
+    text = " ".join(" ".join(describe(offers, name)).split())
+    assert [word for word in words if word not in text] == []
+
+
+def test_an_unknown_name_is_refused_with_near_ones(offers):
+    with pytest.raises(PermafrostError, match="did you mean 'eurosat'"):
+        describe(offers, "eurosatt")
+
+
+def test_lists_load_neither_torch_nor_what_validates():
+    heavy = "'torch', 'torchgeo', 'numpy', 'jsonschema', 'urllib.request', 'huggingface_hub'"
+    code = (
+        "import sys; from permafrost.stages.cli import main; main(['list', sys.argv[1]]);"
+        f"sys.exit(str([name for name in ({heavy}) if name in sys.modules] or ''))"
+    )
+    for what in ("datasets", "backbones", "probes"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, what], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.stderr.strip() == "" and len(done.stdout.splitlines()) > 10

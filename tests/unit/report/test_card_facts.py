@@ -1,0 +1,39 @@
+"""What a page says of a dataset whose samples hold several sensors and dates."""
+
+import pytest
+from helpers.stores.images import card_of, rgb_bands
+from permafrost.report.sections.dataset import card_facts
+
+CHOICE = {
+    "parts": ["s2", "s1"],
+    "date": "July",
+    "left_out": 3,
+    "labels": {"boxes": "instance", "mask": "semantic"},
+}
+
+
+def facts_of(**fields) -> dict[str, str]:
+    known = {"image_size": {"min": [8, 8], "max": [8, 8]}, "split_seed": 0}
+    return dict(card_facts(card_of(rgb_bands(), **known, **fields)))
+
+
+def test_the_choice_of_parts_and_date_and_the_published_size_are_said():
+    facts = facts_of(choice=CHOICE, published="10 / 2 / 3 images")
+    assert facts["parts of a sample that are its image"] == "s2, s1"
+    assert facts["of several dates"] == "July"
+    assert facts["samples without them, left out"] == "3"
+    assert facts["labels stand in"] == "instance (boxes), semantic (mask)"
+    assert facts["as published"] == "10 / 2 / 3 images"
+
+
+@pytest.mark.parametrize(
+    ("date", "said"), [("last", "last"), (2, "number 2, from 0"), (-2, "number 2 from the end")]
+)
+def test_a_date_by_number_is_called_so(date, said):
+    facts = facts_of(choice={**CHOICE, "date": date, "left_out": 0})
+    assert facts["of several dates"] == said and "samples without them, left out" not in facts
+
+
+def test_of_a_sample_that_is_one_image_nothing_more_is_said():
+    facts = facts_of()
+    assert {"of several dates", "as published", "labels stand in"} & set(facts) == set()

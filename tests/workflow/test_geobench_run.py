@@ -1,0 +1,59 @@
+"""The example of GEO-Bench V1 from one folder: files in the published layout, and the real sample among them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from helpers.datasets.geobench import write_dataset, write_partition
+from helpers.datasets.images import catalogue_entry
+from helpers.project import REPOSITORY, Project
+
+pytestmark = [pytest.mark.slow, pytest.mark.shared]
+EXAMPLE = yaml.safe_load((REPOSITORY / "config/examples/geobench.yaml").read_text())
+
+
+def write_all(data, shared_data) -> None:
+    for name in EXAMPLE["datasets"]:
+        entry = catalogue_entry(name, data)
+        folder = data / "classification_v1.0" / name
+        reflectance = entry["units"]["unit"] == "reflectance"
+        called = "-1.6_128.1{:04d}_2016_01_01" if name == "m-forestnet" else "sample_{}"
+
+        def pixels(number, band, entry=entry, reflectance=reflectance):
+            side = entry["source"]["size"]
+            base = np.random.default_rng([number, band]).integers(20, 120, (8, 8))
+            image = np.kron(base, np.ones((side // 8 + 1,) * 2))[:side, :side]
+            image += number // 3 % len(entry["classes"]) * (100 // len(entry["classes"]))
+            return (image / 255).astype(np.float32) if reflectance else image.astype(np.int16)
+
+        count = max(6, 2 * len(entry["classes"])) if entry["task"] == "classification" else 12
+        write_dataset(folder, entry, count=count, array=pixels, called=called.format)
+    eurosat = data / "classification_v1.0" / "m-eurosat"
+    real = shared_data / "geobench1_sample" / "classification_v1.0" / "m-eurosat"
+    shutil.copy(real / "id_1905.hdf5", eurosat)
+    splits = json.loads((eurosat / "default_partition.json").read_text())
+    write_partition(eurosat, {**splits, "test": ["id_1905", *splits["test"]]})
+
+
+def test_two_backbones_on_all_six_from_one_folder(tmp_path, shared_data):
+    write_all(tmp_path / "data", shared_data)
+    project = Project(tmp_path / "project")
+    project.config = {**EXAMPLE, "results": "results", "data": str(tmp_path / "data")}
+    project.configure()
+    project.snakemake()
+    rows = project.leaderboard()
+    found = {(row["dataset"], row["backbone"], row["probe"]) for row in rows}
+    assert found >= {
+        (dataset, backbone, probe)
+        for dataset in EXAMPLE["datasets"]
+        for backbone in EXAMPLE["backbones"]
+        for probe in EXAMPLE["probes"]
+    }
+    card = json.loads(project.path("results/images/m-eurosat/card.json").read_text())
+    assert "MIT" in card["licence"] and "GEO-Bench" in card["citation"]
+    assert "m-so2sat, 21,964 chips" in project.report_text()
+    assert project.pending() == {}

@@ -1,0 +1,111 @@
+"""Files of dataset repositories of the Hugging Face hub, or of the mirror that HF_ENDPOINT names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.download.steps import Get
+
+#: path of a file's address on the hub
+_ADDRESS = re.compile(r"/(?:datasets/)?[\w.-]+/[\w.-]+/resolve/[^/]+/.+")
+
+
+def mirrored(url: str) -> str:
+    """`url` on the mirror that HF_ENDPOINT names, if it is a file's address on the hub."""
+    endpoint, parts = os.environ.get("HF_ENDPOINT", ""), urlsplit(url)
+    if not endpoint or not _ADDRESS.fullmatch(parts.path):
+        return url
+    return f"{endpoint.rstrip('/')}{parts.path}"
+
+
+def hub_files(item: dict, where: object) -> list[Get]:
+    """What an item of an entry's ``download`` names, with sizes and checksums as the hub tells them.
+
+    Parameters
+    ----------
+    item : ``hub`` (owner/name), ``file`` or ``files`` (patterns), ``path``; ``revision``, ``sha256``, ``bytes``.
+
+    Raises
+    ------
+    PermafrostError : no such repository or file, no network, or a file that is not the entry's.
+    """
+    from huggingface_hub import get_token, hf_hub_url
+
+    listed, path, gets = _listing(item, where), Path(item["path"]), []
+    for name, (size, sha256) in sorted(listed.items()):
+        for key, told in (("bytes", size), ("sha256", sha256)):
+            if None not in (told, item.get(key)) and told != item[key]:
+                raise PermafrostError(
+                    f"{item['hub']} has another version of {name}: {key} is {told}, and not {item[key]}",
+                    where=where,
+                    remedy="name the revision that the entry was written for",
+                )
+        sha256 = item.get("sha256", sha256)
+        gets.append(
+            Get(
+                hf_hub_url(
+                    item["hub"],
+                    name,
+                    repo_type="dataset",
+                    revision=item.get("revision"),
+                    endpoint=os.environ.get("HF_ENDPOINT"),
+                ),
+                path if "file" in item else path / name,
+                item.get("bytes", size),
+                ("sha256", sha256) if sha256 else None,
+                get_token(),
+            )
+        )
+    return gets
+
+
+def _listing(item: dict, where: object) -> dict[str, tuple[int | None, str | None]]:
+    """Size and SHA-256 of the files that are meant, by name; the latter is known of large files."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    patterns = item.get("files") or [item["file"]]
+    try:
+        found = {
+            name: told
+            for name, told in _all_files(item)
+            if any(fnmatchcase(name, pattern) for pattern in patterns)
+        }
+    except HfHubHTTPError as error:
+        raise PermafrostError(
+            f"the hub does not give {item['hub']} ({first_line(error)})",
+            where=where,
+            remedy="correct the name; of data that ask for it, agree to the terms on their page, then name"
+            " your token in HF_TOKEN or run `hf auth login`",
+        ) from error
+    # what the HTTP library raises without a network, and the hub's library where it is told to be offline
+    except Exception as error:
+        raise PermafrostError(
+            f"the hub cannot be asked for {item['hub']} ({first_line(error, named=True)})",
+            where=where,
+            remedy="fetch on a machine with a network",
+        ) from error
+    if not found:
+        raise PermafrostError(
+            f"{item['hub']} has no file {', '.join(patterns)}",
+            where=where,
+            remedy="correct the entry",
+        )
+    return found
+
+
+def _all_files(item: dict) -> Iterator[tuple[str, tuple[int | None, str | None]]]:
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile
+
+    tree = HfApi(endpoint=os.environ.get("HF_ENDPOINT")).list_repo_tree(
+        item["hub"], recursive=True, revision=item.get("revision"), repo_type="dataset"
+    )
+    for entry in tree:
+        if isinstance(entry, RepoFile):
+            yield entry.path, (entry.size, entry.lfs.sha256 if entry.lfs else None)

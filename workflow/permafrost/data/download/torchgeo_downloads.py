@@ -1,0 +1,187 @@
+"""What a dataset class of torchgeo would download and unpack, asked of the class itself without a network.
+
+The class is built with its functions that download, unpack or call a program replaced by ones that only
+take note. So every class of torchgeo can be asked, and its addresses and checksums are those of the version
+that is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.download.hub import mirrored
+from permafrost.data.download.steps import Get, Step, Unpack
+from permafrost.data.sources.torchgeo_samples import arguments_of, dataset_class
+
+_SPLITS = ("train", "val", "test")
+
+
+@dataclass
+class Asked:
+    """What the class asked for.
+
+    Attributes
+    ----------
+    steps : files to get and archives to unpack, in their order.
+    programs : command lines of programs that the class would call, such as azcopy.
+    problem : what the class said where it could not be built in the end; None where it could.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
+    problem: str | None = None
+
+    def add(self, step: Step) -> None:
+        if step not in self.steps:
+            self.steps.append(step)
+
+
+def ask_torchgeo(entry: dict, root: Path, *, where: object) -> Asked:
+    """What is missing below `root`; without steps, programs and problem, the data are there.
+
+    Where nothing is there, the class is asked in an empty folder elsewhere: some make folders before they
+    look for their data.
+
+    Parameters
+    ----------
+    entry : of a dataset whose source is torchgeo's.
+    root : takes the place of the entry's.
+    """
+    if root.is_dir() and any(root.iterdir()):
+        return _ask(entry, root, where)
+    with tempfile.TemporaryDirectory() as scratch:
+        asked = _ask(entry, Path(scratch), where)
+        return Asked(
+            [_moved(step, Path(scratch), root) for step in asked.steps],
+            [command.replace(scratch, str(root)) for command in asked.programs],
+            asked.problem and asked.problem.replace(scratch, str(root)),
+        )
+
+
+def _moved(step: Step, old: Path, new: Path) -> Step:
+    places = {
+        name: new / place.relative_to(old)
+        for name, place in vars(step).items()
+        if isinstance(place, Path)
+    }
+    return replace(step, **places)
+
+
+def _ask(entry: dict, root: Path, where: object) -> Asked:
+    source, asked = entry["source"], Asked()
+    cls = dataset_class(source["name"], where)
+    known = arguments_of(cls)
+    given = {**source.get("arguments", {}), "root": str(root)}
+    given |= {"download": True} if known is None or "download" in known else {}
+    per_split = source.get("split_arguments") or {split: {"split": split} for split in _SPLITS}
+    with contextlib.ExitStack() as replaced:
+        for owner, name, stand_in in list(_stand_ins(asked, root)):
+            replaced.enter_context(_replaced(owner, name, stand_in))
+        for arguments in per_split.values():
+            try:
+                cls(**given, **arguments)
+            except PermafrostError:
+                raise
+            # classes fail in many ways where what they would have downloaded is missing
+            except Exception as error:
+                asked.problem = first_line(error, named=True)
+    return asked
+
+
+def _stand_ins(asked: Asked, root: Path) -> Iterator[tuple[object, str, Callable]]:
+    """(owner, name, function) of all that is to be replaced: classes import these functions by name."""
+    import torchgeo.datasets.utils as library
+
+    stand_ins = {
+        "download_url": _downloader(library.download_url, asked, root, unpacks=False),
+        "download_and_extract_archive": _downloader(
+            library.download_and_extract_archive, asked, root, unpacks=True
+        ),
+        "extract_archive": _unpacker(library.extract_archive, asked, root),
+        "which": _program(asked),
+    }
+    for title, module in list(sys.modules.items()):
+        if title.startswith("torchgeo.datasets"):
+            for name, stand_in in stand_ins.items():
+                if getattr(module, name, None) is getattr(library, name):
+                    yield module, name, stand_in
+    yield socket, "getaddrinfo", _no_network
+    yield socket.socket, "connect", _no_network
+
+
+def _downloader(original: Callable, asked: Asked, root: Path, *, unpacks: bool) -> Callable:
+    signature = inspect.signature(original)
+
+    def download(*args, **kwargs) -> None:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        said = given.arguments
+        folder = os.path.expanduser(said["download_root" if unpacks else "root"])
+        path = os.path.join(folder, said["filename"] or os.path.basename(said["url"]))
+        sums = {"md5": said["md5"], **said["kwargs"]}
+        checksum = next(((name, digest) for name, digest in sums.items() if digest), None)
+        asked.add(Get(mirrored(said["url"]), _within(root, path), checksum=checksum))
+        if unpacks:
+            asked.add(Unpack(_within(root, path), _within(root, said["extract_root"] or folder)))
+
+    return download
+
+
+def _unpacker(original: Callable, asked: Asked, root: Path) -> Callable:
+    signature = inspect.signature(original)
+
+    def unpack(*args, **kwargs):
+        said = signature.bind(*args, **kwargs).arguments
+        folder = said.get("to_path") or os.path.dirname(said["from_path"])
+        asked.add(Unpack(_within(root, said["from_path"]), _within(root, folder)))
+        return folder
+
+    return unpack
+
+
+def _program(asked: Asked) -> Callable:
+    def which(name) -> Callable:
+        def call(*args, **_) -> None:
+            command = " ".join(map(str, (name, *args)))
+            if command not in asked.programs:
+                asked.programs.append(command)
+
+        return call
+
+    return which
+
+
+def _no_network(*_) -> None:
+    raise OSError("the class would use the network in a way of its own")
+
+
+def _within(root: Path, path) -> Path:
+    """`path` as it is; one that leads out of `root` is refused."""
+    path = Path(path)
+    if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(root)):
+        raise PermafrostError(
+            f"torchgeo's class would write to {path}, outside of its root",
+            where=root,
+            remedy="let torchgeo download it, with download: true",
+        )
+    return path
+
+
+@contextlib.contextmanager
+def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    own = name in vars(owner)
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original) if own else delattr(owner, name)

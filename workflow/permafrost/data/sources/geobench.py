@@ -1,0 +1,312 @@
+"""Kind ``geobench``: a dataset of GEO-Bench V1, one HDF5 file per sample and JSON files that split them.
+
+A file holds one array (height, width) per band, under the band's name and, where the band has a date,
+``_YYYY-MM-DD`` after it; several bands of one name lie in one array (height, width, bands). The mask of a
+segmentation is one more array, other labels stand in a pickled attribute, see
+`permafrost.data.sources.geobench_attribute`. Names of bands are wrong in some sets, so the entry says which
+array each of its bands is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.tasks import task_of
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.digest import PARTITION_FILES
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import folder_prefix, open_members
+from permafrost.data.masks import mask_coding
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources.common import declared_bands, required_classes
+from permafrost.data.sources.geobench_attribute import corner_of, label_of, read_attribute
+from permafrost.data.sources.geobench_sample import (
+    array_names,
+    bands_of,
+    open_sample,
+    read_array,
+    stored_attribute,
+)
+from permafrost.data.sources.reading import grouped, read_member, stored_as
+from permafrost.data.stream import Failure, refuse_failures
+
+_ENDING = ".hdf5"
+_DATED = re.compile(r"(.*)_(\d{4}-\d{2}-\d{2})(?:_.*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeobenchOptions:
+    """Where the samples lie, and what of them is meant; the schema of dataset entries describes each.
+
+    ``arrays``: where the entry's bands lie, in their order: names of arrays without dates, or mappings
+    with ``name`` and ``channels``, the number of its bands or a list of those that are meant, from 0.
+    ``size``: side of every image in pixels. ``dtype``: type to store.
+    """
+
+    path: str
+    arrays: list
+    root: str
+    partition: str
+    resample: str
+    label: str
+    date: str
+    place: str
+    size: int | None = None
+    dtype: str | None = None
+    group: str | None = None
+    group_run: int | None = None
+
+    def channels(self) -> list[tuple[str, list[int] | None]]:
+        """Each array with the channels that are meant of it; None for an array of one band."""
+        found = []
+        for array in self.arrays:
+            if isinstance(array, str):
+                found.append((array, None))
+            else:
+                meant = array["channels"]
+                found.append(
+                    (array["name"], list(range(meant)) if isinstance(meant, int) else meant)
+                )
+        return found
+
+
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
+    """Refuse an entry whose bands and arrays do not fit, or that names no classes."""
+    options: GeobenchOptions = entry.source
+    offered = sum(1 if meant is None else len(meant) for _, meant in options.channels())
+    declared = len(entry.bands or ())
+    if declared and offered != declared:
+        raise PermafrostError(
+            f"the entry names {declared} bands, but arrays holds {offered}",
+            where=where,
+            remedy="name the array of each band in arrays, in the order of bands",
+        )
+    if options.group_run is not None and options.group is None:
+        raise PermafrostError(
+            "group_run has no meaning without group",
+            where=where,
+            remedy="say with group where the number stands in the name of a sample",
+        )
+    if not entry.classes:
+        raise PermafrostError(
+            "labels of GEO-Bench are numbers, so the entry has to name the classes",
+            where=where,
+            remedy="add classes to the entry, in the order of their ids",
+        )
+
+
+class GeobenchSource:
+    """Samples that a partition names, with their labels; see the module's description."""
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: GeobenchOptions = entry.source
+        self._where, self._options = where, options
+        self.task: str = entry.task
+        self.bands = declared_bands(entry, where=where)
+        self.classes = required_classes(entry, where=where)
+        self.ignore_index = entry.ignore_index
+        self._arrays = options.channels()
+        self._dtype = np.dtype(options.dtype) if options.dtype else None
+        self._masked = task_of(self.task).targets == "mask"
+        self._coding = mask_coding(entry, self.classes, where=where) if self._masked else None
+        self._members = open_members(options.path, where=where)
+        self._root = folder_prefix(options.root)
+        self._names, splits = self._partition()
+        self._records = self._describe(splits)
+
+    def records(self) -> list[Record]:
+        return self._records
+
+    def decode(self, index: int) -> Decoded:
+        with open_sample(self._members, self._file(self._names[index])) as file:
+            found = self._arrays_of(file)
+            parts = [
+                bands_of(read_array(file, found[name]), name, meant) for name, meant in self._arrays
+            ]
+            image = stored_as(self._stacked(parts), self._dtype)
+            if not self._masked:
+                return Decoded(image)
+            name = found[self._options.label]
+            try:
+                mask = self._coding(bands_of(read_array(file, name), name, None)[0])
+            except UnreadableImage as failure:
+                raise UnreadableImage(f"its mask: {failure}", remedy=failure.remedy) from failure
+        return Decoded(image, mask=mask)
+
+    def locate(self, index: int) -> tuple[float | None, float | None]:
+        return self._records[index].lon, self._records[index].lat
+
+    def _partition(self) -> tuple[list[str], list[str]]:
+        """Names of the samples that the partition lists, and the data's name for the split of each."""
+        members, wanted = set(self._members.names), self._options.partition
+        there = [f"{self._root}{form.format(wanted)}" for form in PARTITION_FILES]
+        place = next((name for name in there if name in members), None)
+        if place is None:
+            ending = PARTITION_FILES[0].format("")
+            known = [
+                name.removeprefix(self._root).removesuffix(ending)
+                for name in self._members.names
+                if name.startswith(self._root) and name.endswith(ending)
+            ]
+            raise PermafrostError(
+                f"{self._options.path} has no partition {wanted!r}; {near_names(wanted, known)}",
+                where=self._where,
+                remedy="use one of these, or correct path or root",
+            )
+        try:
+            splits = json.loads(read_member(self._members, place))
+            listed = [(name, split) for split, names in splits.items() for name in names]
+            if not all(isinstance(name, str) for name, _ in listed):
+                raise TypeError("names that are no text")
+        except (UnreadableImage, ValueError, TypeError, AttributeError) as error:
+            raise PermafrostError(
+                f"{place} of {self._options.path} is no partition ({first_line(error)})",
+                where=self._where,
+                remedy="get the file again: it names samples by split, in JSON",
+            ) from error
+        absent = [name for name, _ in listed if f"{self._root}{name}{_ENDING}" not in members]
+        if absent:
+            raise PermafrostError(
+                f"{place} of {self._options.path} names {len(listed)} samples, and {len(absent)} of them"
+                f" are not there, e.g. {', '.join(f'{name}{_ENDING}' for name in absent[:5])}",
+                where=self._where,
+                remedy="get the missing files, or name with partition one whose samples are all there",
+            )
+        return [name for name, _ in listed], [split for _, split in listed]
+
+    def _describe(self, splits: Sequence[str]) -> list[Record]:
+        """The records, from all that the files hold but pixels."""
+        labels, dates, corners, failures = [], [], [], []
+        for name in self._names:
+            try:
+                label, date, corner = self._description(name)
+            except UnreadableImage as failure:
+                failures.append(Failure(self._file(name), str(failure), failure.remedy))
+                continue
+            labels.append(label)
+            dates.append(date)
+            corners.append(corner)
+        refuse_failures(failures, total=len(self._names), where=self._where)
+        groups = self._groups()
+        lonlat = degrees(corners)
+        return [
+            Record(name, label, split, group, lon, lat, date)
+            for name, label, split, group, (lon, lat), date in zip(
+                self._names, labels, splits, groups, lonlat, dates, strict=True
+            )
+        ]
+
+    def _description(self, name: str):
+        """Label, date and (coordinate system, x, y) of a sample; None for what is not wanted."""
+        label, corner = None, None
+        with open_sample(self._members, self._file(name)) as file:
+            found = self._arrays_of(file)
+            first = found[self._arrays[0][0]]
+            placed = self._options.place == "corner"
+            if placed or not self._masked:
+                attribute = read_attribute(stored_attribute(file))
+                label = None if self._masked else self._label(label_of(attribute))
+                corner = corner_of(attribute, first) if placed else None
+        dated = _DATED.fullmatch(first)
+        return label, dated.group(2) if dated else None, corner
+
+    def _label(self, label):
+        several, count = self.task == "multilabel", len(self.classes)
+        if several != isinstance(label, tuple):
+            raise UnreadableImage(
+                f"has {'several labels' if isinstance(label, tuple) else 'one label'}",
+                remedy=f"correct the task, which is {self.task}",
+            )
+        fits = len(label) == count and set(label) <= {0, 1} if several else 0 <= label < count
+        if not fits:
+            shown = f"{len(label)} labels" if several else f"the label {label}"
+            raise UnreadableImage(
+                f"has {shown}, the entry names {count} classes",
+                remedy="correct classes in the entry",
+            )
+        return label
+
+    def _groups(self) -> list[str | None]:
+        groups = grouped(self._names, self._options.group, where=self._where)
+        run = self._options.group_run
+        if run is None:
+            return groups
+        strangers = [group for group in groups if not group.isdecimal()]
+        if strangers:
+            raise PermafrostError(
+                f"group finds {strangers[0]!r}, which is no number, but group_run needs one",
+                where=self._where,
+                remedy="correct group, or remove group_run",
+            )
+        return [str(int(group) // run) for group in groups]
+
+    def _arrays_of(self, file) -> dict[str, str]:
+        """What each wanted array is called in this file, with its date where it has one."""
+        wanted = [name for name, _ in self._arrays] + [self._options.label] * self._masked
+        dated: dict[str, dict[str, str]] = {}
+        undated = {}
+        for stored in array_names(file):
+            undated[stored] = stored
+            if match := _DATED.fullmatch(stored):
+                dated.setdefault(match.group(2), {})[match.group(1)] = stored
+        dates = sorted(date for date, arrays in dated.items() if arrays.keys() & set(wanted))
+        if len(dates) > 1 and self._options.date == "only":
+            raise UnreadableImage(
+                f"holds images of {len(dates)} dates, {', '.join(dates[:5])}",
+                remedy="choose one with date: first or date: last in source",
+            )
+        found = undated
+        if dates:
+            found = {**undated, **dated[dates[-1 if self._options.date == "last" else 0]]}
+        absent = [name for name in wanted if name not in found]
+        if absent:
+            raise UnreadableImage(
+                f"has no array {absent[0]!r}, only {', '.join(array_names(file)) or 'none'}",
+                remedy="correct arrays or label in source",
+            )
+        return found
+
+    def _stacked(self, parts: list[np.ndarray]) -> np.ndarray:
+        """(C, H, W) of arrays (c, h, w), once they have one size."""
+        side = self._options.size
+        height, width = (side, side) if side else max(part.shape[1:] for part in parts)
+        for number, part in enumerate(parts):
+            if part.shape[1:] == (height, width):
+                continue
+            times, rest = divmod(height, part.shape[1])
+            whole = not rest and times * part.shape[2] == width
+            if self._options.resample != "nearest" or not whole:
+                raise UnreadableImage(
+                    f"{self._arrays[number][0]!r} is {part.shape[1]} x {part.shape[2]} pixels,"
+                    f" not {height} x {width}",
+                    remedy="correct size in source"
+                    + (", or set resample: nearest" if whole else ""),
+                )
+            parts[number] = part.repeat(times, axis=1).repeat(times, axis=2)
+        return np.concatenate(parts)
+
+    def _file(self, name: str) -> str:
+        return f"{self._root}{name}{_ENDING}"
+
+
+def degrees(corners: Sequence[tuple[str, float, float] | None]) -> list[tuple]:
+    """(lon, lat) in degrees (WGS 84) of places in several coordinate systems; None, None of no place."""
+    found: list[tuple] = [(None, None)] * len(corners)
+    systems: dict[str, list[int]] = {}
+    for position, corner in enumerate(corners):
+        if corner is not None:
+            systems.setdefault(corner[0], []).append(position)
+    for system, positions in systems.items():
+        from rasterio.warp import transform
+
+        columns = zip(*(corners[position][1:] for position in positions), strict=True)
+        lon, lat = transform(system, "EPSG:4326", *map(list, columns))
+        for position, place in zip(positions, zip(lon, lat, strict=True), strict=True):
+            found[position] = place
+    return found

@@ -1,0 +1,303 @@
+"""Kind ``tortilla``: files that hold many samples of several sensors and dates, as those of GEO-Bench V2.
+
+An image of the house is one sensor on one date, or parts that share a grid. The options of the source say which parts
+and which date of a sample are meant; the card repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.georeference import NOWHERE, Georeference
+from permafrost.data.masks import mask_coding
+from permafrost.data.rasters import Raster, TargetCoding
+from permafrost.data.records import Decoded, Record
+from permafrost.data.sources.annotated import Annotated, ObjectCheck
+from permafrost.data.sources.common import class_ids, declared_bands, required_classes
+from permafrost.data.sources.tortilla_objects import objects_of
+from permafrost.data.sources.tortilla_rows import all_samples, cell_of, record_of
+from permafrost.data.tortilla import Item, by_sensor, dates_of, parts_of
+from permafrost.data.tortilla_parts import Pixels, date_position, part_size, read_sensor
+
+#: columns of parts that are read; a sample's parts repeat all of its own columns
+PART_COLUMNS = ("modality", "month", "dates", "stac:time_start")
+#: what the truth of a sample is -> the option that says where it stands
+TRUTH = {"label": "label", "labels": "labels", "mask": "mask", "raster": "target", "boxes": "boxes"}
+#: how far the size of a pixel in a header may be from the entry's
+_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TortillaOptions:
+    """Options of the source.
+
+    Attributes
+    ----------
+    path : a file, or the folder of `files`.
+    files : names of the files that the samples are spread over.
+    image : the part, or the parts of one grid, whose bands are the image's in this order: names; modalities where a
+        modality has a part for each date; or positions from 0, where names are not known.
+    date : which of several dates, see `tortilla_parts.read_sensor`.
+    missing : ``error``, or ``leave_out`` samples without such a part or date.
+    further_channels : ``error``, or ``leave_out`` channels beyond the bands that the entry declares.
+    label, labels, group : columns: a class (its name or number), a list of names, what a sample belongs to.
+    mask, target, boxes : parts: class ids, numbers per pixel, objects.
+    label_channel : of a mask or target with several, from 0.
+    label_values, empty_label : of boxes, the class of each stored label, and of those that have none.
+    clip_boxes : cut boxes at the edge of their image.
+    """
+
+    path: str
+    image: str | int | list[str]
+    date: str | int
+    missing: str
+    further_channels: str
+    clip_boxes: bool
+    files: list[str] | None = None
+    label: str | None = None
+    labels: str | None = None
+    mask: str | int | None = None
+    target: str | None = None
+    boxes: str | None = None
+    label_channel: int | None = None
+    label_values: dict[str, str | None] | None = None
+    empty_label: str | None = None
+    group: str | None = None
+
+    @property
+    def images(self) -> list[str | int]:
+        return self.image if isinstance(self.image, list) else [self.image]
+
+
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
+    """Refuse an entry that does not say where the labels stand, or says it of another task."""
+    options: TortillaOptions = entry.source
+    needed = TRUTH[task_of(entry.task).targets]
+    if getattr(options, needed) is None:
+        raise PermafrostError(
+            f"the task {entry.task} needs {needed} in source",
+            where=where,
+            remedy=f"name the part or column with {needed}",
+        )
+    # the class of objects that a raster numbers stands in the mask
+    helps = {"mask"} if needed == "boxes" else set()
+    idle = [
+        key
+        for key in TRUTH.values()
+        if key not in {needed, *helps} and getattr(options, key) is not None
+    ]
+    if idle:
+        raise PermafrostError(
+            f"{' and '.join(idle)} in source {'have' if len(idle) > 1 else 'has'} no meaning for"
+            f" {entry.task}",
+            where=where,
+            remedy="remove it, or correct the task",
+        )
+
+
+class TortillaSource:
+    """Samples of tortilla files with their labels; see `TortillaOptions`."""
+
+    def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        options: TortillaOptions = entry.source
+        self._options = options
+        self._where, self._entry = where, entry
+        self.task = entry.task
+        self.bands = declared_bands(entry, where=where)
+        self.ignore_index = entry.ignore_index
+        samples = all_samples(options.path, options.files, where=where)
+        self._samples, self.left_out = self._usable(samples)
+        targets = task_of(self.task).targets
+        self.classes, labels = self._labels(targets)
+        self._coding = None
+        if targets == "mask":
+            self._coding = mask_coding(entry, self.classes, where=where)
+        elif targets == "raster":
+            self._coding = TargetCoding.of(entry.target)
+        self._records = [
+            record_of(sample, label, options.group, where)
+            for sample, label in zip(self._samples, labels, strict=True)
+        ]
+        if targets == "boxes":
+            self._records = self._with_objects()
+
+    def records(self) -> list[Record]:
+        return self._records
+
+    @property
+    def choice(self) -> dict:
+        """What of a sample is its image, and where its labels stand, for the card."""
+        options = self._options
+        labels = {
+            key: str(name) for key in TRUTH.values() if (name := getattr(options, key)) is not None
+        }
+        return {
+            "parts": [str(part) for part in options.images],
+            "date": options.date,
+            "left_out": self.left_out,
+            "labels": labels,
+        }
+
+    def decode(self, index: int) -> Decoded:
+        parts = by_sensor(parts_of(self._samples[index], PART_COLUMNS))
+        images = [self._pixels(parts, sensor) for sensor in self._options.images]
+        sizes = [image.values.shape[-2:] for image in images]
+        if len(set(sizes)) > 1:
+            shown = ", ".join(
+                f"{sensor} {width} x {height}"
+                for sensor, (height, width) in zip(self._options.images, sizes, strict=True)
+            )
+            raise UnreadableImage(
+                f"its parts do not lie on one grid: {shown} pixels (width x height)"
+            )
+        decoded = Decoded(self._stacked(images), place=self._trusted(images[0].place))
+        if self._coding is None:
+            return decoded
+        return replace(decoded, **{self._coding.field: self._truth(parts)})
+
+    def locate(self, index: int) -> tuple[float | None, float | None]:
+        parts = by_sensor(parts_of(self._samples[index], PART_COLUMNS))
+        place = self._trusted(self._pixels(parts, self._options.images[0]).place)
+        return place.lon, place.lat
+
+    def _usable(self, samples: list[Item]) -> tuple[list[Item], int]:
+        """The samples that have what the options ask for, and how many were left out."""
+        if self._options.missing != "leave_out":
+            return samples, 0
+        usable = [sample for sample in samples if self._has_image(sample)]
+        return usable, len(samples) - len(usable)
+
+    def _has_image(self, sample: Item) -> bool:
+        try:
+            parts = by_sensor(parts_of(sample, PART_COLUMNS))
+        except UnreadableImage:
+            # damage is reported when the sample is read
+            return True
+        try:
+            for sensor in self._options.images:
+                dates = dates_of(_of(parts, sensor))
+                date_position(dates, len(dates), self._options.date)
+        except UnreadableImage:
+            return False
+        return True
+
+    def _labels(self, targets: str) -> tuple[list[str], list]:
+        options, declared = self._options, self._entry.classes
+        empty = [None] * len(self._samples)
+        if targets == "raster":
+            return [], empty
+        if targets in ("mask", "boxes"):
+            return required_classes(self._entry, where=self._where), empty
+        if targets == "label":
+            names = [self._class_name(sample, options.label, declared) for sample in self._samples]
+            classes, ids = class_ids(names, declared, where=self._where)
+            return classes, [ids[name] for name in names]
+        lists = [cell_of(sample, options.labels, self._where) or [] for sample in self._samples]
+        classes, ids = class_ids([n for names in lists for n in names], declared, where=self._where)
+        present = [{ids[name] for name in names} for names in lists]
+        return classes, [tuple(int(c in found) for c in range(len(classes))) for found in present]
+
+    def _class_name(self, sample: Item, column: str, declared: Sequence[str] | None) -> str:
+        value = cell_of(sample, column, self._where)
+        if isinstance(value, int) and declared and 0 <= value < len(declared):
+            return declared[value]
+        if isinstance(value, str) and value:
+            return value
+        raise PermafrostError(
+            f"{sample.name} has {value!r} in {column}, neither the name nor the number of a class",
+            where=self._where,
+            remedy="correct label, or list classes in the order of their numbers",
+        )
+
+    def _with_objects(self) -> list[Record]:
+        options = self._options
+        check = ObjectCheck(points=False, clip=options.clip_boxes)
+        ids = {name: number for number, name in enumerate(self.classes)}
+        records = []
+        for sample, record in zip(self._samples, self._records, strict=True):
+            try:
+                parts = by_sensor(parts_of(sample, PART_COLUMNS))
+                size = part_size(_of(parts, options.images[0])[-1])
+                found = objects_of(parts, options, self.classes, sample.name)
+            except UnreadableImage as failure:
+                check.problems.append(f"{sample.name}: {failure}")
+                continue
+            objects, clipped = check.objects(Annotated(sample.name, found, size), size, ids)
+            records.append(replace(record, objects=objects, image_size=size, clipped=clipped))
+        check.refuse(self._where)
+        return records
+
+    def _pixels(self, parts: dict[str, list[Item]], sensor: str) -> Pixels:
+        pixels = read_sensor(_of(parts, sensor), self._options.date)
+        marked = pixels.nodata
+        if marked is not None and self._entry.nodata is None and (pixels.values == marked).any():
+            raise UnreadableImage(
+                f"its part {sensor} marks {marked:g} as nodata and holds it",
+                remedy=f"say what nodata is: nodata: {{value: {marked:g}, fill: 0}}, or nodata: keep",
+            )
+        return pixels
+
+    def _stacked(self, images: Sequence[Pixels]) -> np.ndarray:
+        """(C, H, W) of one date of all parts."""
+        image = np.concatenate([one.values[0] for one in images])
+        if len(image) > len(self.bands) and self._options.further_channels == "leave_out":
+            return image[: len(self.bands)]
+        if len(image) != len(self.bands):
+            raise UnreadableImage(f"has {len(image)} bands, the entry declares {len(self.bands)}")
+        return image
+
+    def _truth(self, parts: dict[str, list[Item]]) -> np.ndarray:
+        """(H, W) class ids or numbers."""
+        coding = self._coding
+        name = self._options.mask if coding.field == "mask" else self._options.target
+        pixels = read_sensor(_of(parts, name))
+        channel, (dates, channels) = self._options.label_channel, pixels.values.shape[:2]
+        if dates > 1 or (channels > 1 and channel is None) or (channel or 0) >= channels:
+            raise UnreadableImage(
+                f"its {coding.noun} has {dates} dates and {channels} channels",
+                remedy="say with label_channel which channel is meant",
+            )
+        values = pixels.values[0, channel or 0]
+        try:
+            return (
+                coding(values)
+                if coding.field == "mask"
+                else coding.decode(Raster(values, pixels.nodata))
+            )
+        except UnreadableImage as failure:
+            raise UnreadableImage(
+                f"its {coding.noun}: {failure}", remedy=failure.remedy
+            ) from failure
+
+    def _trusted(self, place: Georeference) -> Georeference:
+        """The place of a header, unless the size of its pixels is not the entry's: then it is of another grid."""
+        gsd = self._entry.gsd_m
+        if gsd is None or place.transform is None or place.crs is None:
+            return place
+        height = abs(place.transform[4]) * _metres(place.crs)
+        return place if abs(height / gsd - 1) <= _TOLERANCE else NOWHERE
+
+
+def _of(parts: dict[str, list[Item]], name: str | int) -> list[Item]:
+    if isinstance(name, int) and name < len(parts):
+        return list(parts.values())[name]
+    if name not in parts:
+        raise UnreadableImage(
+            f"has no part {name!r}, only {', '.join(parts)}",
+            remedy="correct the name of the part, or set missing: leave_out in source",
+        )
+    return parts[name]
+
+
+def _metres(crs: str) -> float:
+    """Metres of a unit of a coordinate system, of a degree those to the north."""
+    from rasterio.crs import CRS
+
+    return 111_320.0 if CRS.from_user_input(crs).is_geographic else 1.0

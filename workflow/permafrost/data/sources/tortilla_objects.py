@@ -1,0 +1,88 @@
+"""The objects of a tortilla file's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.sources.annotated import Found
+from permafrost.data.tortilla import Item
+from permafrost.data.tortilla_parts import annotations_of, read_sensor
+
+if TYPE_CHECKING:
+    from permafrost.data.sources.tortilla import TortillaOptions
+
+
+def objects_of(
+    parts: dict[str, list[Item]], options: TortillaOptions, classes: Sequence[str], sample: str
+) -> list[Found]:
+    """The objects of a sample.
+
+    They stand in a table or JSON of boxes. Where the entry names a mask too, they are the numbers other than 0 in a
+    raster, and the class of each is the commonest of its pixels in the mask.
+
+    Parameters
+    ----------
+    parts : of the sample, by sensor.
+    sample : its name, for messages.
+
+    Raises
+    ------
+    UnreadableImage : a part is not there or damaged, or a label means no class.
+    """
+    for name in (options.boxes, options.mask):
+        if name is not None and name not in parts:
+            raise UnreadableImage(f"has no part {name!r}, only {', '.join(parts)}")
+    if options.mask is not None:
+        numbers = read_sensor(parts[options.boxes]).values[0, 0]
+        labels = read_sensor(parts[options.mask]).values[0, options.label_channel or 0]
+        listed = _numbered(numbers, labels)
+    else:
+        listed = annotations_of(parts[options.boxes][0])
+    found = []
+    for number, one in enumerate(listed, start=1):
+        label = _class(one["label"], options, classes)
+        if label is not None:
+            where = f"{sample}: object {number}"
+            polygon = [ring for ring in one["polygon"] or [] if len(ring) >= 6] or None
+            found.append(Found(label, one["box"], where, one.get("area"), polygon=polygon))
+    return found
+
+
+def _numbered(numbers: np.ndarray, labels: np.ndarray) -> list[dict]:
+    """The objects that a raster (H, W) of their numbers shows; 0 is none."""
+    if numbers.shape != labels.shape:
+        raise UnreadableImage(f"has objects of {numbers.shape} pixels and a mask of {labels.shape}")
+    objects = []
+    for number in np.unique(numbers[numbers != 0]):
+        rows, columns = np.nonzero(numbers == number)
+        names, counts = np.unique(labels[rows, columns], return_counts=True)
+        box = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        objects.append(
+            {
+                "label": int(names[np.argmax(counts)]),
+                "box": [float(edge) for edge in box],
+                "area": float(len(rows)),
+                "polygon": None,
+            }
+        )
+    return objects
+
+
+def _class(label, options: TortillaOptions, classes: Sequence[str]) -> str | None:
+    """The class of a stored label; None of one that the entry leaves out (null)."""
+    if label is None and options.empty_label is not None:
+        return options.empty_label
+    # YAML writes numbers as keys where JSON has text
+    values = {str(key): name for key, name in (options.label_values or {}).items()}
+    if str(label) in values:
+        return values[str(label)]
+    if not values and label in classes:
+        return label
+    raise UnreadableImage(
+        f"has an object with the label {label!r}, which no class has",
+        remedy="say with label_values which label means which class",
+    )

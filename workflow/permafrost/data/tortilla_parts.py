@@ -1,0 +1,233 @@
+"""The parts of a tortilla file's samples: pixels of several dates, masks, and objects."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import first_line
+from permafrost.data.decode import UnreadableImage, image_format, open_tiff
+from permafrost.data.georeference import NOWHERE, Georeference, georeference
+from permafrost.data.tortilla import Item, dates_of
+
+#: bytes of one array of pixels
+MOST_BYTES = 2**31
+FIRST, LAST = "first", "last"
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Images of one sensor on one grid.
+
+    ``values`` (T, C, H, W); ``dates`` of each of the T, None where the file says none; ``place`` of the first, whose
+    transform gives the resolution; ``nodata``, the number that the file marks as no data.
+    """
+
+    values: np.ndarray
+    dates: tuple[str | None, ...] = (None,)
+    place: Georeference = NOWHERE
+    nodata: float | None = None
+
+
+def read_sensor(parts: Sequence[Item], date: str | int | None = None) -> Pixels:
+    """The images of a sensor of all dates, or of one.
+
+    Parameters
+    ----------
+    parts : of one sensor, see `tortilla.by_sensor`.
+    date : ``first``, ``last``, a number from 0 (from -1 backwards), or the date as `dates_of` writes it.
+
+    Raises
+    ------
+    UnreadableImage : damaged; no such date; images of several dates differ in shape or type.
+    """
+    dates = dates_of(parts)
+    if len(parts) == 1:
+        return _one_part(parts[0], dates, date)
+    chosen = range(len(parts)) if date is None else [date_position(dates, len(parts), date)]
+    each = [_one_part(parts[i], [dates[i]], None) for i in chosen]
+    kinds = {(one.values.shape, str(one.values.dtype)) for one in each}
+    if len(kinds) > 1 or len(each[0].values) > 1:
+        found = " and ".join(sorted(f"{shape[-3:]} {dtype}" for shape, dtype in kinds)[:2])
+        raise UnreadableImage(f"its images of {parts[0].sensor} differ from date to date: {found}")
+    return Pixels(
+        np.concatenate([one.values for one in each]),
+        tuple(dates[i] for i in chosen),
+        each[0].place,
+        each[0].nodata,
+    )
+
+
+def date_position(dates: Sequence[str | None], count: int, date: str | int) -> int:
+    """Position from 0 of a date among `count` images."""
+    if date in (FIRST, LAST):
+        return 0 if date == FIRST else count - 1
+    if isinstance(date, int):
+        if -count <= date < count:
+            return date % count
+        raise UnreadableImage(
+            f"has {count} dates, and none with the number {date}", remedy=_MISSING
+        )
+    if date not in dates:
+        shown = ", ".join(str(one) for one in dates if one is not None)
+        raise UnreadableImage(
+            f"has no image of {date}, only of {shown or 'unnamed dates'}", remedy=_MISSING
+        )
+    return list(dates).index(date)
+
+
+_MISSING = "choose another date, or set missing: leave_out in source"
+
+
+def part_size(part: Item) -> tuple[int, int]:
+    """Height and width of an image or an array, from its header."""
+    data = part.extent.read()
+    try:
+        if image_format(data) == "tiff":
+            with open_tiff(data) as dataset:
+                return dataset.height, dataset.width
+        with _hdf5(data) as file:
+            return _array(file).shape[-2:]
+    except UnreadableImage:
+        raise
+    # decoders fail in many ways on damaged bytes; each means the same here
+    except Exception as error:
+        raise UnreadableImage(f"its part {part.name}: {first_line(error, named=True)}") from error
+
+
+def annotations_of(part: Item) -> list[dict]:
+    """Objects as a part writes them: ``label`` (a name, a number or None), ``box`` (corners), ``polygon`` or None.
+
+    GeoParquet has columns xmin, ymin, xmax, ymax, label. HDF5 has JSON in the attribute ``annotation``: boxes by their
+    corner and sides, and category_id.
+    """
+    data = part.extent.read()
+    try:
+        return _boxes_of_table(data) if part.format == "GeoParquet" else _boxes_of_json(data)
+    except UnreadableImage:
+        raise
+    except Exception as error:
+        raise UnreadableImage(f"its part {part.name}: {first_line(error, named=True)}") from error
+
+
+def _one_part(part: Item, dates: Sequence[str | None], date: str | int | None) -> Pixels:
+    data = part.extent.read()
+    try:
+        if image_format(data) == "tiff":
+            pixels = _tiff(data)
+            if date is not None:
+                date_position(dates, 1, date)
+            return Pixels(pixels.values, tuple(dates[:1]), pixels.place, pixels.nodata)
+        return _series(data, dates, date)
+    except UnreadableImage as failure:
+        raise UnreadableImage(f"its part {part.name} {failure}", remedy=failure.remedy) from failure
+    except Exception as error:
+        raise UnreadableImage(f"its part {part.name}: {first_line(error, named=True)}") from error
+
+
+def _tiff(data: bytes) -> Pixels:
+    from rasterio.enums import ColorInterp
+
+    with open_tiff(data) as dataset:
+        values = (
+            int(np.dtype(dataset.dtypes[0]).itemsize)
+            * dataset.count
+            * dataset.width
+            * dataset.height
+        )
+        if values > MOST_BYTES:
+            raise UnreadableImage(f"would unpack to {values / 1e9:.1f} GB")
+        if len(dataset.subdatasets) > 1:
+            raise UnreadableImage(f"holds {len(dataset.subdatasets)} pages, not one")
+        if dataset.colorinterp[0] == ColorInterp.palette:
+            raise UnreadableImage("has a palette; store colours or labels instead")
+        return Pixels(dataset.read()[None], place=georeference(dataset), nodata=dataset.nodata)
+
+
+def _series(data: bytes, dates: Sequence[str | None], date: str | int | None) -> Pixels:
+    with _hdf5(data) as file:
+        array = _array(file)
+        # (T, C, H, W), one image, or one channel of one
+        count = array.shape[0] if array.ndim == 4 else 1
+        dated = any(dates)
+        if dated and len(dates) != count:
+            raise UnreadableImage(f"holds {count} images, but {len(dates)} dates are given")
+        known = list(dates) if dated else [None] * count
+        if date is None:
+            values = array[()]
+        else:
+            chosen = date_position(known, count, date)
+            values, known = array[chosen] if array.ndim == 4 else array[()], [known[chosen]]
+    values = values.reshape((len(known), -1, *values.shape[-2:]))
+    # 16-bit floats are exact in 32 bits, which all later readers know
+    return Pixels(values.astype(np.float32) if values.dtype == np.float16 else values, tuple(known))
+
+
+def _hdf5(data: bytes):
+    import h5py
+
+    if data[:8] != b"\x89HDF\r\n\x1a\n":
+        raise UnreadableImage("is neither TIFF nor HDF5")
+    return h5py.File(io.BytesIO(data), "r")
+
+
+def _array(file):
+    """The array ``data`` of an HDF5 file, which has to lie in the file itself."""
+    import h5py
+
+    link = file.get("data", getlink=True) if "data" in file else None
+    if not isinstance(link, h5py.HardLink) or not isinstance(file["data"], h5py.Dataset):
+        raise UnreadableImage(f"has no array 'data', only {', '.join(file) or 'nothing'}")
+    array = file["data"]
+    # both would read other files than this one
+    if array.external or array.is_virtual:
+        raise UnreadableImage("keeps its numbers in another file")
+    if array.dtype.kind not in "fiu" or array.ndim not in (2, 3, 4) or 0 in array.shape:
+        raise UnreadableImage(
+            f"holds {array.dtype} values of shape {array.shape}, which are no pixels"
+        )
+    if array.size * array.dtype.itemsize > MOST_BYTES:
+        raise UnreadableImage(f"would unpack to {array.size * array.dtype.itemsize / 1e9:.1f} GB")
+    return array
+
+
+def _boxes_of_table(data: bytes) -> list[dict]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(data), columns=["xmin", "ymin", "xmax", "ymax", "label"])
+    return [
+        {
+            "label": row["label"],
+            "box": [row[key] for key in ("xmin", "ymin", "xmax", "ymax")],
+            "polygon": None,
+        }
+        for row in table.to_pylist()
+    ]
+
+
+def _boxes_of_json(data: bytes) -> list[dict]:
+    with _hdf5(data) as file:
+        if "annotation" not in file.attrs:
+            raise UnreadableImage("has no attribute 'annotation'")
+        content = json.loads(file.attrs["annotation"])
+    listed = content.get("boxes", content.get("sample_annotations"))
+    if listed is None:
+        raise UnreadableImage("lists neither 'boxes' nor 'sample_annotations'")
+    objects = []
+    for one in listed:
+        if one.get("bbox_mode", "xywh") != "xywh":
+            raise UnreadableImage(f"has boxes of the mode {one['bbox_mode']!r}, not xywh")
+        x, y, width, height = one["bbox"]
+        rings = one.get("mask")
+        polygon = (
+            rings if isinstance(rings, list) and rings and isinstance(rings[0], list) else None
+        )
+        objects.append(
+            {"label": one["category_id"], "box": [x, y, x + width, y + height], "polygon": polygon}
+        )
+    return objects

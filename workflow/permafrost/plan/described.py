@@ -1,0 +1,184 @@
+"""All that is known of one dataset, backbone or kind of probe, as lines of text."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.text import bytes_words, printable
+from permafrost.plan.catalogue import EVERY
+from permafrost.plan.offers import Offers, data_places, misfits, state_of
+
+_WIDTH, _INDENT = 100, 14
+_SAID = (
+    "title",
+    "task",
+    "published",
+    "kind",
+    "licence",
+    "citation",
+    "url",
+    "description",
+    "runtime",
+)
+
+
+def describe(offers: Offers, name: str) -> list[str]:
+    """Lines about what bears the name: a dataset, a backbone or a kind of probe.
+
+    Raises
+    ------
+    PermafrostError : nothing has this name.
+    """
+    from permafrost.probes.kinds import KINDS
+
+    datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
+    if name in datasets:
+        return _dataset(offers, name, backbones)
+    if name in backbones:
+        return _backbone(offers, name, datasets)
+    if name in KINDS:
+        return _probe(name)
+    raise PermafrostError(
+        f"no dataset, backbone or kind of probe has the name {name!r},"
+        f" {near_names(name, [*datasets, *backbones, *KINDS])}",
+        remedy="permafrost list datasets (or backbones, probes) names them",
+    )
+
+
+def _dataset(offers: Offers, name: str, backbones: list[str]) -> list[str]:
+    entry = offers.dataset(name)
+    places = [str(place) for place in data_places(entry)]
+    classes = entry.get("classes")
+    splits = entry.get("splits", {})
+    lines = [
+        *_said(name, entry),
+        *_line("sensor", entry.get("sensor", "not given")),
+        *_line("bands", _bands(entry.get("bands"))),
+        *_line("units", _plain(entry["units"]) if "units" in entry else None),
+        *_line("pixel", f"{entry['gsd_m']:g} m on the ground" if "gsd_m" in entry else None),
+        *_line("classes", f"{len(classes)}: {', '.join(classes)}" if classes else None),
+        *_line("target", _plain(entry["target"]) if "target" in entry else None),
+        *_line("splits", _plain(splits) if splits else "as the data name them"),
+        *_line("source", _plain({k: v for k, v in entry["source"].items() if k != "label_values"})),
+        *_line("data", "; ".join([state_of(entry), *places])),
+        *_line("size", _size(entry)),
+        *_downloads(entry),
+        *_line("entry", offers.datasets.where(name)),
+    ]
+    found = misfits(offers, [name], backbones)
+    fitting = [backbone for backbone in backbones if found[name, backbone] is None]
+    lines += _line("fits", f"{len(fitting)} of {len(backbones)} backbones: {', '.join(fitting)}")
+    if len(fitting) < len(backbones):
+        lines += _line("", "permafrost info BACKBONE says why another one does not")
+    return [*lines, *_line("probes", ", ".join(_serving(entry["task"])))]
+
+
+def _backbone(offers: Offers, name: str, datasets: list[str]) -> list[str]:
+    entry = offers.backbones.entry(name)
+    lines = _said(name, entry)
+    for key, value in entry.items():
+        lines += _line(key, None if key in _SAID else _plain(value))
+    lines += _line("entry", offers.backbones.where(name))
+    found = misfits(offers, datasets, [name])
+    fitting = [dataset for dataset in datasets if found[dataset, name] is None]
+    lines += _line("fits", f"{len(fitting)} of {len(datasets)} datasets: {', '.join(fitting)}")
+    reasons: dict[str, list[str]] = {}
+    for dataset in datasets:
+        if (reason := found[dataset, name]) is not None:
+            reasons.setdefault(reason.replace(f" {dataset!r}", ""), []).append(dataset)
+    for reason, unfit in reasons.items():
+        lines += _line("not", f"{', '.join(unfit)}: {reason}")
+    return lines
+
+
+def _probe(name: str) -> list[str]:
+    from permafrost.plan.validation import load_schema
+    from permafrost.probes.kinds import KINDS
+
+    kind, options = KINDS[name], load_schema("config")["$defs"][name]["properties"]
+    lines = [
+        name,
+        *_line("does", f"It {kind.summary}"),
+        *_line("tasks", ", ".join(sorted(kind.tasks))),
+        *_line("reads", kind.reads),
+        *_line(
+            "seeds", "runs once for each of the seeds" if kind.seeded else "chance plays no part"
+        ),
+    ]
+    for key, option in options.items():
+        if key != "kind":
+            default = f" (default: {_plain(option['default'])})" if "default" in option else ""
+            lines += _line(
+                "option", f"{key}{default}: {option.get('description', '')}".rstrip(": ")
+            )
+    return lines
+
+
+def _said(name: str, entry: dict) -> list[str]:
+    lines = [name]
+    for key in _SAID:
+        missing = "not given" if key in ("licence", "citation") else None
+        lines += _line(key, _plain(entry[key]) if key in entry else missing)
+    return lines
+
+
+def _line(what: str, value: str | None) -> list[str]:
+    """``what`` and its value, wrapped; nothing of what is not known."""
+    if value is None:
+        return []
+    return textwrap.wrap(
+        printable(" ".join(value.split()), 4000),
+        _WIDTH,
+        initial_indent=f"  {what:<{_INDENT - 2}}",
+        subsequent_indent=" " * _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _plain(value) -> str:
+    """A value of an entry as a person would write it in YAML."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_plain(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return f"[{', '.join(_plain(item) for item in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)
+
+
+def _bands(bands: list | None) -> str | None:
+    if bands is None:
+        return None
+    names = [band["name"] if isinstance(band, dict) else band for band in bands]
+    return f"{len(names)}: {', '.join(names)}"
+
+
+def _size(entry: dict) -> str | None:
+    size = entry.get("size_bytes")
+    return None if size is None else f"{bytes_words(size)} to download"
+
+
+def _downloads(entry: dict) -> list[str]:
+    """Where the files come from, with their checksums, as far as the entry says it."""
+    lines = []
+    for item in entry.get("download", []):
+        names = item.get("files") or [item.get("file") or item["url"]]
+        origin = f"{item['hub']} on the hub: " if "hub" in item else ""
+        sums = [f"{key} {item[key]}" for key in ("sha256", "md5") if key in item]
+        size = [bytes_words(item["bytes"])] if "bytes" in item else []
+        told = f" ({', '.join([*size, *sums])})" if size or sums else ""
+        lines += _line("download", f"{origin}{', '.join(names)}{told} to {Path(item['path'])}")
+    if entry["source"]["kind"] == "torchgeo" and "download" not in entry:
+        name = entry["source"]["name"]
+        told = f"torchgeo's class {name} says where from: permafrost fetch --dry-run lists it"
+        lines += _line("download", told)
+    return lines
+
+
+def _serving(task: str) -> list[str]:
+    from permafrost.probes.kinds import KINDS
+
+    return [name for name, kind in KINDS.items() if task in kind.tasks]

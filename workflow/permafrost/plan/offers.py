@@ -1,0 +1,210 @@
+"""What can be named in a configuration: datasets, backbones and probes, and which go together. Reads no data."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import substitute
+from permafrost.core.text import bytes_words, printable_name
+from permafrost.data.download.steps import fetchable
+from permafrost.data.files import is_junk
+from permafrost.data.sources import kind_of
+from permafrost.plan.catalogue import EVERY, Catalogue, read_yaml
+
+_CONFIG = Path("config/config.yaml")
+_LONGEST_CELL = 44
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The catalogues of a project, and where its data lie.
+
+    Attributes
+    ----------
+    root : the project's folder, which relative paths refer to.
+    data : the data folder.
+    config : the configuration, not validated.
+    """
+
+    datasets: Catalogue
+    backbones: Catalogue
+    root: Path
+    data: Path
+    config: dict
+
+    def dataset(self, name: str) -> dict:
+        """The validated entry, with the data folder in its paths."""
+        return substitute(self.datasets.entry(name), str(self.data))
+
+
+def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None) -> Offers:
+    """The catalogues that the project's configuration and further `files` name.
+
+    Parameters
+    ----------
+    data : takes the place of the configuration's data folder.
+    """
+    config: dict = {"extra_datasets": {}, "extra_backbones": {}}
+    own = root / _CONFIG
+    for layer in map(read_yaml, [*([own] if own.exists() else []), *files]):
+        extra = {key: config[key] | (layer.get(key) or {}) for key in config if "extra_" in key}
+        config |= layer | extra
+    folders = [root / folder for folder in config.get("catalogues", ["config"])]
+    return Offers(
+        Catalogue("dataset", folders, config["extra_datasets"]),
+        Catalogue("backbone", folders, config["extra_backbones"]),
+        root,
+        root / config.get("data", "data") if data is None else data,
+        config,
+    )
+
+
+def dataset_lines(offers: Offers, task: str | None = None) -> list[str]:
+    """A line for each dataset: name, task, sensor, bands, pixel on the ground, licence, where the data are."""
+    heading = ("name", "task", "sensor", "bands", "pixel", "licence", "data")
+
+    def row(name: str, entry: dict) -> tuple[str, ...]:
+        entry = substitute(entry, str(offers.data))
+        ground = f"{entry['gsd_m']:g} m" if "gsd_m" in entry else "-"
+        bands = str(len(entry["bands"])) if "bands" in entry else "-"
+        licence = entry.get("licence", "not given")
+        sensor = entry.get("sensor", "-")
+        return name, entry["task"], sensor, bands, ground, licence, state_of(entry)
+
+    rows = _rows(offers.datasets, row, len(heading))
+    return _aligned([heading, *(one for one in rows if task in (None, one[1]))])
+
+
+def backbone_lines(offers: Offers) -> list[str]:
+    """A line for each backbone: name, title, kind, what is built, where its weights come from, licence."""
+    heading = ("name", "title", "kind", "model or weights", "weights", "licence")
+
+    def row(name: str, entry: dict) -> tuple[str, ...]:
+        weights = entry.get("weights")
+        named = weights if isinstance(weights, str) else entry.get("model", "-")
+        licence = entry.get("licence", "not given")
+        title = entry.get("title", "-")
+        return name, title, entry["kind"], named, _weights_state(offers, weights), licence
+
+    return _aligned([heading, *_rows(offers.backbones, row, len(heading))])
+
+
+def _rows(catalogue: Catalogue, row: Callable, columns: int) -> list[tuple[str, ...]]:
+    """A row for each entry. Entries are not validated, which takes a second; a broken one is named as such."""
+    rows = []
+    for name in catalogue.names([EVERY]):
+        try:
+            rows.append(row(name, catalogue.written(name)))
+        except (PermafrostError, LookupError, TypeError, ValueError, AttributeError):
+            broken = "broken entry: permafrost info says what is wrong"
+            rows.append((name, broken, *[""] * (columns - 2)))
+    return rows
+
+
+def _weights_state(offers: Offers, weights: dict | str | None) -> str:
+    """Where weights come from; of a file, whether it is here."""
+    if not isinstance(weights, dict):
+        return "-" if weights is None else "downloaded"
+    source = weights.get("source", "file")
+    if source != "file":
+        return source
+    path = offers.root / substitute(weights["path"], str(offers.data))
+    return "file here" if path.exists() else "file missing"
+
+
+def probe_lines(task: str | None = None) -> list[str]:
+    """A line for each kind of probe: name, tasks, what it does."""
+    from permafrost.probes.kinds import KINDS
+
+    rows = [
+        (name, ", ".join(sorted(kind.tasks)), kind.brief)
+        for name, kind in KINDS.items()
+        if task is None or task in kind.tasks
+    ]
+    return _aligned([("kind", "tasks", "what its command does"), *rows], longest=90)
+
+
+def data_places(entry: dict) -> list[Path]:
+    """Files and folders that the data lie in; none of data that are generated."""
+    source = entry["source"]
+    if source["kind"] == "torchgeo":
+        root = source.get("arguments", {}).get("root")
+        return [] if root is None else [Path(root)]
+    places = []
+    for key in kind_of(source["kind"]).places:
+        named = source.get(key)
+        named = named.values() if isinstance(named, dict) else [named]
+        # what lies inside of another place begins with <path>/
+        places += [Path(place) for place in named if place and not place.startswith("<")]
+    return places
+
+
+def state_of(entry: dict) -> str:
+    """Whether the data are here, and else how they are had; nothing is read."""
+    places = data_places(entry)
+    if not places:
+        return "generated"
+    if all(map(_is_here, places)):
+        return "here"
+    if not fetchable(entry):
+        return "to get by hand"
+    return "to fetch" + (f", {bytes_words(entry['size_bytes'])}" if "size_bytes" in entry else "")
+
+
+def _is_here(place: Path) -> bool:
+    if place.is_dir():
+        return any(not is_junk(item.name) for item in place.iterdir())
+    return place.exists()
+
+
+def misfits(
+    offers: Offers, datasets: Sequence[str], backbones: Sequence[str]
+) -> dict[tuple[str, str], str | None]:
+    """(dataset, backbone) -> why the backbone cannot be fed from the dataset, as a plan would say; else None.
+
+    What only a job can tell counts as fitting.
+    """
+    from permafrost.data.entry_checks import selected_bands
+    from permafrost.data.sources import read_entry
+    from permafrost.plan.compatibility import check_feeding, known_of
+    from permafrost.plan.installed import installed
+    from permafrost.plan.mistakes import Mistakes
+    from permafrost.plan.validation import problems
+
+    complete = {"extraction": {**offers.config.get("extraction", {})}}
+    problems(complete, "config")  # fills in what is left out
+    offered = functools.cache(lambda: installed(offers.root / ".snakemake" / "permafrost"))
+    found: dict[tuple[str, str], str | None] = {}
+    for dataset, backbone in itertools.product(datasets, backbones):
+        where = offers.backbones.where(backbone)
+        mistakes = Mistakes()
+        # a broken entry fits nothing, and does not hide what fits
+        with mistakes.gathered():
+            place = offers.datasets.where(dataset)
+            bands = selected_bands(read_entry(offers.dataset(dataset), where=place), where=place)
+            entry = offers.backbones.entry(backbone)
+            known = known_of(entry, offered, where)
+            if known is not None:
+                fed = {backbone: (entry, where, known)}
+                check_feeding(fed, {dataset: bands}, complete["extraction"], mistakes)
+        try:
+            mistakes.refuse(where)
+            found[dataset, backbone] = None
+        except PermafrostError as error:
+            found[dataset, backbone] = error.problem
+    return found
+
+
+def _aligned(rows: list[tuple[str, ...]], longest: int = _LONGEST_CELL) -> list[str]:
+    """Rows of text in columns; the first is the heading."""
+    cells = [[printable_name(cell, longest) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]

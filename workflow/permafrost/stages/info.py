@@ -1,0 +1,17 @@
+"""``permafrost info``: all that is known of a dataset, a backbone or a kind of probe."""
+
+from __future__ import annotations
+
+
+def add_arguments(parser) -> None:
+    from permafrost.stages.list import add_places
+
+    parser.add_argument("name", help="as permafrost list names it")
+    add_places(parser)
+
+
+def run(arguments) -> None:
+    from permafrost.plan.described import describe
+    from permafrost.stages.list import offers_of
+
+    print("\n".join(describe(offers_of(arguments), arguments.name)))
