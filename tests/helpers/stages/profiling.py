@@ -8,7 +8,6 @@ from permafrost.core.identity import fingerprint
 from permafrost.core.tables import read_table
 from permafrost.data.card import write_card
 
-from helpers.backbones import validated
 from helpers.stages.specifications import extraction_of, specification
 from helpers.stores.images import IMAGES, card_of, rgb_bands
 
@@ -66,7 +65,7 @@ def spec_of(entry: dict, *, extraction=None, files=None, **options) -> dict:
         "stage": "profile",
         "dataset": "tiny",
         "backbone": "tried",
-        "entry": validated(entry),
+        "entry": entry,
         "extraction": extraction_of(size=None) | (extraction or {}),
         "files": files or {},
         "options": OPTIONS | options,

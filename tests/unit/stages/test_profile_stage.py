@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+from helpers.backbones import validated
 from helpers.stages.profiling import card_in, spec_of, toy
 from permafrost.core.tables import read_table
 from permafrost.plan.sources import code_hash
@@ -18,9 +19,8 @@ def test_where_the_data_lie_is_no_part_of_what_was_profiled(tmp_path):
     toy(folders[0])
     shutil.copy(folders[0] / "toy.py", folders[1])
     card = card_in(tmp_path)
-    spec = json.dumps(
-        spec_of({"kind": "entrypoint", "entrypoint": "{data}/toy.py:build"}, most_seconds=1)
-    )
+    entry = validated({"kind": "entrypoint", "entrypoint": "{data}/toy.py:build"})
+    spec = json.dumps(spec_of(entry, most_seconds=1))
     found = []
     for folder in folders:
         output = folder / "profile.parquet"
