@@ -230,3 +230,77 @@ def test_unknown_keys_of_input_are_errors():
         input_contract({}, {"band": "rgb"}, {}, where="backbone x")
     with pytest.raises(PermafrostError, match="mean and std belong together"):
         input_contract({}, {"mean": 0.5}, {})
+
+
+def test_two_sigma_maps_two_deviations_around_the_mean_to_the_unit_interval():
+    bands = [band("a", mean=100.0, std=50.0, unit="uint8", scale=1 / 255)]
+    wanted = InputContract(bands="all", normalization="two_sigma")
+    assert [fed(wanted, bands, stored)[0] for stored in (0.0, 100.0, 200.0)] == [0.0, 0.5, 1.0]
+    # given statistics are in their own unit: 1000 ± 2 · 250 digital numbers are reflectances of 0.05 to 0.15
+    given = InputContract(
+        bands="all", normalization="two_sigma", mean=(1000.0,), std=(250.0,), unit="digital_number"
+    )
+    optical = [band("a", mean=9.0, std=9.0, unit="reflectance", scale=1.0)]
+    assert np.allclose([fed(given, optical, x)[0] for x in (0.05, 0.1, 0.15)], [0, 0.5, 1])
+
+
+def test_two_sigma_takes_the_statistics_of_the_entry_and_not_those_of_other_normalisations():
+    own = {"normalization": "weights", "unit": "unit_interval", **IMAGENET}
+    chosen = input_contract(own, {"normalization": "two_sigma"}, {})
+    assert (chosen.mean, chosen.std, chosen.unit) == (None, None, None)
+    entry = {"normalization": "two_sigma", "mean": 5.0, "std": 2.0, "unit": "db"}
+    assert input_contract(own, entry, {}).mean == 5.0
+    assert input_contract({**own, "normalization": "two_sigma"}, {}, {}).mean == IMAGENET["mean"]
+
+
+@pytest.mark.parametrize("normalization", ["dataset", "weights", "none"])
+def test_clipping_is_for_the_unit_interval(normalization):
+    wanted = InputContract(bands="rgb", normalization=normalization, clip=True, **IMAGENET)
+    with pytest.raises(PermafrostError, match="two_sigma or minmax"):
+        plan(wanted, rgb_bands())
+    assert plan(InputContract(normalization="minmax", clip=True), rgb_bands()).clip
+
+
+# --- bands by wavelength, and the nearest ------------------------------------------------------------
+
+
+def test_a_number_is_a_wavelength():
+    assert indices(InputContract(bands=(665, 560.0, "B02")), sentinel2_bands()) == [3, 2, 1]
+    with pytest.raises(PermafrostError, match="no band '620 nm'"):
+        plan(InputContract(bands=(665, 620)), sentinel2_bands())
+
+
+def nearest(bands, most, sensor=None):
+    return InputContract(bands=bands, sensor=sensor, missing="nearest", nearest_nm=most)
+
+
+def test_the_nearest_band_stands_for_one_that_is_missing_and_may_be_fed_twice():
+    bands = sentinel2_bands(("B02", "B03", "B04", "B08"))
+    found = plan(nearest(("B4", "B5", "B8A"), 40, "sentinel2"), bands)
+    assert [channel.index for channel in found.channels] == [2, 2, 3]
+    assert found.describe()["nearest"] == {
+        "B5": {"band": "B04", "distance_nm": pytest.approx(704.1 - 664.6)},
+        "B8A": {"band": "B08", "distance_nm": pytest.approx(864.7 - 832.8)},
+    }
+    assert found.describe()["zero_filled"] == []
+    # the model is told where the band that it gets looks
+    assert found.wavelengths_nm == [664.6, 664.6, 832.8]
+
+
+def test_a_band_that_is_too_far_is_an_error_that_says_how_far():
+    bands = sentinel2_bands(("B02", "B03", "B04", "B08"))
+    with pytest.raises(PermafrostError, match=r"no band 'B11'.*B08 is 780.9 nm from B11.* 40"):
+        plan(nearest(("B4", "B11"), 40, "sentinel2"), bands)
+    with pytest.raises(PermafrostError, match="give input.nearest_nm"):
+        plan(nearest(("B4", "B5"), None, "sentinel2"), bands)
+
+
+def test_radar_and_bare_names_of_far_apart_bands_have_no_nearest():
+    radar = [band("VV", common_name="vv", sensor="sentinel1", unit="db", scale=1.0)]
+    with pytest.raises(PermafrostError, match="no band 'VH'"):
+        plan(nearest(("VV", "VH"), 1e9, "sentinel1"), radar)
+    # B5 is red edge for Sentinel-2, near infrared for Landsat 8 and short-wave infrared for Landsat 5
+    with pytest.raises(PermafrostError, match="no band 'B5'"):
+        plan(nearest(("B04", "B5"), 1e9), sentinel2_bands(("B04", "B08")))
+    # a common name means about the same everywhere
+    assert indices(nearest(("red", "rededge1"), 60), sentinel2_bands(("B04", "B08"))) == [0, 0]

@@ -10,10 +10,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from permafrost.backbones.matching import Wish, find_band, wish, wishes
-from permafrost.backbones.scaling import NORMALIZATIONS, Scaling, channel_scaling, per_channel
+from permafrost.backbones.matching import Wish, find_band, nearest_band, wish, wishes
+from permafrost.backbones.scaling import (
+    NORMALIZATIONS,
+    TO_UNIT_INTERVAL,
+    Scaling,
+    channel_scaling,
+    per_channel,
+)
 from permafrost.core.errors import PermafrostError, near_names
 
 if TYPE_CHECKING:
@@ -33,21 +39,24 @@ class InputContract:
 
     Attributes
     ----------
-    bands : ``all`` (the dataset's selected bands), ``rgb``, or names.
+    bands : ``all`` (the dataset's selected bands), ``rgb``, or names and wavelengths in nm.
     sensor : the sensor whose names `bands` are, e.g. ``sentinel2``; None for common or true names.
-    normalization : ``weights`` | ``dataset`` | ``minmax`` | ``none``, see `scaling`.
+    normalization : ``weights`` | ``dataset`` | ``two_sigma`` | ``minmax`` | ``none``, see `scaling`.
+    clip : whether values that two_sigma or minmax leads beyond [0, 1] become 0 and 1, before resizing.
     unit : the unit in which `mean` and `std` are written, one for all channels or one each.
     mean, std : statistics that the weights were trained with; one number, or one per channel.
     size : side in pixels after resizing; None keeps the native size.
     crop : side of the centre crop taken after resizing; None takes none.
     interpolation, antialias : as in ``torch.nn.functional.interpolate`` with align_corners=False.
-    missing : ``error``, or ``zero`` to feed zeros (after normalisation) for bands that do not exist.
+    missing : what is fed for bands that do not exist: ``error``, nothing; ``zero``, zeros (after normalisation);
+        ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It may be fed twice.
     white : reflectance that an 8-bit picture shows as 255; needed only to pass between the two.
     """
 
-    bands: str | tuple[str, ...] = "rgb"
+    bands: str | tuple[str | float, ...] = "rgb"
     sensor: str | None = None
     normalization: str = "dataset"
+    clip: bool = False
     unit: str | tuple[str, ...] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
@@ -56,12 +65,16 @@ class InputContract:
     interpolation: str = "bilinear"
     antialias: bool = False
     missing: str = "error"
+    nearest_nm: float | None = None
     white: float | None = None
 
 
 @dataclass(frozen=True)
 class Channel:
-    """One channel that is fed: ``(stored - center) * gain``, or zeros where `index` is None."""
+    """One channel that is fed: ``(stored - center) * gain``, or zeros where `index` is None.
+
+    ``stands_for`` is the band that was wanted where the nearest one is fed, ``distance_nm`` how far they are apart.
+    """
 
     name: str
     index: int | None
@@ -69,14 +82,16 @@ class Channel:
     gain: float = 1.0
     wavelength_nm: float | None = None
     common_name: str | None = None
+    stands_for: str | None = None
+    distance_nm: float | None = None
 
 
 @dataclass(frozen=True)
 class InputPlan:
     """How the tensor that a backbone receives is made from stored pixels.
 
-    ``channels`` in the order fed; ``size``, ``crop``, ``interpolation``, ``antialias``, ``normalization``
-    as in `InputContract`.
+    ``channels`` in the order fed; ``size``, ``crop``, ``interpolation``, ``antialias``, ``normalization``,
+    ``clip`` as in `InputContract`.
     """
 
     channels: tuple[Channel, ...]
@@ -85,6 +100,7 @@ class InputPlan:
     interpolation: str
     antialias: bool
     normalization: str
+    clip: bool = False
 
     def __len__(self) -> int:
         return len(self.channels)
@@ -107,11 +123,17 @@ class InputPlan:
         return {
             "bands": self.names,
             "zero_filled": [channel.name for channel in self.channels if channel.index is None],
+            "nearest": {
+                channel.stands_for: {"band": channel.name, "distance_nm": channel.distance_nm}
+                for channel in self.channels
+                if channel.stands_for is not None
+            },
             "size": self.size,
             "crop": self.crop,
             "interpolation": self.interpolation,
             "antialias": self.antialias,
             "normalization": self.normalization,
+            "clip": self.clip,
             "center": [channel.center for channel in self.channels],
             "gain": [channel.gain for channel in self.channels],
             "wavelengths_nm": self.wavelengths_nm,
@@ -151,6 +173,9 @@ def input_contract(
     if "size" in entry_input and "crop" not in entry_input:
         # the weights' own resize-then-crop is replaced as a whole
         fields["crop"] = None
+    if fields.get("normalization") == "two_sigma" != own.get("normalization"):
+        # the weights' statistics are for their own normalisation; those of the entry are meant
+        fields |= {key: entry_input.get(key) for key in ("mean", "std", "unit")}
     if "bands" in entry_input:
         # names that a person writes are the dataset's or common names
         fields["sensor"] = None
@@ -172,24 +197,31 @@ def resolve_input(
             f"unknown normalization {contract.normalization!r}, known: {', '.join(NORMALIZATIONS)}",
             where=where,
         )
+    if contract.clip and contract.normalization not in TO_UNIT_INTERVAL:
+        raise PermafrostError(
+            f"clip cuts at 0 and 1, and normalization: {contract.normalization} leads elsewhere",
+            where=where,
+            remedy=f"leave clip out, or choose normalization: {' or '.join(TO_UNIT_INTERVAL)}",
+        )
     offered = _offered(card)
     pairs = _match(contract, offered, card, where)
     count = len(pairs)
     # statistics of three channels must not stand in the way of another normalisation
-    own = contract.normalization == "weights"
+    own = contract.normalization in ("weights", "two_sigma")
     units = per_channel(contract.unit if own else None, count, "unit", where)
     means = per_channel(contract.mean if own else None, count, "mean", where)
     stds = per_channel(contract.std if own else None, count, "std", where)
     channels = []
-    for (wanted, position), unit, mean, std in zip(pairs, units, means, stds, strict=True):
-        if position is None:
+    for fed, unit, mean, std in zip(pairs, units, means, stds, strict=True):
+        if fed.position is None:
+            absent = fed.wanted
             channels.append(
-                Channel(wanted.name, None, 0.0, 1.0, wanted.wavelength_nm, wanted.common_name)
+                Channel(absent.name, None, 0.0, 1.0, absent.wavelength_nm, absent.common_name)
             )
             continue
-        index, band = offered[position]
-        wanted_scaling = Scaling(contract.normalization, unit, mean, std, contract.white)
-        center, gain = channel_scaling(band, wanted_scaling, where=where)
+        index, band = offered[fed.position]
+        scaling = Scaling(contract.normalization, unit, mean, std, contract.white)
+        center, gain = channel_scaling(band, scaling, where=where)
         channels.append(
             Channel(
                 band["name"],
@@ -198,6 +230,8 @@ def resolve_input(
                 gain,
                 band.get("wavelength_nm"),
                 band.get("common_name"),
+                None if fed.distance_nm is None else fed.wanted.name,
+                fed.distance_nm,
             )
         )
     return InputPlan(
@@ -207,6 +241,7 @@ def resolve_input(
         contract.interpolation,
         contract.antialias,
         contract.normalization,
+        contract.clip,
     )
 
 
@@ -259,27 +294,63 @@ def _offered(card: Card | OfferedBands) -> list[tuple[int, dict]]:
     return [(positions[name], card.bands[positions[name]]) for name in card.selected]
 
 
-def _match(
-    contract: InputContract, offered, card: Card | OfferedBands, where
-) -> list[tuple[Wish, int | None]]:
+class _Fed(NamedTuple):
+    """What is fed for a wish: position of a band among those offered, None for zeros."""
+
+    wanted: Wish
+    position: int | None
+    #: how far the band is from the wanted one, where it only stands for it
+    distance_nm: float | None = None
+
+
+def _match(contract: InputContract, offered, card: Card | OfferedBands, where) -> list[_Fed]:
     bands = [band for _, band in offered]
     if contract.bands == "all":
-        return [(wish(band["name"]), position) for position, band in enumerate(bands)]
-    pairs = [
-        (wanted, find_band(wanted, bands, where=where))
+        return [_Fed(wish(band["name"]), position) for position, band in enumerate(bands)]
+    fed = [
+        _Fed(wanted, find_band(wanted, bands, where=where))
         for wanted in wishes(contract.bands, contract.sensor)
     ]
-    missing = [wanted for wanted, position in pairs if position is None]
+    _refuse_twice([one.position for one in fed if one.position is not None], bands, card, where)
+    if contract.missing == "nearest":
+        fed = [_or_nearest(one, bands, contract.nearest_nm, where) for one in fed]
+    missing = [one.wanted for one in fed if one.position is None]
     fill = contract.missing == "zero" and all(wanted.known for wanted in missing)
-    if len(missing) == len(pairs) or (missing and not fill):
+    if len(missing) == len(fed) or (missing and not fill):
         raise PermafrostError(
             f"the dataset {card.dataset!r} has no band {', '.join(repr(w.name) for w in missing)}"
             f" ({_listing(bands, card)})",
             where=where,
             remedy="choose other bands under input.bands, or input.missing: zero to feed zeros"
-            " for known bands that the dataset lacks",
+            " for known bands that the dataset lacks"
+            + _how_far(missing, bands, contract.nearest_nm),
         )
-    used = [position for _, position in pairs if position is not None]
+    return fed
+
+
+def _or_nearest(fed: _Fed, bands: list[dict], most_nm: float | None, where) -> _Fed:
+    if most_nm is None:
+        raise PermafrostError(
+            "missing: nearest does not say how far the nearest band may be",
+            where=where,
+            remedy="give input.nearest_nm, the largest distance in nanometres",
+        )
+    nearest = nearest_band(fed.wanted, bands) if fed.position is None else None
+    if nearest is None or nearest[1] > most_nm:
+        return fed
+    return _Fed(fed.wanted, *nearest)
+
+
+def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> str:
+    """Where `missing: nearest` found nothing near enough: what it would take."""
+    if most_nm is None:
+        return ""
+    near = [(wanted.name, nearest_band(wanted, bands)) for wanted in missing]
+    said = [f"{bands[n[0]]['name']} is {n[1]:g} nm from {name}" for name, n in near if n]
+    return f"; {', '.join(said)}, and input.nearest_nm allows {most_nm:g}" if said else ""
+
+
+def _refuse_twice(used: list[int], bands: list[dict], card: Card | OfferedBands, where) -> None:
     if len(set(used)) < len(used):
         twice = sorted({bands[position]["name"] for position in used if used.count(position) > 1})
         raise PermafrostError(
@@ -288,7 +359,6 @@ def _match(
             where=where,
             remedy="name the bands to use under input.bands",
         )
-    return pairs
 
 
 def _listing(bands: list[dict], card: Card | OfferedBands) -> str:

@@ -32,6 +32,8 @@ class Wish:
     sensor: str | None = None
     #: the name is a band of some sensor, so that it cannot be a slip of the pen
     known: bool = False
+    #: where bands of this name look, for want of a band that answers: a bare name may mean several sensors'
+    about_nm: float | None = None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -45,18 +47,43 @@ def wish(name: str, sensor: str | None = None) -> Wish:
         band for band in bands if normal_name(plain) in (normal_name(band.name), band.common_name)
     ]
     found = {(band.common_name, band.wavelength_nm) for band in meant}
+    about = _middle([nm for _, nm in found if nm is not None])
     commons = {common for common, _ in found}
     if sensor is not None:
         common, nm = next(iter(found), (None, None))
-        return Wish(name, common, nm, sensor, known=bool(found))
-    return Wish(name, commons.pop() if len(commons) == 1 else None, known=bool(found))
+        return Wish(name, common, nm, sensor, known=bool(found), about_nm=about)
+    common = commons.pop() if len(commons) == 1 else None
+    return Wish(name, common, known=bool(found), about_nm=about)
 
 
 def wishes(bands, sensor: str | None) -> list[Wish]:
-    """The wishes behind ``rgb`` or a list of names."""
+    """The wishes behind ``rgb`` or a list of names and of wavelengths in nanometres."""
     if bands == "rgb":
-        return [Wish(name, name, SENSORS["rgb"][name].wavelength_nm, known=True) for name in RGB]
-    return [wish(name, sensor) for name in bands]
+        known = [SENSORS["rgb"][name] for name in RGB]
+        return [_at(band.name, band.wavelength_nm, band.common_name) for band in known]
+    return [
+        wish(band, sensor) if isinstance(band, str) else _at(f"{band:g} nm", float(band))
+        for band in bands
+    ]
+
+
+def _at(name: str, wavelength_nm: float, common_name: str | None = None) -> Wish:
+    return Wish(name, common_name, wavelength_nm, known=True, about_nm=wavelength_nm)
+
+
+def nearest_band(wanted: Wish, bands: list[dict]) -> tuple[int, float] | None:
+    """(position in `bands`, distance in nm) of the band that looks nearest to where the wanted one does.
+
+    Of equally near ones the first; None where the wish or all bands have no wavelength.
+    """
+    if wanted.about_nm is None:
+        return None
+    distances = [
+        (abs(band["wavelength_nm"] - wanted.about_nm), position)
+        for position, band in enumerate(bands)
+        if band.get("wavelength_nm") is not None
+    ]
+    return min(distances)[::-1] if distances else None
 
 
 def find_band(wanted: Wish, bands: list[dict], *, where: object) -> int | None:
@@ -80,6 +107,13 @@ def find_band(wanted: Wish, bands: list[dict], *, where: object) -> int | None:
                 remedy="name the bands to use under input.bands of the backbone's entry",
             )
     return None
+
+
+def _middle(wavelengths: list[float]) -> float | None:
+    """The middle of wavelengths that could be those of one band; None where they are too far apart."""
+    if not wavelengths or max(wavelengths) > 1.2 * min(wavelengths):
+        return None
+    return (max(wavelengths) + min(wavelengths)) / 2
 
 
 def _plain(name: str) -> str:

@@ -28,7 +28,9 @@ from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
 
-NORMALIZATIONS = ("weights", "dataset", "minmax", "none")
+NORMALIZATIONS = ("weights", "dataset", "two_sigma", "minmax", "none")
+#: those that lead to [0, 1], beyond which values may be clipped
+TO_UNIT_INTERVAL = ("two_sigma", "minmax")
 UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "stored")
 
 _OPTICAL = frozenset({"digital_number", "reflectance"})
@@ -41,8 +43,9 @@ class Scaling:
     Attributes
     ----------
     normalization : ``none`` feeds stored values; ``dataset`` gives mean 0 and deviation 1 on the train
-        split; ``minmax`` maps the train split's range to [0, 1]; ``weights`` applies `mean` and `std`,
-        which are written in `unit`.
+        split; ``minmax`` maps the train split's range to [0, 1]; ``two_sigma`` maps mean ± 2 deviations to
+        [0, 1], those of `mean` and `std` or else of the train split; ``weights`` applies `mean` and `std`.
+    unit : of `mean` and `std`.
     white : reflectance that an 8-bit picture shows as 255.
     """
 
@@ -69,6 +72,9 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> tup
         return 0.0, 1.0
     if normalization == "dataset":
         return float(band["mean"]), 1.0 / _spread(band, band["std"], where)
+    if normalization == "two_sigma" and mean is None:
+        spread = 4 * _spread(band, band["std"], where)
+        return float(band["mean"]) - spread / 2, 1.0 / spread
     if normalization == "minmax":
         return float(band["min"]), 1.0 / _spread(band, band["max"] - band["min"], where)
     if mean is None or std is None:
@@ -80,6 +86,8 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> tup
         )
     if std <= 0:
         raise PermafrostError(f"a std of {std:g} cannot normalise", where=where)
+    if normalization == "two_sigma":
+        mean, std = mean - 2 * std, 4 * std
     factor, shift = to_unit(band, wanted.unit, white=wanted.white, where=where)
     # ((stored * factor + shift) - mean) / std, with the subtraction done on stored values
     return (mean - shift) / factor, factor / std

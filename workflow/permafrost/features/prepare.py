@@ -11,7 +11,7 @@ from permafrost.data.image_store import ImageStore
 
 
 class Preparer:
-    """Normalise, then resize, then crop: all of it linear, so the order changes only rounding.
+    """Normalise (and clip, where that is wanted), then resize, then crop.
 
     Each image is treated by itself, so the result does not depend on how images are batched.
 
@@ -41,6 +41,8 @@ class Preparer:
         pixels = pixels.to(torch.float32, memory_format=self._format, copy=True)
         if not self._raw:
             pixels = pixels.sub_(self._center).mul_(self._gain)
+        if self.plan.clip:
+            pixels = pixels.clamp_(0, 1)
         if len(self._filled) < len(self.plan):
             whole = pixels.new_zeros(len(pixels), len(self.plan), *pixels.shape[2:])
             whole[:, self._filled] = pixels
