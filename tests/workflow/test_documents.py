@@ -109,8 +109,11 @@ def test_all_configurations_together_run(own, tmp_path):
     together = {"backbones": ["imagestats"], "datasets": list(entries()), "probes": {}}
     for _, content in CONFIGURATIONS:
         for key, value in content.items():
-            if isinstance(value, dict):
+            if key in ("probes", "extra_datasets"):
                 together[key] = {**together.get(key, {}), **value}
+            elif isinstance(value, dict):
+                # blocks about one option are alternatives
+                together[key] = value
     project = own.copied(tmp_path / "project")
     together["extra_backbones"] = {}
     project.path("config/config.yaml").write_text(yaml.safe_dump(together))
