@@ -9,6 +9,7 @@ from helpers.stores.images import card_of, sentinel2_bands
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.layers import choose_layers
 from permafrost.backbones.torchgeo_families import FAMILIES
+from permafrost.backbones.torchgeo_models import TorchgeoOptions
 
 torchgeo_models = pytest.importorskip("torchgeo.models")
 
@@ -43,7 +44,7 @@ def test_every_family_has_four_default_layers(name):
     with torch.device("meta"):
         arguments = {**family.arguments(plan, False), **options}
         model = getattr(torchgeo_models, name)(**arguments)
-        fields = family.wrap(model, plan, {}, "backbone x")
+        fields = family.wrap(model, plan, TorchgeoOptions(seed=0, options={}), "backbone x")
     assert len(choose_layers(fields["dense"](), None, where=name)) == 4
 
 

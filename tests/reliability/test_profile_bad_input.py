@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from helpers.backbones import validated
 from helpers.stages.profiling import CONVOLUTION, card_in, profile, spec_of, toy
 from helpers.stores.images import Dataset
 from permafrost.core.errors import PermafrostError
@@ -49,7 +50,7 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path):
 
 
 def test_a_backbone_that_fails_in_its_forward_pass_is_named_and_leaves_no_table(tmp_path, capsys):
-    spec = canonical_json(spec_of(toy(tmp_path, FAILING)))
+    spec = canonical_json(spec_of(validated(toy(tmp_path, FAILING))))
     output = tmp_path / "out/profile.parquet"
     command = [
         "profile",
