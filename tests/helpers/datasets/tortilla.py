@@ -9,8 +9,11 @@ from calendar import month_name
 from pathlib import Path
 
 import numpy as np
+import pytest
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.tortilla import Extent, read_items
 
-from helpers.datasets.images import geotiff
+from helpers.datasets.images import geotiff, open_source
 
 SIZE = 24
 MONTHS = (*month_name[9:], *month_name[1:9])
@@ -267,3 +270,60 @@ def _biomassters(seed: int) -> list[dict]:
             parts.append(image(f"c{seed}_S2_{month}", seed + m, 11, month=month, modality="S2"))
     heights = geotiff(pixels(seed, 1, "float32"))
     return [*parts, item(f"c{seed}_AGBM", heights, modality="AGBM")]
+
+
+# --- files of a test, and their source
+
+DAY = 86400.0
+
+
+def written(folder: Path, data: bytes, name: str = "set.tortilla") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+def items_of(folder: Path, data: bytes) -> list:
+    return read_items(Extent.whole(written(folder, data)))
+
+
+def entry(path: Path, task: str = "classification", source=None, **more) -> dict:
+    truth = {"classification": {"label": "kind"}, "segmentation": {"mask": "mask"}}.get(task, {})
+    return {
+        "task": task,
+        "bands": [{"name": "a"}, {"name": "b"}],
+        "units": {"unit": "digital_number", "scale": 1},
+        "classes": ["oak", "pine"],
+        "source": {"kind": "tortilla", "path": str(path), "image": "s2", **truth, **(source or {})},
+        **more,
+    }
+
+
+def opened(path: Path, *args, **more):
+    return open_source(entry(path, *args, **more), where="dataset set")
+
+
+def one(folder: Path, parts: list[dict], *args, columns=None, **more):
+    """The source of a file with one sample of these parts."""
+    data = tortilla([sample("s", parts, **{"kind": "oak", **(columns or {})})])
+    return opened(written(folder, data), *args, **more)
+
+
+def refused(folder: Path, parts: list[dict], *args, **more) -> str:
+    """Why the one sample cannot be used."""
+    with pytest.raises(UnreadableImage) as error:
+        one(folder, parts, *args, **more).decode(0)
+    return str(error.value)
+
+
+def days(values, seeds=None, **columns) -> list[dict]:
+    return [
+        image(
+            f"p{n}", seeds[n] if seeds else n, 2, modality="s2", **{"stac:time_start": v}, **columns
+        )
+        for n, v in enumerate(values)
+    ]
+
+
+def two_samples() -> list[dict]:
+    return [sample(f"s{n}", [image("s2", n, 2), image("s1", n, 1)], kind="oak") for n in range(2)]

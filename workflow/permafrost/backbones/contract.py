@@ -173,7 +173,8 @@ def input_contract(
     if "size" in entry_input and "crop" not in entry_input:
         # the weights' own resize-then-crop is replaced as a whole
         fields["crop"] = None
-    if fields.get("normalization") == "two_sigma" != own.get("normalization"):
+    chosen, usual = fields.get("normalization"), own.get("normalization")
+    if chosen == "two_sigma" and usual != "two_sigma":
         # the weights' statistics are for their own normalisation; those of the entry are meant
         fields |= {key: entry_input.get(key) for key in ("mean", "std", "unit")}
     if "bands" in entry_input:
@@ -345,9 +346,14 @@ def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> s
     """Where `missing: nearest` found nothing near enough: what it would take."""
     if most_nm is None:
         return ""
-    near = [(wanted.name, nearest_band(wanted, bands)) for wanted in missing]
-    said = [f"{bands[n[0]]['name']} is {n[1]:g} nm from {name}" for name, n in near if n]
-    return f"; {', '.join(said)}, and input.nearest_nm allows {most_nm:g}" if said else ""
+    distances = []
+    for wanted in missing:
+        if nearest := nearest_band(wanted, bands):
+            position, distance_nm = nearest
+            distances.append(f"{bands[position]['name']} is {distance_nm:g} nm from {wanted.name}")
+    if not distances:
+        return ""
+    return f"; {', '.join(distances)}, and input.nearest_nm allows {most_nm:g}"
 
 
 def _refuse_twice(used: list[int], bands: list[dict], card: Card | OfferedBands, where) -> None:

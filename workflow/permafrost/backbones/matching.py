@@ -20,6 +20,8 @@ from permafrost.data.bands import RGB, normal_name
 from permafrost.data.sensors import SENSORS
 
 TOLERANCE_NM = 20.0
+# near infrared reaches from 820 to 865 nm; red edge and near infrared of one name lie further apart
+SPREAD = 1.2
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def find_band(wanted: Wish, bands: list[dict], *, where: object) -> int | None:
 
 def _middle(wavelengths: list[float]) -> float | None:
     """The middle of wavelengths that could be those of one band; None where they are too far apart."""
-    if not wavelengths or max(wavelengths) > 1.2 * min(wavelengths):
+    if not wavelengths or max(wavelengths) > SPREAD * min(wavelengths):
         return None
     return (max(wavelengths) + min(wavelengths)) / 2
 

@@ -12,13 +12,11 @@ from permafrost.data.detection import check_options as check_object_options
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.masks import check_options as check_mask_options
 from permafrost.data.masks import declared_dead, mask_coding
-from permafrost.data.sources import check_source, source_bands
+from permafrost.data.sources import KINDS, check_source, source_bands
 from permafrost.data.sources.common import required_classes
 from permafrost.data.splits import check_split_options
 from permafrost.data.targets import check_options as check_target_options
 
-#: kinds of sources whose masks hold the entry's classes
-_MASK_FILES = frozenset({"folder", "geobench", "table", "tortilla"})
 #: options that may say by ``<split>`` where a split's files lie
 _PATTERNS = ("images", "masks", "targets", "annotations", "points")
 
@@ -81,7 +79,8 @@ def _check_bands(entry: DatasetEntry, *, where: object) -> None:
 
 
 def _check_classes(entry: DatasetEntry, *, where: object) -> None:
-    if entry.task == "segmentation" and entry.kind in _MASK_FILES:
+    # generated masks and torchgeo's name their classes themselves
+    if entry.task == "segmentation" and KINDS[entry.kind].places:
         mask_coding(entry, required_classes(entry, where=where), where=where)
     if entry.classes:
         declared_dead(entry, entry.classes, where=where)
