@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from permafrost.data.files import Members, open_members
 from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, ObjectSource
 from permafrost.data.sources.corners import point_places
 from permafrost.data.sources.pairing import Companions, Pair, PairedFiles, pair_files
-from permafrost.data.sources.reading import read_member
+from permafrost.data.sources.reading import finite_number, read_member
 
 POINTS = Companions("points", "table of points", ("csv",))
 
@@ -110,7 +109,7 @@ def parse_points(
     for line, row in rows:
         if len(row) != len(header):
             raise UnreadableImage(f"line {line} has {len(row)} cells, the header {len(header)}")
-        points.append([_number(row[places[name]], f"line {line}", name) for name in (x, y)])
+        points.append([finite_number(row[places[n]], f"line {line}", f"in {n}") for n in (x, y)])
         if label is not None:
             labels.append(row[places[label]].strip())
             if not labels[-1]:
@@ -125,13 +124,3 @@ def _place(header: list[str], name: str) -> int:
         problem = "two columns" if name in header else "no column"
         raise UnreadableImage(f"has {problem} {name!r}; {near_names(name, header)}")
     return header.index(name)
-
-
-def _number(text: str, which: str, name: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UnreadableImage(f"{which} has {text[:40]!r} in {name}, which is no number")
-    return value

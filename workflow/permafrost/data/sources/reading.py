@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import zipfile
 import zlib
@@ -173,3 +174,14 @@ def grouped(names: Sequence[str], pattern: str | None, *, where: object) -> list
             remedy="correct the regular expression",
         )
     return [match.group(1) for match in found]
+
+
+def finite_number(text: str, which: str, place: str) -> float:
+    """The number that `which` has at `place` of a file of text; raises `UnreadableImage` for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UnreadableImage(f"{which} has {text[:40]!r} {place}, which is no number")
+    return value

@@ -6,7 +6,6 @@ entity and every external resource; so is nesting beyond what annotations have.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -21,7 +20,7 @@ from permafrost.data.sources.annotated import Annotated, Found, ObjectFiles, Obj
 from permafrost.data.sources.corners import box_edges
 from permafrost.data.sources.image_sets import ImageSets, ListedImages
 from permafrost.data.sources.pairing import Companions, Pair, pair_files
-from permafrost.data.sources.reading import member_size, read_member
+from permafrost.data.sources.reading import finite_number, member_size, read_member
 
 DEEPEST = 32
 SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -212,14 +211,7 @@ def _text(element: Element, tag: str, which: str) -> str:
 
 
 def _number(element: Element, tag: str, which: str) -> float:
-    text = _text(element, tag, which)
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UnreadableImage(f"{which} has {text[:40]!r} for <{tag}>, which is no number")
-    return value
+    return finite_number(_text(element, tag, which), which, f"for <{tag}>")
 
 
 def _flag(element: Element, tag: str, which: str) -> bool:
