@@ -57,6 +57,7 @@ def read_with_h5py(folder: Path) -> float:
 
 def prepare_files(folder: Path, workers: int) -> float:
     from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.plan.validation import validate
 
     entry = {
         "task": "multilabel",
@@ -67,6 +68,7 @@ def prepare_files(folder: Path, workers: int) -> float:
         "splits": {"map": {"train": ["train"], "val": ["valid"], "test": ["test"]}},
         "allow_missing_classes": True,
     }
+    validate(entry, "dataset", where="entry of the benchmark")
     with tempfile.TemporaryDirectory() as place:
         outputs = {split: Path(place, f"{split}.zarr") for split in ("train", "val", "test")}
         start = time.perf_counter()
