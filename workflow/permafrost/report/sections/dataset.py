@@ -77,6 +77,7 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
         ("dead classes", _dead(card) if masks else ""),
         *_objects(card),
         *_choice(card),
+        *_modalities(card),
         ("bands", ", ".join(band["name"] for band in card.bands)),
         ("offered to backbones", ", ".join(card.selected)),
         ("image size", _size(sizes["min"], sizes["max"])),
@@ -94,7 +95,7 @@ def _choice(card: Card) -> list[tuple[str, str]]:
     """Which parts and which date of a sample are its image, and how many samples have none of them."""
     if card.choice is None:
         return []
-    date, left_out = card.choice["date"], card.choice["left_out"]
+    date, left_out = card.choice.get("date", ""), card.choice["left_out"]
     named = date
     if isinstance(date, int):
         named = f"number {date}, from 0" if date >= 0 else f"number {-date} from the end"
@@ -105,6 +106,22 @@ def _choice(card: Card) -> list[tuple[str, str]]:
         ("samples without them, left out", str(left_out) if left_out else ""),
         ("labels stand in", labels),
     ]
+
+
+def _modalities(card: Card) -> list[tuple[str, str]]:
+    """The sensors and the dates of a sample, where it is more than one image."""
+    facts = []
+    for one in card.modalities or []:
+        height, width = one["largest_size"]
+        words = [f"{width} x {height} pixels"] if one["name"] else []
+        dates = one["dates"]
+        if dates is not None:
+            few, most = dates["fewest"], dates["most"]
+            words.append(f"{most} dates" if few == most else f"{few} to {most} dates")
+            if dates["first"] is not None:
+                words.append(f"{dates['first']} to {dates['last']}")
+        facts.append((f"images {one['name']}" if one["name"] else card.dates, ", ".join(words)))
+    return facts
 
 
 def _objects(card: Card) -> list[tuple[str, str]]:
