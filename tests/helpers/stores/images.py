@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from permafrost.core.stores import Store, write_store
 from permafrost.data.card import Card, write_card
+from permafrost.data.image_store import StoredModality
 from permafrost.data.sensors import SENSORS
 
 from helpers.stages.specifications import extraction_of, specification
@@ -57,6 +58,7 @@ def card_of(bands: list[dict], **fields) -> Card:
         dead_classes=[],
         split_method="given",
         spatially_random=False,
+        dates="one",
     )
     return Card(**{**card, **fields})
 
@@ -149,3 +151,55 @@ class Dataset:
         return {
             split: Store(path, expect="fingerprint-of-features") for split, path in outputs.items()
         }
+
+
+class SeveralDataset(Dataset):
+    """Stores of noise, of two modalities: optical images of up to `dates` dates, and radar of half the size.
+
+    Of each split, `pixels` has (N, T, 3, side, side) with zeros after the last of `counts` dates, `radar` its images:
+    one of each sample, or with ``radar_dates`` as many as the optical ones.
+    """
+
+    def __init__(
+        self, folder: Path, *, samples=(9, 3, 4), side=16, dates=4, kind="series", radar_dates=False
+    ) -> None:
+        self.folder, self.masks = folder, {}
+        self.bands = [{**one, "modality": "optical"} for one in rgb_bands()]
+        self.bands += [band(name, unit="db", modality="radar") for name in ("VV", "VH")]
+        self.pixels, self.radar, self.counts = {}, {}, {}
+        generator = np.random.default_rng(1)
+        for split, number in zip(SPLITS, samples, strict=True):
+            fewest = dates if kind == "pair" else 1
+            counts = generator.integers(fewest, dates + 1, number)
+            # at least one has all of them
+            counts[0] = dates
+            there = (np.arange(dates) < counts[:, None])[:, :, None, None, None]
+            pixels = generator.integers(0, 256, (number, dates, 3, side, side)).astype(np.uint8)
+            half = (number, *[dates] * radar_dates, 2, side // 2, side // 2)
+            radar = generator.normal(size=half).astype(np.float32)
+            self.pixels[split], self.counts[split] = pixels * there, counts
+            self.radar[split] = radar * there if radar_dates else radar
+            self._write_several(split, kind, radar_dates)
+        names = ("optical", "radar")
+        modalities = [
+            {"name": name, "largest_size": [size, size], "bands": [], "dates": None}
+            for name, size in zip(names, (side, side // 2), strict=True)
+        ]
+        write_card(folder / "card.json", card_of(self.bands, dates=kind, modalities=modalities))
+
+    def _write_several(self, split: str, kind: str, radar_dates: bool) -> None:
+        pixels, radar, counts = self.pixels[split], self.radar[split], self.counts[split]
+        optical = StoredModality.of("optical", True, range(3), series=True)
+        other = StoredModality.of("radar", False, range(3, 5), series=radar_dates)
+        with write_store(self.folder / f"{split}.zarr", fingerprint=IMAGES) as writer:
+            for one, array in ((optical, pixels), (other, radar)):
+                writer.array(one.array, array.shape, array.dtype, rows_per_chunk=4)[:] = array
+            labels = np.arange(len(pixels)) % 3
+            writer.array("labels", labels.shape, np.int64, rows_per_chunk=64)[:] = labels
+            days = [[f"2020-{month + 1:02d}-15" for month in range(count)] for count in counts]
+            names = [f"{split}-{i}" for i in range(len(pixels))]
+            size = np.full(len(pixels), pixels.shape[-1], np.int32)
+            columns = {"sample_id": names, "group_id": names, "height": size, "width": size}
+            columns |= {one.dates: days for one in (optical, other) if one.dates}
+            writer.samples(pa.table(columns))
+            writer.attributes["modalities"] = [optical.as_json(), other.as_json()]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 from helpers.datasets.images import CONFIG, Prepared, catalogue_entry, open_source
-from helpers.datasets.tortilla import SIZE, write_dataset
+from helpers.datasets.tortilla import MONTHS, SIZE, write_dataset
 from permafrost.data.image_store import ImageStore
 
 ENTRIES = yaml.safe_load((CONFIG / "datasets" / "geobench2.yaml").read_text())
@@ -52,7 +52,10 @@ def real(name: str, shared_data) -> list[np.ndarray]:
 
 
 def bands(name: str) -> list[str]:
-    return [band if isinstance(band, str) else band["name"] for band in ENTRIES[name]["bands"]]
+    """Names of the bands of an entry, one modality's after the other's."""
+    parts = ENTRIES[name].get("modalities", {None: ENTRIES[name]}).values()
+    every = [band for part in parts for band in part["bands"]]
+    return [band if isinstance(band, str) else band["name"] for band in every]
 
 
 def means(name: str, shared_data) -> dict[str, np.ndarray]:
@@ -79,6 +82,19 @@ def test_the_page_lists_every_entry_and_no_other():
     assert sorted(re.findall(r"`(geobench2-[\w-]+)`", page)) == sorted(ENTRIES)
 
 
+#: dates of each sample that tests write, of those that are no single image
+DATES = {
+    "geobench2-dynamic-earthnet-planet-series": 4,
+    "geobench2-fotw": 2,
+    "geobench2-kuro-siwo-series": 3,
+    "geobench2-pastis-s2-series": 2,
+    "geobench2-pastis-s1-series": 3,
+    "geobench2-biomassters-s2-series": len(MONTHS),
+    "geobench2-biomassters-s1-series": len(MONTHS),
+    "geobench2-spacenet8": 2,
+}
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_every_entry_prepares_files_in_its_layout(tmp_path, name):
     entry = entry_of(name, tmp_path)
@@ -93,7 +109,12 @@ def test_every_entry_prepares_files_in_its_layout(tmp_path, name):
     assert [band["name"] for band in card["bands"]] == bands(name)
     assert card.get("size") == ENTRIES[name].get("size")
     store = ImageStore(out.outputs["test"])
-    assert store.read().images.shape == (2, len(bands(name)), SIZE, SIZE)
+    most = (DATES[name],) if name in DATES else ()
+    for modality in store.modalities:
+        shape = store.store.shape(modality.array)
+        assert shape == (2, *most, len(modality.bands), SIZE, SIZE)
+        assert (store.date_counts(modality) == (most or 1)).all()
+    assert sum(len(modality.bands) for modality in store.modalities) == len(bands(name))
 
 
 def test_benv2_vh_lies_below_vv(shared_data):

@@ -81,11 +81,11 @@ def test_what_is_fed_has_the_bands_and_the_range_of_the_dataset(tmp_path):
     bands = [{**band, "min": 10.0 * i, "max": 10.0 * i + 5} for i, band in enumerate(rgb_bands())]
     card = card_of(bands, image_size={"min": [4, 5], "max": [60, 50]})
     plan = plan_of_bands([2, 0])
-    pixels = stored_images(plan, card, 3)
+    (pixels,) = stored_images(plan, card, 3)
     assert pixels.shape == (3, 2, 60, 50) and several_sizes(card)
     for channel, low in zip(pixels.unbind(1), (20, 0), strict=True):
         assert low <= channel.min() < low + 0.1 and low + 4.9 < channel.max() <= low + 5
-    assert torch.equal(pixels, stored_images(plan, card, 3))
+    assert torch.equal(pixels, *stored_images(plan, card, 3))
 
 
 def test_the_table_has_a_row_for_each_quantity_in_the_columns_of_a_score(tmp_path):

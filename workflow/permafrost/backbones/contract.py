@@ -73,6 +73,7 @@ class InputContract:
 class Channel:
     """One channel that is fed: ``(stored - center) * gain``, or zeros where `index` is None.
 
+    ``modality`` is the one whose images hold it, of a dataset of several.
     ``stands_for`` is the band that was wanted where the nearest one is fed, ``distance_nm`` how far they are apart.
     """
 
@@ -84,6 +85,7 @@ class Channel:
     common_name: str | None = None
     stands_for: str | None = None
     distance_nm: float | None = None
+    modality: str | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ def resolve_input(
                 band.get("common_name"),
                 None if fed.distance_nm is None else fed.wanted.name,
                 fed.distance_nm,
+                band.get("modality"),
             )
         )
     return InputPlan(

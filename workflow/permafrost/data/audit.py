@@ -159,22 +159,28 @@ class ImageHashes:
         return cls(*(np.concatenate([getattr(p, f) for p in parts]) for f in cls.__annotations__))
 
 
-def hash_images(images: list[np.ndarray]) -> ImageHashes:
-    """Hashes of images (C, H, W) of any sizes, true pixels only."""
-    exact = np.array([exact_digest(image) for image in images], dtype="V16")
-    thumbs = np.stack([thumbnail(image) for image in images])
+def hash_images(samples: Sequence[Sequence[np.ndarray]]) -> ImageHashes:
+    """Hashes of samples, each the images (C, H, W) or series (T, C, H, W) of its modalities; true pixels only.
+
+    Samples are alike where the images of the first modality are, as the mean over their dates.
+    """
+    exact = np.array([exact_digest(*images) for images in samples], dtype="V16")
+    thumbs = np.stack([thumbnail(first) for first, *_ in samples])
     return ImageHashes(exact, difference_hash(thumbs), thumbs)
 
 
-def exact_digest(image: np.ndarray) -> bytes:
+def exact_digest(*images: np.ndarray) -> bytes:
     """16 bytes that depend on shape, type and every pixel."""
-    digest = hashlib.blake2b(f"{image.shape}{image.dtype.str}".encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(image))
+    digest = hashlib.blake2b(digest_size=16)
+    for image in images:
+        digest.update(f"{image.shape}{image.dtype.str}".encode())
+        digest.update(np.ascontiguousarray(image))
     return digest.digest()
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:
-    """(72,) float32: means of the grey image over a grid of 8 x 9 nearly equal blocks."""
+    """(72,) float32: means of the grey image, over all bands and dates, over a grid of 8 x 9 nearly equal blocks."""
+    image = image.reshape(-1, *image.shape[-2:])
     _, height, width = image.shape
     # band after band: a mean over the first axis is several times slower
     grey = image[0].astype(np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 
@@ -44,6 +46,14 @@ class BandStatistics:
         self.count += other.count
         self.low = np.minimum(self.low, other.low)
         self.high = np.maximum(self.high, other.high)
+
+    @classmethod
+    def beside(cls, parts: Sequence[BandStatistics]) -> BandStatistics:
+        """Those of the bands of several modalities, one after the other."""
+        joined = cls(0)
+        for name in vars(joined):
+            setattr(joined, name, np.concatenate([getattr(part, name) for part in parts]))
+        return joined
 
     @property
     def std(self) -> np.ndarray:

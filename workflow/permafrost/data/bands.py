@@ -90,7 +90,8 @@ def select_bands(bands: Sequence, selection, *, where: object = None) -> list[in
     ----------
     bands : `Band` objects, or the card's mappings with ``name`` and ``common_name``.
     selection : ``"all"``, ``"rgb"`` (red, green, blue), or a list of names. A name is the band's true
-        name (``B02``, also unpadded ``B2``) or its common name (``blue``) where only one band has it.
+        name (``B02``, also unpadded ``B2``) or its common name (``blue``) where only one band has it; the name
+        of a modality stands for all its bands.
 
     Raises
     ------
@@ -107,7 +108,16 @@ def select_bands(bands: Sequence, selection, *, where: object = None) -> list[in
             where=where,
             remedy="correct the selection",
         )
-    found = [_find(name, bands, where=where) for name in names]
+    of_modality = {band.modality for band in bands} - {None}
+    found = [
+        position
+        for name in names
+        for position in (
+            [i for i, band in enumerate(bands) if band.modality == name]
+            if name in of_modality
+            else [_find(name, bands, where=where)]
+        )
+    ]
     if len(set(found)) < len(found):
         raise PermafrostError(
             f"a band is selected twice in {list(names)}; {describe_bands(bands)}",
@@ -161,5 +171,5 @@ def _find(name: str, bands: Sequence[Band], *, where: object = None) -> int:
 
 
 def _from_card(band: dict) -> Band:
-    fields = ("name", "common_name", "wavelength_nm", "sensor")
+    fields = ("name", "common_name", "wavelength_nm", "sensor", "modality")
     return Band(**{field: band.get(field) for field in fields})

@@ -20,6 +20,7 @@ DIGEST = "sha256"
 class Card:
     """What is known of a prepared dataset.
 
+    ``modalities`` is None where a sample is one image of one sensor. ``dates`` is ``one``, ``pair`` or ``series``.
     ``target`` is there exactly where images or pixels have a number, ``detection`` is None where the labels
     are no objects. ``choice`` is what of a sample of several sensors and dates its image is, see
     `sources.tortilla`; None where a sample is one image. ``published`` and ``size_bytes`` are what the
@@ -49,6 +50,8 @@ class Card:
     size_bytes: int | None = None
     choice: dict | None = None
     published: str | None = None
+    modalities: list[dict] | None = None
+    dates: str = "one"
 
     def __post_init__(self) -> None:
         if (self.target is not None) != task_of(self.task).numbers:
@@ -57,9 +60,11 @@ class Card:
     def as_json(self) -> dict:
         """The mapping that the file holds, in its order, without the digest."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        for key in ("target", "choice", "published", "size_bytes"):
+        for key in ("target", "choice", "published", "size_bytes", "modalities"):
             if content[key] is None:
                 del content[key]
+        if self.dates == "one":
+            del content["dates"]
         return content
 
 

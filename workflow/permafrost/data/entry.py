@@ -69,6 +69,16 @@ class Tiles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Modality:
+    """What the images of one sensor of a dataset of several hold; attributes as those of `DatasetEntry`."""
+
+    bands: list[str | dict]
+    sensor: str | None = None
+    units: Units | None = None
+    nodata: str | dict | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class DatasetEntry:
     """A dataset as the catalogue describes it.
 
@@ -78,6 +88,9 @@ class DatasetEntry:
     published : how many images train, validate and test as published, in words.
     url, size_bytes, download : where the data can be had, for `data.download`; no result depends on them.
     bands, sensor, units, select, convert, nodata : what the images hold, and how files may be read.
+    modalities : by name, of a dataset whose samples have images of several sensors; None where they have one.
+    dates : ``one`` image of a place, a ``pair`` before and after a change, or a ``series``.
+    most_dates : of a longer series, as many are kept, evenly spread.
     target : None where there are no numbers to predict.
     tiles : None where images stay whole.
     """
@@ -88,6 +101,7 @@ class DatasetEntry:
     splits: Splits
     select: str | list[str]
     convert: list[str]
+    dates: str
     dead_classes: list[str]
     allow_missing_classes: bool
     allow_empty_masks: bool
@@ -103,6 +117,8 @@ class DatasetEntry:
     bands: list[str | dict] | None = None
     units: Units | None = None
     nodata: str | dict | None = None
+    modalities: dict[str, Modality] | None = None
+    most_dates: int | None = None
     classes: list[str] | None = None
     ignore_index: int | None = None
     mask_values: dict[str, str | None] | None = None

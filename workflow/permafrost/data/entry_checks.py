@@ -7,6 +7,7 @@ because a stage also runs by hand.
 from __future__ import annotations
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.data.bands import select_bands
 from permafrost.data.detection import check_options as check_object_options
 from permafrost.data.entry import DatasetEntry
@@ -78,6 +79,32 @@ def _check_bands(entry: DatasetEntry, *, where: object) -> None:
     selected_bands(entry, where=where)
 
 
+def _check_modalities(entry: DatasetEntry, *, where: object) -> None:
+    asked = [f"dates: {entry.dates}"] * (entry.dates != "one")
+    asked += ["modalities"] * (entry.modalities is not None)
+    if not asked:
+        return
+    able = sorted(name for name, kind in KINDS.items() if kind.several)
+    if entry.kind not in able:
+        raise PermafrostError(
+            f"a source of kind {entry.kind!r} gives one image of one sensor, not {' and '.join(asked)}",
+            where=where,
+            remedy=f"use a source of kind {' or '.join(able)}",
+        )
+    if task_of(entry.task).objects:
+        raise PermafrostError(
+            f"{' and '.join(asked)} cannot be had for {entry.task}",
+            where=where,
+            remedy="choose one image of one sensor with the options of the source",
+        )
+    if entry.modalities is not None and entry.bands is not None:
+        raise PermafrostError(
+            "bands and modalities exclude each other",
+            where=where,
+            remedy="list the bands of each modality in it, and remove bands",
+        )
+
+
 def _check_classes(entry: DatasetEntry, *, where: object) -> None:
     # generated masks and torchgeo's name their classes themselves
     if entry.task == "segmentation" and KINDS[entry.kind].places:
@@ -86,5 +113,5 @@ def _check_classes(entry: DatasetEntry, *, where: object) -> None:
         declared_dead(entry, entry.classes, where=where)
 
 
-_OPTIONS = (check_mask_options, check_object_options, check_target_options)
+_OPTIONS = (check_mask_options, check_object_options, check_target_options, _check_modalities)
 _CONTENT = (_check_splits, _check_bands, _check_classes)

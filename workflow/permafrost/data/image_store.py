@@ -1,7 +1,14 @@
-"""Reading an image store: the decoded pixels of one split of one dataset."""
+"""Reading an image store: the decoded pixels of one split of one dataset.
+
+Array ``images`` holds the images of a dataset, or of its first modality: (N, C, H, W), of series (N, T, C, H, W) with T
+the most dates of a sample. Images of further modalities lie in ``images_NAME``. A sample of fewer dates is filled up
+with zeros that nobody reads: the column ``dates`` (``dates_NAME``) of its samples lists as many dates as there are,
+null for one that is not known.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,10 +37,41 @@ GEOREFERENCE = [("crs", pa.string()), ("transform", pa.list_(pa.float64(), 6))]
 
 
 @dataclass(frozen=True)
-class ImageChunk:
-    """Consecutive images of a store.
+class StoredModality:
+    """Where the images of one modality lie in a store.
 
-    ``images`` (n, C, H, W) in the native type, zero-padded at the bottom and right where sizes
+    Attributes
+    ----------
+    name : None where a dataset has only one.
+    array : of the store.
+    bands : range of positions of its bands among all bands of the card.
+    dates : column of samples.parquet that lists the dates of each series; None of single images.
+    """
+
+    name: str | None
+    array: str
+    bands: range
+    dates: str | None
+
+    @classmethod
+    def of(cls, name: str | None, first: bool, bands: range, series: bool) -> StoredModality:
+        suffix = "" if first else f"_{name}"
+        return cls(name, f"images{suffix}", bands, f"dates{suffix}" if series else None)
+
+    def as_json(self) -> dict:
+        return {
+            "name": self.name,
+            "array": self.array,
+            "bands": [self.bands.start, self.bands.stop],
+            "dates": self.dates,
+        }
+
+
+@dataclass(frozen=True)
+class ImageChunk:
+    """Consecutive images of the first modality of a store.
+
+    ``images`` (n, C, H, W) or (n, T, C, H, W) in the native type, zero-padded at the bottom and right where sizes
     differ; ``heights``, ``widths`` (n,) the true sizes; ``labels`` (n,) or (n, L), None where the
     store has none; ``masks`` (n, H, W) or None.
     """
@@ -51,9 +89,9 @@ class ImageChunk:
         for height, width in np.unique(sizes, axis=0):
             where = np.flatnonzero((sizes == (height, width)).all(axis=1))
             if len(where) == len(self.images):
-                yield where, self.images[:, :, :height, :width]
+                yield where, self.images[..., :height, :width]
             else:
-                yield where, self.images[where, :, :height, :width]
+                yield where, self.images[where, ..., :height, :width]
 
 
 class ImageStore:
@@ -78,8 +116,31 @@ class ImageStore:
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """(C, H, W) of the stored, padded images."""
-        return self.store.shape("images")[1:]
+        """(C, H, W) of the stored, padded images of the first modality."""
+        return self.store.shape("images")[-3:]
+
+    @functools.cached_property
+    def modalities(self) -> list[StoredModality]:
+        """Where the images of each modality lie, in the order of their bands."""
+        listed = self.store.attributes.get("modalities")
+        if listed is None:
+            return [StoredModality.of(None, True, range(self.image_shape[0]), series=False)]
+        return [StoredModality(**{**one, "bands": range(*one["bands"])}) for one in listed]
+
+    def date_counts(self, modality: StoredModality) -> np.ndarray:
+        """(N,) how many dates each sample has of a modality: 1 of single images."""
+        if modality.dates is None:
+            return np.ones(len(self), np.int64)
+        from pyarrow.compute import list_value_length
+
+        return list_value_length(self.samples[modality.dates]).to_numpy().astype(np.int64)
+
+    def sizes(self, modality: StoredModality) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) true heights and widths of the images of a modality; only those of the first one differ."""
+        if modality.array == "images":
+            return self.heights, self.widths
+        height, width = self.store.shape(modality.array)[-2:]
+        return np.full(len(self), height), np.full(len(self), width)
 
     @property
     def dtype(self) -> np.dtype:

@@ -22,12 +22,14 @@ from permafrost.data.decode import UnreadableImage, no_truncated_images
 from permafrost.data.detection import check_objects, detection_card
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.entry_checks import entry_mistakes
+from permafrost.data.image_store import StoredModality
 from permafrost.data.masks import declared_dead
 from permafrost.data.records import Record, Source, check_records
 from permafrost.data.sources import open_source, read_entry
 from permafrost.data.splits import SplitPlan, make_splits
 from permafrost.data.stream import (
     Cleaning,
+    Expected,
     Failure,
     Reader,
     locate_all,
@@ -44,7 +46,7 @@ from permafrost.data.targets import (
 )
 from permafrost.data.tiles import placed_like, samples_of
 from permafrost.data.units import check_dtype, check_range
-from permafrost.data.writing import Layout, SplitWriter, samples_table, write_labels
+from permafrost.data.writing import Images, Layout, SplitWriter, samples_table, write_labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +89,31 @@ class Job:
         return [self.records[i] for i in self.plan.indices[split]]
 
     def cleaning(self) -> Cleaning:
-        source = self.source
-        return Cleaning(
-            len(source.bands),
-            len(source.classes),
-            source.ignore_index,
-            self.entry.nodata,
-            self.entry.allow_empty_masks,
+        entry = self.entry
+        images = tuple(
+            Expected(
+                len(bands),
+                (entry.modalities[name].nodata if name else None) or entry.nodata,
+                name,
+            )
+            for name, bands in self.modalities.items()
         )
+        return Cleaning(
+            images,
+            len(self.source.classes),
+            self.source.ignore_index,
+            entry.allow_empty_masks,
+            entry.dates,
+            entry.most_dates,
+        )
+
+    @property
+    def modalities(self) -> dict[str | None, range]:
+        """Positions of the bands of each modality, by its name; None is the only one's."""
+        names = [band.modality for band in self.source.bands]
+        return {
+            name: range(names.index(name), names.index(name) + names.count(name)) for name in names
+        }
 
 
 class _Larger(Exception):
@@ -144,8 +163,8 @@ def prepare(
                 return card
             except _Larger:
                 # sizes differ, and the first image was not the largest: a second pass pads to it
-                sizes = np.max([writer.largest for writer in writers.values()], axis=0).tolist()
-                layout = replace(layout, height=sizes[0], width=sizes[1])
+                for writer in writers.values():
+                    layout = layout.holding([one.shape for one in writer.needed.images])
 
 
 def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
@@ -189,15 +208,19 @@ def _first_layout(job: Job) -> Layout:
             failures.append(Failure.of(job.records[position], failure))
     else:
         refuse_failures(failures, total=len(positions), where=job.where)
-    for band in job.source.bands:
-        check_dtype(band.unit, decoded.image.dtype, where=job.where)
+    images = []
+    for (name, bands), array in zip(job.modalities.items(), decoded.arrays, strict=True):
+        for band in job.source.bands[bands.start : bands.stop]:
+            check_dtype(band.unit, array.dtype, where=job.where)
+        stored = StoredModality.of(name, not images, bands, series=array.ndim == 4)
+        dates = len(array) if array.ndim == 4 else None
+        images.append(Images(stored, dates, *array.shape[-2:], array.dtype))
     mask_dtype = None
     if job.source.task == "segmentation":
         largest = max(len(job.source.classes) - 1, job.source.ignore_index or 0)
         mask_dtype = np.dtype(np.uint8 if largest < 256 else np.uint16)
     return Layout(
-        *decoded.image.shape,
-        decoded.image.dtype,
+        tuple(images),
         mask_dtype,
         ignore_index=job.source.ignore_index,
         targets=job.source.task == PIXEL_REGRESSION,
@@ -236,6 +259,9 @@ def _write_stores(
                 samples_table(records[split], writers[split], georeferenced=georeferenced)
             )
             store.attributes.update(dataset=job.name, split=split, task=job.source.task)
+            if len(job.modalities) > 1 or job.entry.dates != "one":
+                stored = [one.stored.as_json() for one in writers[split].layout.images]
+                store.attributes.update(modalities=stored)
         check()
     return card
 
@@ -243,7 +269,17 @@ def _write_stores(
 def _read_pixels(job: Job, writers: dict, stores: dict[str, StoreWriter]) -> None:
     total = sum(len(positions) for positions in job.plan.indices.values())
     layout = writers["train"].layout
-    cleaning = replace(job.cleaning(), dtype=layout.dtype)
+    cleaning = job.cleaning()
+    settled = [
+        replace(
+            expected,
+            dtype=one.dtype,
+            series=one.dates is not None,
+            size=(one.height, one.width) if number else None,
+        )
+        for number, (expected, one) in enumerate(zip(cleaning.images, layout.images, strict=True))
+    ]
+    cleaning = replace(cleaning, images=tuple(settled))
     with progress(total=total, label=job.name, unit="image") as bar:
         for split, positions in job.plan.indices.items():
             read = Reader(job.source, job.records, cleaning, measure=split == "train")
@@ -300,7 +336,36 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         citation=entry.citation,
         target=target,
         choice=getattr(source, "choice", None),
+        modalities=_modality_cards(job, writers),
+        dates=entry.dates,
     )
+
+
+def _modality_cards(job: Job, writers: dict) -> list[dict] | None:
+    """Of each modality the size of its images and how many dates samples have; None of one image of one sensor."""
+    if len(job.modalities) == 1 and job.entry.dates == "one":
+        return None
+    cards = []
+    for one in writers["train"].layout.images:
+        dates = None
+        if one.stored.dates is not None:
+            listed = [d for writer in writers.values() for d in writer.dates[one.stored.dates]]
+            known = sorted(date for sample in listed for date in sample if date is not None)
+            dates = {
+                "fewest": min(map(len, listed)),
+                "most": max(map(len, listed)),
+                "first": known[0] if known else None,
+                "last": known[-1] if known else None,
+            }
+        cards.append(
+            {
+                "name": one.stored.name,
+                "bands": [job.source.bands[i].name for i in one.stored.bands],
+                "largest_size": [one.height, one.width],
+                "dates": dates,
+            }
+        )
+    return cards
 
 
 def _band_cards(job: Job, statistics) -> list[dict]:

@@ -49,17 +49,31 @@ class Record:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Pixels (C, H, W) of one record; its mask (H, W) of class ids, or its raster of numbers; its place."""
+    """Pixels of one record; its mask (H, W) of class ids, or its raster of numbers; its place.
+
+    Of a dataset of several modalities, mask, raster and place are those of the first one's pixels.
+    """
 
     image: np.ndarray
+    """(C, H, W), of a series (T, C, H, W): only the dates that there are, in their order."""
     mask: np.ndarray | None = None
     mask_name: str | None = None
     """The file of the mask or raster, for messages; None where it has none."""
     place: Georeference = NOWHERE
-    filled: np.ndarray | None = None
-    """(C, H, W) bool, True where a declared nodata value was replaced; None where none was."""
+    filled: tuple[np.ndarray | None, ...] = ()
+    """Of each of `arrays`, bool of its shape, True where a declared nodata value was replaced; None where none was."""
     target: np.ndarray | None = None
     """(H, W) float32 numbers to predict, NaN where there is no data."""
+    further: tuple[np.ndarray, ...] = ()
+    """Pixels of the modalities after the first, in the order of the entry, each as `image`."""
+    dates: tuple[tuple[str | None, ...] | None, ...] = ()
+    """Of each of `arrays`, the dates of its T images (ISO 8601, None for one that is not known); None of one image.
+    Empty where no modality is a series, or where no date is known."""
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The pixels of all modalities, in the order of the entry."""
+        return (self.image, *self.further)
 
 
 class Source(Protocol):

@@ -23,6 +23,7 @@ class Band:
     level : of processing: ``L1C``, ``L2A``, ``GRD``, ``RTC``; None where it is not known.
     polarisation, orbit : of radar: ``VV``, ``VH``, ``HH``, ``HV``; ``ascending`` or ``descending``.
     unit, scale, offset : what stored values mean, see `permafrost.data.units`.
+    modality : of a dataset of several, the one whose images hold the band.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Band:
     unit: str | None = None
     scale: float | None = None
     offset: float | None = None
+    modality: str | None = None
 
     def as_dict(self) -> dict:
         return asdict(self)

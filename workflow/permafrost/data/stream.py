@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +18,8 @@ from permafrost.data.decode import UnreadableImage, check_size
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.targets import TargetStatistics
 
+#: of dates that can be put in order: names of months cannot
+_ISO_DATE = re.compile(r"\d{4}-\d{2}")
 #: images per task of a worker; fixed, so that sums do not depend on the number of workers
 BATCH = 16
 
@@ -34,42 +38,57 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Cleaning:
-    """What every image of a dataset must satisfy, and the pixels that are no data.
+class Expected:
+    """What the images of one modality must be like.
 
     Parameters
     ----------
     nodata : None, ``"keep"``, or ``{"value": number or "nan", "fill": number}``.
-    dtype : type of all images; None while it is not settled.
-    empty_masks : whether a mask may hold nothing but the ignore value.
+    name : of the modality; None where there is only one.
+    dtype, series, size : of all images: type, whether they are series of dates, height and width; None while it is not
+        settled, or where it may differ.
     """
 
     bands: int
-    classes: int
-    ignore_index: int | None
     nodata: dict | str | None
-    empty_masks: bool = False
+    name: str | None = None
     dtype: np.dtype | None = None
+    series: bool | None = None
+    size: tuple[int, int] | None = None
 
-    def __call__(self, decoded: Decoded) -> Decoded:
-        """The same with nodata filled; raises `UnreadableImage` for what cannot be used."""
-        image = decoded.image
-        if image.ndim != 3 or image.shape[0] != self.bands or 0 in image.shape:
-            raise UnreadableImage(f"has shape {image.shape}, not ({self.bands}, height, width)")
+    def __call__(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The image with nodata filled, and where it was; raises `UnreadableImage` for what cannot be used."""
+        wanted = (
+            f"({self.bands}, height, width)" if not self.series else f"(dates, {self.bands}, …)"
+        )
+        if (
+            image.ndim not in (3, 4)
+            or (self.series is not None and (image.ndim == 4) != self.series)
+            or image.shape[-3] != self.bands
+            or 0 in image.shape
+        ):
+            raise UnreadableImage(f"{self._named}has shape {image.shape}, not {wanted}")
+        if self.size is not None and image.shape[-2:] != self.size:
+            raise UnreadableImage(
+                f"{self._named}is {_size(image.shape[-2:])} pixels, that of the first image {_size(self.size)}",
+                remedy="list the modality whose images differ in size first, or leave it out",
+            )
         if self.dtype is not None and image.dtype != self.dtype:
-            raise UnreadableImage(f"holds {image.dtype} values, the first image {self.dtype}")
+            raise UnreadableImage(
+                f"{self._named}holds {image.dtype} values, the first image {self.dtype}"
+            )
         image, filled = self._fill(image)
         if image.dtype.kind == "f" and not np.isfinite(image).all():
             bad = int((~np.isfinite(image)).sum())
             raise UnreadableImage(
-                f"holds {bad} values that are NaN or infinite (declare nodata in the entry,"
+                f"{self._named}holds {bad} values that are NaN or infinite (declare nodata in the entry,"
                 ' e.g. nodata: {value: "nan", fill: 0})'
             )
-        if decoded.mask is not None:
-            self._check_mask(decoded, image.shape[1:])
-        if decoded.target is not None:
-            _check_shape(decoded.target, "target", decoded.mask_name, image.shape[1:])
-        return replace(decoded, image=image, filled=filled)
+        return image, filled
+
+    @property
+    def _named(self) -> str:
+        return "" if self.name is None else f"its image {self.name} "
 
     def _fill(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         if self.nodata is None or self.nodata == "keep":
@@ -81,6 +100,89 @@ class Cleaning:
         if np.array(fill).astype(image.dtype) != fill:
             raise UnreadableImage(f"cannot hold the nodata fill {fill} in {image.dtype}")
         return np.where(gone, np.array(fill, image.dtype), image), gone
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What every sample of a dataset must satisfy, and the pixels that are no data.
+
+    Parameters
+    ----------
+    images : what is expected of each modality.
+    empty_masks : whether a mask may hold nothing but the ignore value.
+    dates, most_dates : as in `entry.DatasetEntry`.
+    """
+
+    images: tuple[Expected, ...]
+    classes: int
+    ignore_index: int | None
+    empty_masks: bool = False
+    dates: str = "one"
+    most_dates: int | None = None
+
+    def __call__(self, decoded: Decoded) -> Decoded:
+        """The same with nodata filled; raises `UnreadableImage` for what cannot be used."""
+        if len(decoded.arrays) != len(self.images):
+            raise UnreadableImage(
+                f"has images of {len(decoded.arrays)} modalities, the entry declares {len(self.images)}"
+            )
+        decoded = self._dated(decoded)
+        cleaned = [
+            expected(array) for expected, array in zip(self.images, decoded.arrays, strict=True)
+        ]
+        image, *further = (array for array, _ in cleaned)
+        if decoded.mask is not None:
+            self._check_mask(decoded, image.shape[-2:])
+        if decoded.target is not None:
+            _check_shape(decoded.target, "target", decoded.mask_name, image.shape[-2:])
+        filled = tuple(gone for _, gone in cleaned)
+        return replace(decoded, image=image, further=tuple(further), filled=filled)
+
+    def _dated(self, decoded: Decoded) -> Decoded:
+        """The same with as many dates as are wanted; refuses what is no series, no pair, or out of order."""
+        arrays = decoded.arrays
+        if self.dates == "one" and any(array.ndim == 4 for array in arrays):
+            counts = " and ".join(str(len(one)) for one in arrays if one.ndim == 4)
+            raise UnreadableImage(
+                f"has images of {counts} dates, and the entry expects one",
+                remedy="say what they are: dates: series, or dates: pair (before and after)",
+            )
+        if self.dates == "one":
+            return decoded
+        if arrays[0].ndim != 4:
+            raise UnreadableImage(
+                f"has one image of shape {arrays[0].shape}, not a {self.dates} of dates",
+                remedy="leave dates out of the entry, or list the modality with dates first",
+            )
+        dates = decoded.dates or (None,) * len(arrays)
+        kept = []
+        for array, known in zip(arrays, dates, strict=True):
+            known = known if known is None or any(known) else None
+            if array.ndim == 4:
+                self._check_dates(array, known)
+                array, known = self._thinned(array, known)
+            kept.append((array, known))
+        (image, *further), dates = zip(*kept, strict=True)
+        return replace(decoded, image=image, further=tuple(further), dates=dates)
+
+    def _check_dates(self, array: np.ndarray, dates: tuple[str | None, ...] | None) -> None:
+        if self.dates == "pair" and len(array) != 2:
+            raise UnreadableImage(f"has {len(array)} dates, and a pair has two")
+        if dates is None:
+            return
+        if len(dates) != len(array):
+            raise UnreadableImage(f"has {len(array)} images and {len(dates)} dates")
+        known = [date for date in dates if date is not None and _ISO_DATE.match(date)]
+        late = [f"{b} after {a}" for a, b in itertools.pairwise(known) if b < a]
+        if late:
+            raise UnreadableImage(f"has dates out of order: {late[0]}")
+
+    def _thinned(self, array: np.ndarray, dates: tuple[str | None, ...] | None):
+        if self.most_dates is None or len(array) <= self.most_dates:
+            return array, dates
+        # rounded halves up, whatever the parity
+        chosen = np.floor(np.linspace(0, len(array) - 1, self.most_dates) + 0.5).astype(int)
+        return array[chosen], None if dates is None else tuple(dates[i] for i in chosen)
 
     def _check_mask(self, decoded: Decoded, shape: tuple[int, ...]) -> None:
         mask = decoded.mask
@@ -151,12 +253,12 @@ class Reader:
                 decoded = self.source.decode(position)
                 record = self.records[position]
                 if record.image_size is not None and record.image_id is None:
-                    check_size(decoded.image.shape[1:], record.image_size)
+                    check_size(decoded.image.shape[-2:], record.image_size)
                 batch.decoded.append(self.cleaning(decoded))
             except UnreadableImage as failure:
                 batch.failures.append(Failure.of(self.records[position], failure))
         if not batch.failures:
-            batch.hashes = hash_images([decoded.image for decoded in batch.decoded])
+            batch.hashes = hash_images([decoded.arrays for decoded in batch.decoded])
             if self.measure:
                 batch.statistics = self._statistics(batch.decoded)
             batch.pixel_counts = self._pixel_counts(batch.decoded)
@@ -165,14 +267,19 @@ class Reader:
         return batch
 
     def _statistics(self, decoded: list[Decoded]) -> BandStatistics:
-        statistics = BandStatistics(self.cleaning.bands)
-        plain = all(one.filled is None for one in decoded)
-        if plain and len({one.image.shape for one in decoded}) == 1:
-            statistics.add(np.stack([one.image for one in decoded]))
-        else:
-            for one in decoded:
-                statistics.add(one.image, one.filled)
-        return statistics
+        """Of the bands of all modalities, in their order; every date counts."""
+        parts = []
+        for number, expected in enumerate(self.cleaning.images):
+            statistics = BandStatistics(expected.bands)
+            arrays = [one.arrays[number] for one in decoded]
+            filled = [one.filled[number] for one in decoded]
+            if all(gone is None for gone in filled) and len({a.shape for a in arrays}) == 1:
+                statistics.add(np.stack(arrays))
+            else:
+                for array, gone in zip(arrays, filled, strict=True):
+                    statistics.add(array, gone)
+            parts.append(statistics)
+        return parts[0] if len(parts) == 1 else BandStatistics.beside(parts)
 
     def _pixel_counts(self, decoded: list[Decoded]) -> np.ndarray:
         classes = self.cleaning.classes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,9 @@ from permafrost.data.audit import ImageHashes
 from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.classes import label_array
 from permafrost.data.georeference import Georeference
-from permafrost.data.image_store import GEOREFERENCE, SAMPLES_SCHEMA
+from permafrost.data.image_store import GEOREFERENCE, SAMPLES_SCHEMA, StoredModality
 from permafrost.data.objects import OBJECTS, WINDOW, objects_column
-from permafrost.data.records import Record
+from permafrost.data.records import Decoded, Record
 from permafrost.data.stream import DecodedBatch, Failure
 from permafrost.data.targets import TargetStatistics
 
@@ -24,13 +25,36 @@ CHUNK_BYTES = 6_000_000
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Size and type of the stored images; height and width are the largest of the dataset."""
+class Images:
+    """Shape and type of the stored images of one modality; ``dates``, ``height``, ``width`` are the largest.
 
-    bands: int
+    ``dates`` is None where they are no series.
+    """
+
+    stored: StoredModality
+    dates: int | None
     height: int
     width: int
     dtype: np.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W) or (T, C, H, W)."""
+        image = (len(self.stored.bands), self.height, self.width)
+        return image if self.dates is None else (self.dates, *image)
+
+    def holding(self, shape: Sequence[int]) -> Images:
+        """Large enough for an image of `shape`, too."""
+        dates = None if self.dates is None else max(self.dates, shape[0])
+        height, width = max(self.height, shape[-2]), max(self.width, shape[-1])
+        return replace(self, dates=dates, height=height, width=width)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What stores of a dataset hold: images of its modalities, masks, numbers."""
+
+    images: tuple[Images, ...]
     mask_dtype: np.dtype | None = None
     ignore_index: int | None = None
     targets: bool = False
@@ -38,22 +62,27 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Images per chunk of the store: about 6 MB."""
-        size = self.bands * self.height * self.width * self.dtype.itemsize
+        """Samples per chunk of the store: about 6 MB."""
+        size = sum(math.prod(one.shape) * one.dtype.itemsize for one in self.images)
         return max(1, CHUNK_BYTES // size)
+
+    def holding(self, shapes: Sequence[Sequence[int]]) -> Layout:
+        """Large enough for images of these shapes, too, one of each modality."""
+        pairs = zip(self.images, shapes, strict=True)
+        return replace(self, images=tuple(one.holding(shape) for one, shape in pairs))
 
 
 class SplitWriter:
     """Consumes the batches of one split: pixels go to the store, the rest is remembered.
 
     Once an image is larger than the layout, or one is unusable, nothing more is written, but all
-    images are still looked at: the caller learns every failure and the true largest size.
+    images are still looked at: the caller learns every failure, and from `needed` a layout that holds all of them.
     """
 
     def __init__(self, layout: Layout, classes: int) -> None:
-        self.layout = layout
+        self.layout = self.needed = layout
         self.failures: list[Failure] = []
-        self.statistics = BandStatistics(layout.bands)
+        self.statistics = BandStatistics(sum(len(one.stored.bands) for one in layout.images))
         # the last one counts the ignored pixels
         self.pixel_counts = np.zeros(classes + 1, np.int64)
         self.targets = TargetStatistics()
@@ -61,17 +90,15 @@ class SplitWriter:
         self.rasters = None
         self.sizes: list[tuple[int, int]] = []
         self.places: list[Georeference] = []
+        # of each series, the dates of every sample
+        self.dates: dict[str, list[Sequence[str | None]]] = {
+            one.stored.dates: [] for one in layout.images if one.stored.dates is not None
+        }
         self._hashes: list[ImageHashes] = []
 
     @property
-    def largest(self) -> tuple[int, int]:
-        return tuple(
-            np.max([(self.layout.height, self.layout.width), *self.sizes], axis=0).tolist()
-        )
-
-    @property
     def fits(self) -> bool:
-        return not self.failures and self.largest == (self.layout.height, self.layout.width)
+        return not self.failures and self.needed == self.layout
 
     @property
     def hashes(self) -> ImageHashes:
@@ -87,10 +114,13 @@ class SplitWriter:
     ) -> None:
         """Write `count` images; `tick(n)` reports progress."""
         layout = self.layout
-        shape = (layout.height, layout.width)
-        images = store.array(
-            "images", (count, layout.bands, *shape), layout.dtype, rows_per_chunk=layout.rows
-        )
+        shape = (layout.images[0].height, layout.images[0].width)
+        arrays = [
+            store.array(
+                one.stored.array, (count, *one.shape), one.dtype, rows_per_chunk=layout.rows
+            )
+            for one in layout.images
+        ]
         masks = None
         if layout.mask_dtype is not None:
             masks = store.array(
@@ -107,9 +137,10 @@ class SplitWriter:
                 self._remember(batch)
             if self.fits:
                 decoded = [one for batch in batches for one in batch.decoded]
-                images[start : start + number] = _padded(
-                    [one.image for one in decoded], shape, layout.dtype, 0
-                )
+                for place, (array, kind) in enumerate(zip(arrays, layout.images, strict=True)):
+                    array[start : start + number] = _padded(
+                        [one.arrays[place] for one in decoded], kind.shape, kind.dtype, 0
+                    )
                 if masks is not None:
                     fill = 0 if layout.ignore_index is None else layout.ignore_index
                     masks[start : start + number] = _padded(
@@ -124,7 +155,11 @@ class SplitWriter:
 
     def _remember(self, batch: DecodedBatch) -> None:
         self.failures += batch.failures
-        self.sizes += [one.image.shape[1:] for one in batch.decoded]
+        self.sizes += [one.image.shape[-2:] for one in batch.decoded]
+        for shapes in {tuple(array.shape for array in one.arrays) for one in batch.decoded}:
+            self.needed = self.needed.holding(shapes)
+        for one in batch.decoded:
+            self._remember_dates(one)
         self.places += [one.place for one in batch.decoded]
         if not batch.failures:
             self._hashes.append(batch.hashes)
@@ -132,6 +167,12 @@ class SplitWriter:
                 self.statistics.merge(batch.statistics)
             self.pixel_counts += batch.pixel_counts
             self.targets += batch.targets
+
+    def _remember_dates(self, decoded: Decoded) -> None:
+        known = decoded.dates or (None,) * len(decoded.arrays)
+        for one, array, dates in zip(self.layout.images, decoded.arrays, known, strict=True):
+            if one.stored.dates is not None:
+                self.dates[one.stored.dates].append(dates or (None,) * len(array))
 
     def placed(self, records: list[Record]) -> list[Record]:
         """The records with lon and lat from the files where they have none themselves."""
@@ -170,6 +211,9 @@ def samples_table(
         fields += GEOREFERENCE
         columns["crs"] = [place.crs for place in writer.places]
         columns["transform"] = [place.transform for place in writer.places]
+    for name, dates in writer.dates.items():
+        fields.append((name, pa.list_(pa.string())))
+        columns[name] = dates
     if records[0].objects is not None:
         fields += [OBJECTS, *WINDOW]
         columns |= _windows(records, writer.sizes)
@@ -193,11 +237,11 @@ def _windows(records: list[Record], sizes: list[tuple[int, int]]) -> dict:
     }
 
 
-def _padded(arrays: list[np.ndarray], shape: tuple[int, int], dtype, fill) -> np.ndarray:
-    """Stack of arrays (…, h, w), filled up at the bottom and right to `shape`."""
-    if all(array.shape[-2:] == shape for array in arrays):
+def _padded(arrays: list[np.ndarray], shape: tuple[int, ...], dtype, fill) -> np.ndarray:
+    """Stack of arrays, each filled up at the end of its axes to `shape`."""
+    if all(array.shape == shape for array in arrays):
         return np.stack(arrays).astype(dtype, copy=False)
-    block = np.full((len(arrays), *arrays[0].shape[:-2], *shape), fill, dtype)
+    block = np.full((len(arrays), *shape), fill, dtype)
     for row, array in enumerate(arrays):
-        block[row, ..., : array.shape[-2], : array.shape[-1]] = array
+        block[(row, *map(slice, array.shape))] = array
     return block

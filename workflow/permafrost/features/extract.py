@@ -19,7 +19,7 @@ from permafrost.features.devices import choose_device, device_name, exact_numeri
 from permafrost.features.maps import MapWriter, dense_attributes, whole_image
 from permafrost.features.prepare import FedImages, Preparer, tensor_fingerprint
 from permafrost.features.promised import PromisedBackbone
-from permafrost.features.reading import read_batches
+from permafrost.features.reading import SampleReader, read_batches
 from permafrost.features.running import Run, batch_outputs, fetch, set_up
 from permafrost.features.specification import (
     BackboneSpec,
@@ -143,12 +143,14 @@ def _extract_split(
     dataset, backbone = opened.attributes["dataset"], opened.attributes["backbone"]
     where = f"{run.backbone.where} on {dataset} ({split})"
     names, maps = store.samples["sample_id"], None
+    reader = SampleReader(store, run.prepare.stored)
+    most = reader.most_dates if reader.dates else None
     with feature_store(path, fingerprint=fingerprint) as writer:
         if extraction.maps:
             dtype = np.dtype(extraction.maps_dtype)
             maps = MapWriter(writer, run.backbone.layers, before.maps, dtype, names, where)
         sink = FeatureWriter(
-            writer, names, extraction.dtype, where, maps, dimension=before.dimension
+            writer, names, extraction.dtype, where, maps, dimension=before.dimension, dates=most
         )
         label = f"{backbone} on {dataset}/{split}"
         with progress(total=len(store), label=label, unit="image") as bar:
@@ -160,7 +162,7 @@ def _extract_split(
                     workers=running.workers,
                     pin=run.device.type == "cuda",
                 ):
-                    sink.put(fetch(*batch_outputs(run, batch, where=where)))
+                    sink.put(fetch(*batch_outputs(run, batch, where=where), batch.dates))
                     bar.update(len(batch))
                 gates = sink.finish()
             finally:
@@ -170,6 +172,8 @@ def _extract_split(
         writer.attributes.update(
             {**opened.attributes, "split": split, "feature_dim": sink.dimension, "gates": gates}
         )
+        if most is not None:
+            writer.attributes["dates"] = {"kind": opened.card.dates, "column": reader.dates}
         if maps is not None:
             maps.copy_native(store)
             writer.attributes["layers"] = maps.described()

@@ -115,7 +115,8 @@ class MapWriter:
     ----------
     writer : the open store.
     layers : names, coarse to fine; their arrays are called map0, map1, …
-    shapes : (C, H, W) of each map; known before the first batch only if another split came before.
+    shapes : (C, H, W) of each map, of series (T, C, H, W); known before the first batch only if another split came
+        before.
     sample_ids : names of the samples that will come.
     where : how errors name the backbone.
     """
@@ -135,7 +136,10 @@ class MapWriter:
         self.shapes = tuple(shapes)
 
     def put(self, first: int, maps: Sequence[np.ndarray], finite: Sequence[bool]) -> None:
-        """Maps (n, C, H, W) of samples ``first``, ``first + 1``, … and whether each map is finite."""
+        """Maps of samples ``first``, ``first + 1``, … and whether each map is finite.
+
+        (n, C, H, W) each, of series (n, T, C, H, W).
+        """
         for layer, values, good in zip(self._layers, maps, finite, strict=True):
             if not good:
                 self._refuse(layer, values, first)
@@ -163,7 +167,7 @@ class MapWriter:
                 "height": height,
                 "width": width,
             }
-            for index, (name, (channels, height, width)) in enumerate(
+            for index, (name, (*_, channels, height, width)) in enumerate(
                 zip(self._layers, self.shapes, strict=True)
             )
         ]
@@ -207,14 +211,14 @@ class MapWriter:
         return rows_together(values * self._dtype.itemsize)
 
     def _check_order(self) -> None:
-        sizes = [shape[1] * shape[2] for shape in self.shapes]
+        sizes = [shape[-2] * shape[-1] for shape in self.shapes]
         if sizes != sorted(sizes):
             order = sorted(range(len(sizes)), key=sizes.__getitem__)
             raise PermafrostError(
                 "the layers are not listed coarse to fine: their maps have "
                 + ", ".join(
                     f"{height} x {width} ({name})"
-                    for name, (_, height, width) in zip(self._layers, self.shapes, strict=True)
+                    for name, (*_, height, width) in zip(self._layers, self.shapes, strict=True)
                 ),
                 where=f"{self._where}: layers",
                 remedy=f"write layers: [{', '.join(self._layers[i] for i in order)}]",

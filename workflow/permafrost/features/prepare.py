@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.contract import Channel, InputPlan
+from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
+from permafrost.features.reading import SampleReader
+
+
+class _Part(NamedTuple):
+    """The channels that one modality gives: their places among those fed, and what normalises them."""
+
+    places: list[int]
+    center: torch.Tensor
+    gain: torch.Tensor
+    #: whether they are fed as they are stored
+    raw: bool
 
 
 class Preparer:
@@ -26,28 +40,70 @@ class Preparer:
         self, plan: InputPlan, device: torch.device, *, channels_last: bool = False
     ) -> None:
         self.plan, self.device = plan, device
-        #: rows of the image store that are read, in the order fed
+        #: positions of the bands that are read, among all of the card, in the order fed
         self.stored = [channel.index for channel in plan.channels if channel.index is not None]
-        self._filled = [i for i, channel in enumerate(plan.channels) if channel.index is not None]
-        real = [channel for channel in plan.channels if channel.index is not None]
-        self._center = self._constant([channel.center for channel in real])
-        self._gain = self._constant([channel.gain for channel in real])
-        self._raw = all(channel.center == 0 and channel.gain == 1 for channel in real)
         self._format = torch.channels_last if channels_last else torch.contiguous_format
+        real = [(place, one) for place, one in enumerate(plan.channels) if one.index is not None]
+        # modalities in the order of their bands, as they are read
+        names = dict.fromkeys(
+            one.modality for _, one in sorted(real, key=lambda pair: pair[1].index)
+        )
+        self._parts = [
+            self._part([(place, one) for place, one in real if one.modality == name])
+            for name in names or [None]
+        ]
 
-    def __call__(self, stored: torch.Tensor) -> torch.Tensor:
-        """(B, stored bands, H, W) of any numeric type, all of one true size -> (B, C, S, S) float32."""
+    def __call__(self, *stored: torch.Tensor) -> torch.Tensor:
+        """Pixels as a backbone is fed them.
+
+        Parameters
+        ----------
+        stored : of each modality that is fed (B, its bands, H, W) of any numeric type, all of one true size.
+
+        Returns
+        -------
+        (B, C, S, S) float32.
+        """
+        if len(self._parts) == 1:
+            (part,), (pixels,) = self._parts, stored
+            pixels = self._normalised(part, pixels)
+            if len(part.places) < len(self.plan):
+                pixels = self._filled([(part, pixels)])
+            return self._crop(self._resize(pixels))
+        parts = zip(self._parts, stored, strict=True)
+        resized = [(part, self._resize(self._normalised(part, pixels))) for part, pixels in parts]
+        sizes = {tuple(pixels.shape[2:]) for _, pixels in resized}
+        if len(sizes) > 1:
+            shown = " and ".join(f"{height} x {width}" for height, width in sorted(sizes))
+            raise PermafrostError(
+                f"images keep their native size, and those of its modalities differ: {shown} pixels",
+                where="input",
+                remedy="set input.size of the backbone, or extraction.size, to which all are resized",
+            )
+        return self._crop(self._filled(resized))
+
+    def _normalised(self, part: _Part, stored: torch.Tensor) -> torch.Tensor:
         pixels = stored.to(self.device, non_blocking=True)
         pixels = pixels.to(torch.float32, memory_format=self._format, copy=True)
-        if not self._raw:
-            pixels = pixels.sub_(self._center).mul_(self._gain)
-        if self.plan.clip:
-            pixels = pixels.clamp_(0, 1)
-        if len(self._filled) < len(self.plan):
-            whole = pixels.new_zeros(len(pixels), len(self.plan), *pixels.shape[2:])
-            whole[:, self._filled] = pixels
-            pixels = whole.contiguous(memory_format=self._format)
-        return self._crop(self._resize(pixels))
+        if not part.raw:
+            pixels = pixels.sub_(part.center).mul_(part.gain)
+        return pixels.clamp_(0, 1) if self.plan.clip else pixels
+
+    def _filled(self, parts: list[tuple[_Part, torch.Tensor]]) -> torch.Tensor:
+        """All channels in the order fed, zeros where no band is."""
+        first = parts[0][1]
+        whole = first.new_zeros(len(first), len(self.plan), *first.shape[2:])
+        for part, pixels in parts:
+            whole[:, part.places] = pixels
+        return whole.contiguous(memory_format=self._format)
+
+    def _part(self, channels: list[tuple[int, Channel]]) -> _Part:
+        return _Part(
+            [place for place, _ in channels],
+            self._constant([channel.center for _, channel in channels]),
+            self._constant([channel.gain for _, channel in channels]),
+            all(channel.center == 0 and channel.gain == 1 for _, channel in channels),
+        )
 
     def _resize(self, pixels: torch.Tensor) -> torch.Tensor:
         size = self.plan.size
@@ -79,26 +135,29 @@ IMAGES = 32
 
 
 class FedImages:
-    """Single images of a store as a backbone is fed them, by position.
+    """Single images of a store as a backbone is fed them, by the position of their sample.
 
-    The stored chunk read last is kept, so positions are best asked for in rising order.
+    Of series one date each: the first of the first sample, the second of the second, and so on in turn. The stored
+    chunk read last is kept, so positions are best asked for in rising order.
     """
 
     def __init__(self, store: ImageStore, prepare: Preparer) -> None:
-        self._store, self._prepare = store, prepare
-        self._heights, self._widths = store.heights, store.widths
+        self._prepare, self._count = prepare, len(store)
+        self._reader = SampleReader(store, prepare.stored)
         self._rows = store.store.chunk_rows("images")
-        self._chunk: tuple[int, np.ndarray] | None = None
+        self._chunk: tuple[int, list[np.ndarray]] | None = None
 
     def __call__(self, position: int) -> torch.Tensor:
         """(C, H, W) float32, on the preparer's device."""
         start = position // self._rows * self._rows
         if self._chunk is None or self._chunk[0] != start:
-            stop = min(start + self._rows, len(self._store))
-            self._chunk = (start, self._store.store.read("images", start, stop))
-        height, width = self._heights[position], self._widths[position]
-        pixels = self._chunk[1][position - start][self._prepare.stored, :height, :width]
-        return self._prepare(torch.from_numpy(pixels[None]))[0]
+            stop = min(start + self._rows, self._count)
+            self._chunk = (start, self._reader.stored(start, stop))
+        here = [torch.from_numpy(one[position - start][None]) for one in self._chunk[1]]
+        batch = self._reader.batch(position, np.array([position]), here)
+        date = position % self._reader.counts[position]
+        ((_, parts),) = batch.same_sizes()
+        return self._prepare(*(part[date : date + 1] for part in parts))[0]
 
 
 def tensor_fingerprint(train: ImageStore, prepare: Preparer) -> dict[str, list[float]]:

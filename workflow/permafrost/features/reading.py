@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive images of those read, `start` the first's place among them.
+    """Consecutive samples of those read, `start` the first's place among them.
 
-    ``pixels`` (n, bands, H, W) stored values; true sizes in `heights`, `widths`.
+    ``pixels`` (n, bands, H, W) stored values; true sizes in `heights`, `widths`. ``further``, of each further modality
+    that is read, pixels of one size. Of series, every date is an image of its own, one sample's after the other's,
+    and ``dates`` says how many each sample has; None where samples are single images.
     """
 
     start: int
     pixels: torch.Tensor
     heights: np.ndarray
     widths: np.ndarray
+    further: tuple[torch.Tensor, ...] = ()
+    dates: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return len(self.heights)
+        """Number of samples."""
+        return len(self.heights if self.dates is None else self.dates)
 
-    def same_sizes(self) -> Iterator[tuple[np.ndarray | None, torch.Tensor]]:
-        """(positions, images cropped to their true size) per size; positions None if there is one."""
+    def same_sizes(self) -> Iterator[tuple[np.ndarray | None, tuple[torch.Tensor, ...]]]:
+        """(positions, pixels of each modality) of the images of one size, cropped to it.
+
+        Positions are None if there is one size.
+        """
         sizes = np.stack([self.heights, self.widths], axis=1)
         kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
         for i, (height, width) in enumerate(kinds):
-            cropped = self.pixels[:, :, :height, :width]
+            parts = (self.pixels[:, :, :height, :width], *self.further)
             if len(kinds) == 1:
-                yield None, cropped
+                yield None, parts
             else:
                 where = np.flatnonzero(kind.reshape(-1) == i)
-                yield where, cropped[torch.from_numpy(where)]
+                yield where, tuple(part[torch.from_numpy(where)] for part in parts)
 
 
 def read_batches(
@@ -50,40 +59,110 @@ def read_batches(
     pin: bool = False,
     rows: np.ndarray | None = None,
 ) -> Iterator[Batch]:
-    """The images of a store in order, `batch_size` at a time, decoded ahead by `workers` threads.
+    """The samples of a store in order, decoded ahead by `workers` threads.
 
     Parameters
     ----------
-    bands : rows of the stored images to take, in this order.
+    bands : positions of the bands to take, among all of the card; those of a modality follow each other.
+    batch_size : images in a batch; of series, so many samples as have no more images, one at least.
     pin : put batches into page-locked memory, from which a GPU can fetch them while it computes.
-    rows : ascending positions of the images to read; all of them by default.
+    rows : ascending positions of the samples to read; all of them by default.
     """
-    heights, widths = store.heights, store.widths
+    reader = SampleReader(store, bands)
     step = store.store.chunk_rows("images")
-    starts = range(0, len(store), step)
-    if rows is not None:
-        heights, widths = heights[rows], widths[rows]
-        starts = np.unique(rows // step * step).tolist()
+    every = np.arange(len(store)) if rows is None else rows
+    starts = np.unique(every // step * step).tolist()
 
-    def read(start: int) -> torch.Tensor:
-        pixels = store.store.read("images", start, min(start + step, len(store)))
-        if rows is not None:
-            pixels = pixels[
-                rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + step)] - start
-            ]
-        return torch.from_numpy(_take(pixels, bands))
+    def read(start: int) -> list[torch.Tensor]:
+        chosen = every[np.searchsorted(every, start) : np.searchsorted(every, start + step)]
+        read = reader.stored(start, min(start + step, len(store)))
+        whole = len(chosen) == len(read[0])
+        return [torch.from_numpy(one if whole else one[chosen - start]) for one in read]
 
-    for start, pixels in _rebatch(ahead(read, starts, workers), batch_size):
-        stop = start + len(pixels)
-        yield Batch(
-            start, pixels.pin_memory() if pin else pixels, heights[start:stop], widths[start:stop]
+    size = max(1, batch_size // reader.most_dates)
+    for start, stored in _rebatch(ahead(read, starts, workers), size):
+        batch = reader.batch(start, every[start : start + len(stored[0])], stored)
+        if pin:
+            pinned = tuple(one.pin_memory() for one in (batch.pixels, *batch.further))
+            batch = replace(batch, pixels=pinned[0], further=pinned[1:])
+        yield batch
+
+
+class SampleReader:
+    """Reads the bands that a backbone is fed, of each modality that has some, and makes batches of images of them.
+
+    Raises
+    ------
+    PermafrostError : bands of modalities whose dates do not go together.
+    """
+
+    def __init__(self, store: ImageStore, bands: list[int]) -> None:
+        self._store = store
+        self.modalities = [one for one in store.modalities if set(one.bands) & set(bands)]
+        # of a backbone that is fed nothing but zeros, images are read for their number and size
+        self.modalities = self.modalities or store.modalities[:1]
+        self._bands = [
+            [position - one.bands.start for position in bands if position in one.bands]
+            for one in self.modalities
+        ]
+        self._series = [one for one in self.modalities if one.dates is not None]
+        self._counts = store.date_counts(self._series[0] if self._series else self.modalities[0])
+        for other in self._series[1:]:
+            if (store.date_counts(other) != self._counts).any():
+                raise PermafrostError(
+                    f"the series of {self._series[0].name} and {other.name} do not have as many dates, and"
+                    " their images cannot be fed together",
+                    where=store.path,
+                    remedy="name bands of one of them under input.bands of the backbone, or select them in"
+                    " the dataset's entry",
+                )
+        self._heights, self._widths = store.sizes(self.modalities[0])
+
+    @property
+    def dates(self) -> str | None:
+        """Column of the samples with the dates of each image; None of single images."""
+        return self._series[0].dates if self._series else None
+
+    @property
+    def most_dates(self) -> int:
+        """Images of a sample, at most."""
+        return self._store.store.shape(self._series[0].array)[1] if self._series else 1
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(N,) images of each sample."""
+        return self._counts
+
+    def stored(self, start: int, stop: int) -> list[np.ndarray]:
+        """Samples [start, stop) of each modality: (n, bands, H, W), of series (n, T, bands, H, W)."""
+        read = []
+        for one, bands in zip(self.modalities, self._bands, strict=True):
+            pixels = self._store.store.read(one.array, start, stop)
+            every = bands == list(range(pixels.shape[-3]))
+            read.append(pixels if every else pixels[..., bands, :, :])
+        return read
+
+    def batch(self, start: int, rows: np.ndarray, stored: Sequence[torch.Tensor]) -> Batch:
+        """The batch of the samples at `rows` of the store, as `stored` gave them."""
+        heights, widths = self._heights[rows], self._widths[rows]
+        if not self._series:
+            return Batch(start, stored[0], heights, widths, tuple(stored[1:]))
+        counts = self._counts[rows]
+        there = torch.from_numpy(np.arange(self.most_dates) < counts[:, None])
+        repeats = torch.from_numpy(counts)
+        first, *further = (
+            # every date of a sample comes with its one image of another modality
+            pixels[there] if one.dates is not None else pixels.repeat_interleave(repeats, dim=0)
+            for one, pixels in zip(self.modalities, stored, strict=True)
         )
-
-
-def _take(pixels: np.ndarray, bands: list[int]) -> np.ndarray:
-    if bands == list(range(pixels.shape[1])):
-        return pixels
-    return pixels[:, bands]
+        return Batch(
+            start,
+            first,
+            np.repeat(heights, counts),
+            np.repeat(widths, counts),
+            tuple(further),
+            counts,
+        )
 
 
 def ahead(function, arguments, workers: int) -> Iterator:
@@ -102,16 +181,20 @@ def ahead(function, arguments, workers: int) -> Iterator:
                 future.cancel()
 
 
-def _rebatch(chunks, size: int) -> Iterator[tuple[int, torch.Tensor]]:
-    """Cut and join chunks of any length into batches of `size` (the last may be smaller)."""
+def _rebatch(chunks, size: int) -> Iterator[tuple[int, list[torch.Tensor]]]:
+    """Cut and join chunks of any length, of one or more tensors, into batches of `size` (the last may be smaller)."""
     start, held, count = 0, [], 0
     for chunk in chunks:
         held.append(chunk)
-        count += len(chunk)
+        count += len(chunk[0])
         while count >= size:
-            joined = held[0] if len(held) == 1 else torch.cat(held)
-            yield start, joined[:size]
+            joined = (
+                held[0]
+                if len(held) == 1
+                else [torch.cat(parts) for parts in zip(*held, strict=True)]
+            )
+            yield start, [part[:size] for part in joined]
             start, count = start + size, count - size
-            held = [joined[size:]] if count else []
+            held = [[part[size:] for part in joined]] if count else []
     if count:
-        yield start, held[0] if len(held) == 1 else torch.cat(held)
+        yield start, held[0] if len(held) == 1 else [torch.cat(p) for p in zip(*held, strict=True)]

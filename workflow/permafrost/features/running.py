@@ -130,7 +130,8 @@ def _naming(batch: Batch, where: str) -> Iterator[None]:
     try:
         yield
     except PermafrostError as error:
-        images = f"images {batch.start + 1} to {batch.start + len(batch)}"
+        noun = "images" if batch.dates is None else "series"
+        images = f"{noun} {batch.start + 1} to {batch.start + len(batch)}"
         raise PermafrostError(
             error.problem, where=f"{where}, {images}", remedy=error.remedy
         ) from error
@@ -154,7 +155,7 @@ def fed_images(run: Run, batch: Batch) -> torch.Tensor:
 
 def _prepared(run: Run, batch: Batch) -> tuple[list[torch.Tensor], torch.Tensor | None]:
     """Prepared images of each size, and the order that puts them back; None for it where there is one size."""
-    groups = [(where, run.prepare(pixels)) for where, pixels in batch.same_sizes()]
+    groups = [(where, run.prepare(*parts)) for where, parts in batch.same_sizes()]
     images = [prepared for _, prepared in groups]
     if len(groups) == 1:
         return images, None
@@ -164,14 +165,20 @@ def _prepared(run: Run, batch: Batch) -> tuple[list[torch.Tensor], torch.Tensor 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Of one batch: ``features`` (n, K) float32, ``maps`` (n, C, H, W) each, and whether each map is finite."""
+    """Of one batch: ``features`` (n, K) float32, ``maps`` (n, C, H, W) each, and whether each map is finite.
+
+    Of series, n counts the images of all dates; ``dates`` says how many each sample has.
+    """
 
     features: np.ndarray
     maps: Sequence[np.ndarray] = ()
     finite: Sequence[bool] = ()
+    dates: np.ndarray | None = None
 
 
-def fetch(features: torch.Tensor, maps: Sequence[torch.Tensor]) -> Callable[[], Outputs]:
+def fetch(
+    features: torch.Tensor, maps: Sequence[torch.Tensor], dates: np.ndarray | None = None
+) -> Callable[[], Outputs]:
     """A function that returns the outputs as arrays; on a GPU the copy runs meanwhile."""
     tensors = [features, *maps, *map(total, maps)]
     wait = _copied(tensors) if features.device.type == "cuda" else lambda: tensors
@@ -179,7 +186,7 @@ def fetch(features: torch.Tensor, maps: Sequence[torch.Tensor]) -> Callable[[], 
     def outputs() -> Outputs:
         rows, *rest = (tensor.numpy() for tensor in wait())
         found, totals = rest[: len(maps)], rest[len(maps) :]
-        return Outputs(rows, found, [bool(np.isfinite(value)) for value in totals])
+        return Outputs(rows, found, [bool(np.isfinite(value)) for value in totals], dates)
 
     return outputs
 

@@ -33,6 +33,8 @@ class FeatureWriter:
     maps : takes the maps that come with the features; None where none come.
     name : of the array. Features of a sample may have several axes, the last of which counts features.
     dimension : number of features, where another split came before; 0 where none did.
+    dates : most dates of a series, whose features are written (N, T, K), with zeros after the last date of a sample
+        that has fewer; None of single images.
     """
 
     def __init__(
@@ -44,7 +46,9 @@ class FeatureWriter:
         maps: MapWriter | None = None,
         name: str = "embeddings",
         dimension: int = 0,
+        dates: int | None = None,
     ) -> None:
+        self._dates = dates
         self._writer, self._count, self._dtype = writer, len(sample_ids), np.dtype(dtype)
         self._name = name
         self._sample_ids, self._where, self._maps = sample_ids, where, maps
@@ -67,7 +71,7 @@ class FeatureWriter:
         """Write what is left; returns the gates."""
         self._wait()
         if self._rows is None:
-            self._begin((self.dimension,))
+            self._begin((self.dimension,) if self._dates is None else (self._dates, self.dimension))
         written = self._rows.finish()
         if written != self._count:
             raise RuntimeError(f"{written} of {self._count} feature rows came")
@@ -87,13 +91,18 @@ class FeatureWriter:
         outputs = fetch()
         rows, first = outputs.features, self._taken
         self._check_width(rows.shape[-1], first, len(rows))
-        self._check(rows.reshape(len(rows), -1), first)
         self._gate.update(rows.reshape(-1, rows.shape[-1]))
+        if self._dates is not None:
+            rows = by_sample(rows, outputs.dates, self._dates)
+        self._check(rows.reshape(len(rows), -1), first)
         if self._rows is None:
             self._begin(rows.shape[1:])
         self._rows.put(rows)
         if self._maps is not None:
-            self._maps.put(first, outputs.maps, outputs.finite)
+            maps = outputs.maps
+            if self._dates is not None:
+                maps = [by_sample(one, outputs.dates, self._dates) for one in maps]
+            self._maps.put(first, maps, outputs.finite)
         self._taken += len(rows)
 
     def _begin(self, shape: tuple[int, ...]) -> None:
@@ -132,6 +141,13 @@ class FeatureWriter:
                 where=f"{self._where}: embeddings as float16",
                 remedy="use extraction.dtype: float32, these features exceed what float16 can hold",
             )
+
+
+def by_sample(rows: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
+    """Rows (sum of counts, …) of one sample after the other as (n, most, …), with zeros after each sample's last."""
+    spread = np.zeros((len(counts), most, *rows.shape[1:]), rows.dtype)
+    spread[np.arange(most) < counts[:, None]] = rows
+    return spread
 
 
 def write_labels(writer: StoreWriter, labels: np.ndarray | None) -> None:

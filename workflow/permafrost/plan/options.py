@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 from permafrost.features.augmentations import check_augmentations
+from permafrost.features.dates import OF_DATES
 from permafrost.probes.kinds import KINDS
 
 #: options that decide what a backbone is fed, and whether maps are made
@@ -17,6 +18,11 @@ OF_VIEWS = ("alignment_augmentations", "lidar")
 MASKS = "masks"
 #: options of extraction that change only what is written
 _OF_WRITING = frozenset({"dtype"})
+
+
+def is_several(dataset: dict) -> bool:
+    """Whether samples of this entry of a dataset have images of several dates or sensors."""
+    return dataset["dates"] != "one" or dataset.get("modalities") is not None
 
 
 # --- extraction ----------------------------------------------------------------------------------
@@ -121,7 +127,8 @@ def measuring(config: dict, *, where: str) -> Measuring | None:
         return None
     _check_free("measures", config, where=where)
     bootstrap = {key: config["bootstrap"][key] for key in ("resamples", "confidence", "seed")}
-    drawn = {key: options[key] for key in ("split", "max_rows", "seed")} | {"bootstrap": bootstrap}
+    kept = ("split", "max_rows", "seed", *OF_DATES)
+    drawn = {key: options[key] for key in kept} | {"bootstrap": bootstrap}
     names = options["names"] and sorted(options["names"])
     of_features, augmentations = {**drawn, "names": names}, options["augmentations"]
     _check_names(names, augmentations, where=f"{where}: measures")

@@ -11,12 +11,14 @@ from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.tasks import task_of
 from permafrost.core.versions import installed_versions
 from permafrost.data.digest import without_places
+from permafrost.features.dates import without_dates
 from permafrost.plan.catalogue import result_fields
 from permafrost.plan.configuration import Configuration
 from permafrost.plan.options import (
     extraction_of,
     feeding_of,
     is_seeded,
+    is_several,
     of_forward_pass,
     views_of,
 )
@@ -126,8 +128,13 @@ class Plan:
     def probes_of(self, dataset: str) -> list[str]:
         """Names of the probes that serve the dataset's task."""
         task = self.datasets[dataset]["task"]
+        several = is_several(self.datasets[dataset])
         return [
-            name for name, options in self.probes.items() if task in KINDS[options["kind"]].tasks
+            name
+            for name, options in self.probes.items()
+            # what reads images itself knows one image of one sensor
+            if task in KINDS[options["kind"]].tasks
+            and not (several and KINDS[options["kind"]].reads == "images")
         ]
 
     def seeds_of(self, probe: str) -> list[int]:
@@ -157,8 +164,10 @@ class Plan:
         return [] if self._profile is None else self._pairs()
 
     def viewed(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs of which augmented views are measured: all or none."""
-        return self.measured() if self._views else []
+        """(dataset, backbone) pairs of which augmented views are measured: all of one image and one sensor, or none."""
+        if not self._views:
+            return []
+        return [pair for pair in self.measured() if not is_several(self.datasets[pair[0]])]
 
     def paired(self) -> list[str]:
         """Datasets on which backbones are measured against each other: all or none."""
@@ -198,7 +207,7 @@ class Plan:
             backbone=backbone,
             probe=probe,
             seed=seed,
-            options=options,
+            options=without_dates(options, self.datasets[dataset]["dates"]),
             **(
                 self._from_images(dataset, backbone)
                 if kind.reads == "images"
@@ -260,10 +269,14 @@ class Plan:
             "measure",
             dataset=dataset,
             backbone=backbone,
-            options=self._measures.of_features,
+            options=without_dates(self._measures.of_features, self.datasets[dataset]["dates"]),
             inputs={
                 "features": self.extract(dataset, backbone).fingerprint,
-                **({"views": self.views(dataset, backbone).fingerprint} if self._views else {}),
+                **(
+                    {"views": self.views(dataset, backbone).fingerprint}
+                    if self._views and not is_several(self.datasets[dataset])
+                    else {}
+                ),
             },
         )
 
@@ -285,7 +298,7 @@ class Plan:
         return self._job(
             "similarity",
             dataset=dataset,
-            options=self._measures.of_pairs,
+            options=without_dates(self._measures.of_pairs, self.datasets[dataset]["dates"]),
             inputs={"features": features},
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from permafrost.core.identity import derive_seed
 from permafrost.core.specification import from_json
+from permafrost.features.dates import OF_DATES, OverDates, over_dates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,7 @@ class ProbeJob[Options]:
     kind : of the probe (`kinds.KINDS`).
     dataset, backbone, probe, seed : as configured; what is drawn follows from `derived_seed`.
     options : of the kind.
+    over_dates : how features of several dates become those of a sample; None where samples are single images.
     features : fingerprint of the feature stores; of a probe that runs the backbone itself, that of the backbone
         and of what it is fed.
     stores : what is read, by split: train, val, test.
@@ -40,6 +42,7 @@ class ProbeJob[Options]:
     device: str = "auto"
     memory: int | None = None
     second_output: Path | None = None
+    over_dates: OverDates | None = None
 
     @classmethod
     def of(cls, spec: dict, options: type[Options], **how) -> ProbeJob[Options]:
@@ -52,8 +55,12 @@ class ProbeJob[Options]:
         values = dict(spec["options"])
         kind, where = values.pop("kind"), f"options of {spec['probe']}"
         inputs = spec["inputs"]
+        reduction = over_dates(values)
+        for name in OF_DATES:
+            values.pop(name, None)
         return cls(
             kind=kind,
+            over_dates=reduction,
             **{name: spec[name] for name in ("dataset", "backbone", "probe", "seed")},
             options=from_json(options, values, where=where),
             features=inputs["backbone"] if "backbone" in inputs else inputs["features"],
@@ -72,7 +79,10 @@ class ProbeJob[Options]:
     @property
     def recorded_options(self) -> dict:
         """The options as they are configured; JSON-able."""
-        return {"kind": self.kind, **asdict(self.options)}
+        options = {"kind": self.kind, **asdict(self.options)}
+        if self.over_dates is not None:
+            options |= self.over_dates.as_options()
+        return options
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.specification import from_json
 from permafrost.core.tasks import tasks_with
-from permafrost.data.entry import DatasetEntry
+from permafrost.data.entry import DatasetEntry, Modality
 
 if TYPE_CHECKING:
     from permafrost.data.records import Source
@@ -37,12 +37,14 @@ class Kind(NamedTuple):
     tasks : those that it can serve.
     places : its options that say where files or folders lie: each a place, or places by split. Their
         content is part of a dataset's identity. None of them for data that are generated or downloaded.
+    several : whether it can give images of several modalities and dates, see `records.Decoded`.
     """
 
     build: str
     options: str
     tasks: frozenset[str]
     places: tuple[str, ...]
+    several: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -99,12 +101,14 @@ KINDS: dict[str, Kind] = {
         "permafrost.data.sources.torchgeo:TorchgeoOptions",
         _LABELS | _BOXES,
         places=(),
+        several=True,
     ),
     "tortilla": Kind(
         "permafrost.data.sources.tortilla:TortillaSource",
         "permafrost.data.sources.tortilla:TortillaOptions",
         tasks_with("label", "labels", "mask", "raster", "boxes"),
         places=("path",),
+        several=True,
     ),
     "voc": Kind(
         "permafrost.data.sources.voc:open_voc",
@@ -132,6 +136,11 @@ def read_entry(content: dict, *, where: object) -> DatasetEntry:
     kind = kind_of(options.pop("kind"), where=where)
     source = from_json(_named(kind.options), options, where=f"{where}: source")
     values = {**content, "kind": content["source"]["kind"], "source": source}
+    if content.get("modalities") is not None:
+        values["modalities"] = {
+            name: from_json(Modality, one, where=f"{where}: modalities.{name}")
+            for name, one in content["modalities"].items()
+        }
     return from_json(DatasetEntry, values, where=str(where))
 
 

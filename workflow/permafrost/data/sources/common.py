@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.bands import dataset_bands
 from permafrost.data.decode import Decoding
-from permafrost.data.entry import DatasetEntry, Units
+from permafrost.data.entry import DatasetEntry, Modality, Units
 from permafrost.data.sensors import Band
 from permafrost.data.units import resolve_unit
 
 
 def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
-    """The bands of an entry with their units: both are declared, never guessed from the files."""
-    if not entry.bands:
+    """The bands of an entry with their units: both are declared, never guessed from the files.
+
+    Those of several modalities follow each other. A name that two of them have gets its modality before it
+    (``s1_asc:VV``), so that each name is one band's.
+    """
+    if entry.modalities is None:
+        return _bands_of(entry, entry, where)
+    several = {
+        name: _bands_of(one, entry, f"{where}: modalities.{name}")
+        for name, one in entry.modalities.items()
+    }
+    times = Counter(band.name for bands in several.values() for band in bands)
+    return [
+        replace(
+            band,
+            modality=modality,
+            name=band.name if times[band.name] == 1 else f"{modality}:{band.name}",
+        )
+        for modality, bands in several.items()
+        for band in bands
+    ]
+
+
+def _bands_of(one: DatasetEntry | Modality, entry: DatasetEntry, where: object) -> list[Band]:
+    """The bands of an entry, or of one of its modalities; units of the entry are those of all modalities."""
+    if not one.bands:
         raise PermafrostError(
             "the entry names no bands",
             where=where,
@@ -24,9 +49,10 @@ def declared_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
                 ", and what their values mean, e.g. units: {unit: uint8}" if not entry.units else ""
             ),
         )
+    units = one.units or entry.units
     return [
-        replace(band, **resolve_unit(_unit_of(band, entry.units, where), where=where))
-        for band in dataset_bands(entry.bands, entry.sensor, where=where)
+        replace(band, **resolve_unit(_unit_of(band, units, where), where=where))
+        for band in dataset_bands(one.bands, one.sensor or entry.sensor, where=where)
     ]
 
 

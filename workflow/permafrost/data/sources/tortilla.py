@@ -1,11 +1,12 @@
 """Kind ``tortilla``: files that hold many samples of several sensors and dates, as those of GEO-Bench V2.
 
-An image of the house is one sensor on one date, or parts that share a grid. The options of the source say which parts
-and which date of a sample are meant; the card repeats it.
+The options of the source say which parts of a sample are its image, its pair or series of images, or the images of each
+of its modalities, and which date is meant where it is one; the card repeats it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -42,9 +43,10 @@ class TortillaOptions:
     ----------
     path : a file, or the folder of `files`.
     files : names of the files that the samples are spread over.
-    image : the part, or the parts of one grid, whose bands are the image's in this order: names; modalities where a
-        modality has a part for each date; or positions from 0, where names are not known.
-    date : which of several dates, see `tortilla_parts.read_sensor`.
+    image : the part, or the parts of one grid, whose bands are the image's in this order; of a pair or a series, the
+        parts that hold its dates, in their order. Names; modalities where a modality has a part for each date; or
+        positions from 0, where names are not known. Of an entry with modalities, these by name.
+    date : which of several dates where one is wanted, see `tortilla_parts.read_sensor`.
     missing : ``error``, or ``leave_out`` samples without such a part or date.
     further_channels : ``error``, or ``leave_out`` channels beyond the bands that the entry declares.
     label, labels, group : columns: a class (its name or number), a list of names, what a sample belongs to.
@@ -55,7 +57,7 @@ class TortillaOptions:
     """
 
     path: str
-    image: str | int | list[str]
+    image: str | int | list[str] | dict
     date: str | int
     missing: str
     further_channels: str
@@ -72,13 +74,32 @@ class TortillaOptions:
     group: str | None = None
 
     @property
-    def images(self) -> list[str | int]:
-        return self.image if isinstance(self.image, list) else [self.image]
+    def images(self) -> dict[str | None, list[str | int]]:
+        """The parts of each modality; None is the name of the only one."""
+        by_name = self.image if isinstance(self.image, dict) else {None: self.image}
+        return {
+            name: parts if isinstance(parts, list) else [parts] for name, parts in by_name.items()
+        }
+
+    @property
+    def parts(self) -> list[str | int]:
+        """Those of all modalities."""
+        return [part for parts in self.images.values() for part in parts]
 
 
 def check_entry(entry: DatasetEntry, *, where: object) -> None:
     """Refuse an entry that does not say where the labels stand, or says it of another task."""
     options: TortillaOptions = entry.source
+    named, wanted = list(options.images), list(entry.modalities or {None: None})
+    if set(named) != set(wanted):
+        one = "a part, or several that share a grid"
+        raise PermafrostError(
+            f"image in source names {_modalities(named)}, the entry has {_modalities(wanted)}",
+            where=where,
+            remedy=f"give under image {one}, for each of the modalities"
+            if entry.modalities
+            else f"give {one}",
+        )
     needed = TRUTH[task_of(entry.task).targets]
     if getattr(options, needed) is None:
         raise PermafrostError(
@@ -111,6 +132,8 @@ class TortillaSource:
         self._where, self._entry = where, entry
         self.task = entry.task
         self.bands = declared_bands(entry, where=where)
+        # of each modality, in the order of the entry
+        self._bands = Counter(band.modality for band in self.bands)
         self.ignore_index = entry.ignore_index
         samples = all_samples(options.path, options.files, where=where)
         self._samples, self.left_out = self._usable(samples)
@@ -139,32 +162,28 @@ class TortillaSource:
             key: str(name) for key in TRUTH.values() if (name := getattr(options, key)) is not None
         }
         return {
-            "parts": [str(part) for part in options.images],
-            "date": options.date,
+            "parts": [str(part) for part in options.parts],
+            **({"date": options.date} if self._entry.dates == "one" else {}),
             "left_out": self.left_out,
             "labels": labels,
         }
 
     def decode(self, index: int) -> Decoded:
         parts = by_sensor(parts_of(self._samples[index], PART_COLUMNS))
-        images = [self._pixels(parts, sensor) for sensor in self._options.images]
-        sizes = [image.values.shape[-2:] for image in images]
-        if len(set(sizes)) > 1:
-            shown = ", ".join(
-                f"{sensor} {width} x {height}"
-                for sensor, (height, width) in zip(self._options.images, sizes, strict=True)
-            )
-            raise UnreadableImage(
-                f"its parts do not lie on one grid: {shown} pixels (width x height)"
-            )
-        decoded = Decoded(self._stacked(images), place=self._trusted(images[0].place))
+        first, *further = (self._image(parts, modality) for modality in self._bands)
+        decoded = Decoded(
+            first.values,
+            place=self._trusted(first.place),
+            further=tuple(one.values for one in further),
+            dates=() if self._entry.dates == "one" else (first.dates, *(i.dates for i in further)),
+        )
         if self._coding is None:
             return decoded
         return replace(decoded, **{self._coding.field: self._truth(parts)})
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         parts = by_sensor(parts_of(self._samples[index], PART_COLUMNS))
-        place = self._trusted(self._pixels(parts, self._options.images[0]).place)
+        place = self._trusted(self._pixels(parts, self._options.parts[0], self._date).place)
         return place.lon, place.lat
 
     def _usable(self, samples: list[Item]) -> tuple[list[Item], int]:
@@ -181,9 +200,10 @@ class TortillaSource:
             # damage is reported when the sample is read
             return True
         try:
-            for sensor in self._options.images:
+            for sensor in self._options.parts:
                 dates = dates_of(_of(parts, sensor))
-                date_position(dates, len(dates), self._options.date)
+                if self._date is not None:
+                    date_position(dates, len(dates), self._date)
         except UnreadableImage:
             return False
         return True
@@ -224,7 +244,7 @@ class TortillaSource:
         for sample, record in zip(self._samples, self._records, strict=True):
             try:
                 parts = by_sensor(parts_of(sample, PART_COLUMNS))
-                size = part_size(_of(parts, options.images[0])[-1])
+                size = part_size(_of(parts, options.parts[0])[-1])
                 found = objects_of(parts, options, self.classes, sample.name)
             except UnreadableImage as failure:
                 check.problems.append(f"{sample.name}: {failure}")
@@ -234,8 +254,33 @@ class TortillaSource:
         check.refuse(self._where)
         return records
 
-    def _pixels(self, parts: dict[str, list[Item]], sensor: str) -> Pixels:
-        pixels = read_sensor(_of(parts, sensor), self._options.date)
+    def _image(self, parts: dict[str, list[Item]], modality: str | None) -> Pixels:
+        """The image of a modality (C, H, W), or its series (T, C, H, W)."""
+        names = self._options.images[modality]
+        images = [self._pixels(parts, name, self._date) for name in names]
+        sizes = [image.values.shape[-2:] for image in images]
+        if len(set(sizes)) > 1:
+            shown = ", ".join(
+                f"{name} {width} x {height}"
+                for name, (height, width) in zip(names, sizes, strict=True)
+            )
+            raise UnreadableImage(
+                f"its parts do not lie on one grid: {shown} pixels (width x height)"
+            )
+        # of one date, parts lie band on band; otherwise each holds dates
+        axis = 1 if self._entry.dates == "one" else 0
+        values = np.concatenate([one.values for one in images], axis=axis)
+        values = self._with_bands(values, self._bands[modality])
+        dates = tuple(date for one in images for date in one.dates)
+        return replace(images[0], values=values[0] if axis else values, dates=dates)
+
+    @property
+    def _date(self) -> str | int | None:
+        """The date that is read; None reads all."""
+        return self._options.date if self._entry.dates == "one" else None
+
+    def _pixels(self, parts: dict[str, list[Item]], sensor: str, date: str | int | None) -> Pixels:
+        pixels = read_sensor(_of(parts, sensor), date)
         marked = pixels.nodata
         if marked is not None and self._entry.nodata is None and (pixels.values == marked).any():
             raise UnreadableImage(
@@ -244,14 +289,14 @@ class TortillaSource:
             )
         return pixels
 
-    def _stacked(self, images: Sequence[Pixels]) -> np.ndarray:
-        """(C, H, W) of one date of all parts."""
-        image = np.concatenate([one.values[0] for one in images])
-        if len(image) > len(self.bands) and self._options.further_channels == "leave_out":
-            return image[: len(self.bands)]
-        if len(image) != len(self.bands):
-            raise UnreadableImage(f"has {len(image)} bands, the entry declares {len(self.bands)}")
-        return image
+    def _with_bands(self, values: np.ndarray, count: int) -> np.ndarray:
+        """(T, C, H, W) with as many bands as the entry declares."""
+        channels = values.shape[1]
+        if channels > count and self._options.further_channels == "leave_out":
+            return values[:, :count]
+        if channels != count:
+            raise UnreadableImage(f"has {channels} bands, the entry declares {count}")
+        return values
 
     def _truth(self, parts: dict[str, list[Item]]) -> np.ndarray:
         """(H, W) class ids or numbers."""
@@ -283,6 +328,10 @@ class TortillaSource:
             return place
         height = abs(place.transform[4]) * _metres(place.crs)
         return place if abs(height / gsd - 1) <= _TOLERANCE else NOWHERE
+
+
+def _modalities(names: list[str | None]) -> str:
+    return ", ".join(name for name in names if name) or "no modalities"
 
 
 def _of(parts: dict[str, list[Item]], name: str | int) -> list[Item]:

@@ -17,21 +17,27 @@ if TYPE_CHECKING:
     from permafrost.data.card import Card
 
 
-def stored_images(plan: InputPlan, card: Card, count: int) -> torch.Tensor:
-    """(count, stored bands, H, W) float32: each band evenly spread over its range in train, seeded.
+def stored_images(plan: InputPlan, card: Card, count: int) -> list[torch.Tensor]:
+    """Of each modality that is fed (count, stored bands, H, W) float32: a band evenly spread over its range in train.
 
-    H and W are those of the dataset's images, of the largest where they differ (`several_sizes`).
+    H and W are those of the dataset's images, of the largest where they differ (`several_sizes`). Seeded.
     Time and memory do not depend on what is in a picture, so no picture is needed.
     """
-    height, width = card.image_size["max"]
-    bands = [card.bands[one.index] for one in plan.channels if one.index is not None]
-    low, high = (
-        torch.tensor([float(band[end]) for band in bands]).view(1, -1, 1, 1)
-        for end in ("min", "max")
-    )
+    sizes = {one["name"]: one["largest_size"] for one in card.modalities or []}
+    fed = [card.bands[one.index] for one in plan.channels if one.index is not None]
+    order = [band.get("modality") for band in card.bands]
     generator = torch.Generator().manual_seed(0)
-    noise = torch.rand(count, len(bands), height, width, generator=generator)
-    return noise.mul_(high - low).add_(low)
+    stored = []
+    for name in sorted({band.get("modality") for band in fed}, key=order.index) or [None]:
+        bands = [band for band in fed if band.get("modality") == name]
+        low, high = (
+            torch.tensor([float(band[end]) for band in bands]).view(1, -1, 1, 1)
+            for end in ("min", "max")
+        )
+        size = sizes.get(name, card.image_size["max"])
+        noise = torch.rand(count, len(bands), *size, generator=generator)
+        stored.append(noise.mul_(high - low).add_(low))
+    return stored
 
 
 def several_sizes(card: Card) -> bool:

@@ -155,17 +155,17 @@ def _measure(
     device, count = run.device, options["batch_size"]
     stored = stored_images(run.prepare.plan, card, count)
     # what is done once per process (threads, kernels) is no part of any measurement
-    single = run.prepare(stored[:1])
+    single = run.prepare(*(one[:1] for one in stored))
     features, _ = run.outputs(single)
     if run.backbone.module is not plain:
         # compiled once for each size of a batch
-        run.outputs(run.prepare(stored))
-    memory = peak_memory(lambda: run.outputs(run.prepare(stored)), device, size.bytes)
+        run.outputs(run.prepare(*stored))
+    memory = peak_memory(lambda: run.outputs(run.prepare(*stored)), device, size.bytes)
     limits = {"warm_up": options["warm_up"], "most_seconds": options["most_seconds"]}
     preparing = time_repeats(
-        lambda: run.prepare(stored), device, repeats=options["repeats"], **limits
+        lambda: run.prepare(*stored), device, repeats=options["repeats"], **limits
     )
-    batch = run.prepare(stored)
+    batch = run.prepare(*stored)
     batches = time_repeats(lambda: run.outputs(batch), device, repeats=options["repeats"], **limits)
     energy = _energy(lambda: run.outputs(batch), device, batches.wall, count)
     alone = time_repeats(

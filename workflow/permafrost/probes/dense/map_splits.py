@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.stores import Store
+from permafrost.features.dates import OverDates, check_reduction, date_counts
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.job import ProbeJob
 
@@ -38,6 +39,7 @@ class MapSplit:
     ----------
     path : the feature store.
     expect, split : fingerprint of the plan, and name of the split; a store of another one is refused.
+    over : how maps of several dates become those of a sample.
     """
 
     # said where the store is not of the kind that a probe needs
@@ -49,10 +51,19 @@ class MapSplit:
     # the array of what is known of every pixel
     truth_array: ClassVar[str]
 
-    def __init__(self, path: Path, *, expect: str | None = None, split: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        expect: str | None = None,
+        split: str | None = None,
+        over: OverDates | None = None,
+    ) -> None:
         self.store = Store(path, expect=expect, split=split)
         self.attributes: dict = self.store.attributes
+        check_reduction(over, self.attributes, where=path)
         self.samples: pa.Table = self.store.samples()
+        self._over, self._dates = over, date_counts(self.samples, self.attributes)
         if not self.fits():
             problem, remedy = self.needs
             raise PermafrostError(problem, where=path, remedy=remedy)
@@ -81,7 +92,20 @@ class MapSplit:
     def layers(self) -> list[Layer]:
         """All layers of the store, coarse to fine."""
         keys = ("name", "array", "channels", "height", "width")
-        return [Layer(*(entry[key] for key in keys)) for entry in self.attributes["layers"]]
+        layers = [Layer(*(entry[key] for key in keys)) for entry in self.attributes["layers"]]
+        if self._over is None:
+            return layers
+        return [
+            replace(one, channels=self._over.channels(one.channels, self.store.shape(one.array)[1]))
+            for one in layers
+        ]
+
+    def maps(self, layer: Layer, start: int, stop: int) -> np.ndarray:
+        """(n, C, H, W) of samples [start, stop), in the type that is stored."""
+        maps = self.store.read(layer.array, start, stop)
+        return (
+            maps if self._over is None else self._over(maps, self._dates[start:stop], first=start)
+        )
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -132,7 +156,10 @@ def nearest_stride(split: MapSplit, layers: list[Layer], stride: float) -> Layer
 
 def open_splits[Split: MapSplit](kind: type[Split], job: ProbeJob) -> dict[str, Split]:
     """The feature stores of a job; refuses damaged ones and those of another plan."""
-    return {name: kind(path, expect=job.features, split=name) for name, path in job.stores.items()}
+    return {
+        name: kind(path, expect=job.features, split=name, over=job.over_dates)
+        for name, path in job.stores.items()
+    }
 
 
 MASKS = "masks"

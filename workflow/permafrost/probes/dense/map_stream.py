@@ -226,7 +226,7 @@ class MapStream:
 
     def _stored(self, start: int, stop: int) -> Iterator[torch.Tensor]:
         for layer in self.layers:
-            stored = self.split.store.read(layer.array, start, stop)
+            stored = self.split.maps(layer, start, stop)
             yield torch.from_numpy(stored).permute(0, 2, 3, 1)
         if self.masks:
             masks = self.split.working_masks(start, stop)

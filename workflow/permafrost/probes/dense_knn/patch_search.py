@@ -41,7 +41,7 @@ def features_of(split: MapSplit, layer: Layer, patches: np.ndarray) -> np.ndarra
     step = max(1, split.store.chunk_rows(layer.array))
     for start in range(0, len(split), step):
         stop = min(start + step, len(split))
-        maps = split.store.read(layer.array, start, stop).transpose(0, 2, 3, 1)
+        maps = split.maps(layer, start, stop).transpose(0, 2, 3, 1)
         low, high = np.searchsorted(patches, [start * per_image, stop * per_image])
         part = maps.reshape(-1, layer.channels)[patches[low:high] - start * per_image]
         features[filled : filled + len(part)] = part
@@ -63,7 +63,7 @@ def nearest(
     with progress(total=len(test), label=where, unit="image") as bar:
         for start in range(0, len(test), at_once):
             stop = min(start + at_once, len(test))
-            maps = test.store.read(layer.array, start, stop).transpose(0, 2, 3, 1)
+            maps = test.maps(layer, start, stop).transpose(0, 2, 3, 1)
             queries = maps.reshape(-1, layer.channels).astype(np.float32)
             yield start, search.find(queries)
             bar.update(stop - start)

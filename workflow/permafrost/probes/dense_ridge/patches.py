@@ -53,7 +53,7 @@ class Patches:
             stop = min(start + step, len(split))
             parts = []
             for layer in self.layers:
-                maps = split.store.read(layer.array, start, stop).astype(np.float32, copy=False)
+                maps = split.maps(layer, start, stop).astype(np.float32, copy=False)
                 _check_finite(maps, split, layer, start)
                 parts.append(_resized(maps, self.grid).reshape(stop - start, layer.channels, -1))
             joined = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
+from permafrost.features.dates import OverDates, check_reduction, date_counts
 from permafrost.probes.job import ProbeJob
 
 
@@ -41,9 +42,11 @@ class Features:
         return self.attributes["classes"]
 
 
-def read_features(paths: dict[str, Path], *, expect: str | None = None) -> dict[str, Features]:
+def read_features(
+    paths: dict[str, Path], *, expect: str | None = None, over: OverDates | None = None
+) -> dict[str, Features]:
     """Read the feature stores of all splits; refuses damaged stores and those of another plan."""
-    return {split: _read(path, expect, split) for split, path in paths.items()}
+    return {split: _read(path, expect, split, over) for split, path in paths.items()}
 
 
 def on_embeddings(
@@ -58,7 +61,7 @@ def on_embeddings(
     """
 
     def run(job: ProbeJob) -> None:
-        splits = read_features(job.stores, expect=job.features)
+        splits = read_features(job.stores, expect=job.features, over=job.over_dates)
         seed = derive_seed(*(getattr(job, name) for name in seed_of))
         probe(splits, job.options, device=job.device, seed=seed).write(job, splits)
 
@@ -93,9 +96,12 @@ def class_gates(labels: np.ndarray, task: str, n_classes: int) -> list[str]:
     return [f"class_missing_in_train:{class_id}" for class_id in np.flatnonzero(counts == 0)]
 
 
-def _read(path: Path, expect: str | None, split: str) -> Features:
+def _read(path: Path, expect: str | None, split: str, over: OverDates | None) -> Features:
     store = Store(path, expect=expect, split=split)
-    embeddings = store.read("embeddings").astype(np.float32, copy=False)
+    check_reduction(over, store.attributes, where=path)
+    embeddings, samples = store.read("embeddings").astype(np.float32, copy=False), store.samples()
+    if over is not None:
+        embeddings = over(embeddings, date_counts(samples, store.attributes))
     if not np.isfinite(embeddings).all():
         rows = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
         raise PermafrostError(
@@ -103,4 +109,4 @@ def _read(path: Path, expect: str | None, split: str) -> Features:
             where=path,
             remedy="look at the backbone's weights and normalisation, then extract again",
         )
-    return Features(embeddings, store.read("labels"), store.samples(), store.attributes)
+    return Features(embeddings, store.read("labels"), samples, store.attributes)

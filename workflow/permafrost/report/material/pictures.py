@@ -24,8 +24,10 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
     The bands named red, green and blue where the card has all three (once each), else the first
     three bands, else the first one in grey. Returns indices into the store's band axis.
     """
-    names = [band["name"] for band in card.bands]
-    common = [band.get("common_name") for band in card.bands]
+    # pictures are made of the first modality
+    shown = [band for band in card.bands if band.get("modality") == card.bands[0].get("modality")]
+    names = [band["name"] for band in shown]
+    common = [band.get("common_name") for band in shown]
     if all(common.count(colour) == 1 for colour in ("red", "green", "blue")):
         chosen = [common.index(colour) for colour in ("red", "green", "blue")]
         kind = "true colour"
@@ -33,10 +35,12 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
         chosen, kind = [0, 1, 2], "false colour"
     else:
         chosen, kind = [0], "grey"
-    shown = ", ".join(names[index] for index in chosen)
+    used = ", ".join(names[index] for index in chosen)
+    last = ", the last date of each" if card.dates == "series" else ""
+    last = ", after" if card.dates == "pair" else last
     return (
         chosen,
-        f"{kind} ({shown}), stretched from the 2nd to the 98th percentile of these images, gamma {GAMMA}",
+        f"{kind} ({used}){last}, stretched from the 2nd to the 98th percentile of these images, gamma {GAMMA}",
     )
 
 
@@ -137,13 +141,22 @@ def _whole(store, windows: list[dict], bands: list[int], longest: int) -> np.nda
     whole = np.full((len(bands), -(-height // step), -(-width // step)), np.nan, np.float32)
     for window in windows:
         place, x, y = window["place"], window["x_offset"], window["y_offset"]
-        pixels = store.read("images", place, place + 1)[0][bands]
+        pixels = _image(store, place)[bands]
         # the first row and column of the window that the thinned image has
         top, left = -y % step, -x % step
         part = pixels[:, top : window["height"] : step, left : window["width"] : step]
         down, right = (y + top) // step, (x + left) // step
         whole[:, down : down + part.shape[1], right : right + part.shape[2]] = part
     return whole
+
+
+def _image(store, index: int) -> np.ndarray:
+    """(C, H, W) of one sample, of its first modality; of a series, of its last date."""
+    image = store.read("images", index, index + 1)[0]
+    if image.ndim == 3:
+        return image
+    dates = store.samples(columns=["dates"])["dates"]
+    return image[len(dates[index]) - 1]
 
 
 def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.ndarray]:
@@ -159,8 +172,7 @@ def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.n
     samples = store.samples(columns=["height", "width"])
     heights, widths = samples["height"].to_pylist(), samples["width"].to_pylist()
     cut = {
-        index: store.read("images", index, index + 1)[0][bands, : heights[index], : widths[index]]
-        for index in indices
+        index: _image(store, index)[bands, : heights[index], : widths[index]] for index in indices
     }
     limits = stretch_limits(list(cut.values()))
     return {index: to_picture(image, limits) for index, image in cut.items()}

@@ -77,6 +77,7 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
         ("dead classes", _dead(card) if masks else ""),
         *_objects(card),
         *_choice(card),
+        *_modalities(card),
         ("bands", ", ".join(band["name"] for band in card.bands)),
         ("offered to backbones", ", ".join(card.selected)),
         ("image size", _size(sizes["min"], sizes["max"])),
@@ -96,7 +97,7 @@ def _choice(card: Card) -> list[tuple[str, str]]:
         return []
     if "grid" in card.choice:
         return _grid(card.choice["grid"])
-    date, left_out = card.choice["date"], card.choice["left_out"]
+    date, left_out = card.choice.get("date", ""), card.choice["left_out"]
     named = date
     if isinstance(date, int):
         named = f"number {date}, from 0" if date >= 0 else f"number {-date} from the end"
@@ -126,6 +127,22 @@ def _grid(grid: dict) -> list[tuple[str, str]]:
         ("blocks of tiles", f"{block[0]} x {block[1]} pixels{buffer}" if block else ""),
         ("tiles left out", "; ".join(left_out)),
     ]
+
+
+def _modalities(card: Card) -> list[tuple[str, str]]:
+    """The sensors and the dates of a sample, where it is more than one image."""
+    facts = []
+    for one in card.modalities or []:
+        height, width = one["largest_size"]
+        words = [f"{width} x {height} pixels"] if one["name"] else []
+        dates = one["dates"]
+        if dates is not None:
+            few, most = dates["fewest"], dates["most"]
+            words.append(f"{most} dates" if few == most else f"{few} to {most} dates")
+            if dates["first"] is not None:
+                words.append(f"{dates['first']} to {dates['last']}")
+        facts.append((f"images {one['name']}" if one["name"] else card.dates, ", ".join(words)))
+    return facts
 
 
 def _objects(card: Card) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
+from permafrost.features.dates import OverDates, check_reduction, date_counts, over_dates
 from permafrost.metrics.representation.points import draw_rows
 from permafrost.statistics.resampling.units import Units, find_units
 
@@ -56,7 +57,8 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
     PermafrostError : a store that is damaged or of another plan, a split without samples, NaN or
         infinity (the sample is named).
     """
-    store = Store(path, expect=expect, split=options["split"])
+    store, over = Store(path, expect=expect, split=options["split"]), over_dates(options)
+    check_reduction(over, store.attributes, where=path)
     if not len(store):
         raise PermafrostError(
             "the split has no samples to measure",
@@ -67,7 +69,7 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
     drawn = draw_rows(len(store), options["max_rows"], seed)
     samples = store.samples(["sample_id", "group_id"])
     ids, groups = (samples[name].take(drawn).to_pylist() for name in ("sample_id", "group_id"))
-    features = _take(store, drawn)
+    features = _take(store, drawn, over)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if bad.size:
         raise PermafrostError(
@@ -90,13 +92,16 @@ def _classified(store: Store) -> bool:
     return "labels" in store and store.attributes["task"] != "regression"
 
 
-def _take(store: Store, rows: np.ndarray) -> np.ndarray:
+def _take(store: Store, rows: np.ndarray, over: OverDates | None) -> np.ndarray:
     """The embeddings of ascending `rows`, read chunk by chunk, so that only they are held."""
     step, parts = store.chunk_rows("embeddings"), []
+    counts = None if over is None else date_counts(store.samples(), store.attributes)
     for start in range(0, len(store), step):
         inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + step)]
         if inside.size:
             chunk = store.read("embeddings", start, min(start + step, len(store)))
+            if over is not None:
+                chunk = over(chunk, counts[start : start + step], first=start)
             parts.append(chunk[inside - start])
     return np.concatenate(parts)
 
