@@ -294,7 +294,7 @@ def test_numbers_per_pixel_keep_their_unit_and_what_is_missing(tmp_path):
     expected[:4, :4] = np.nan
     np.testing.assert_array_equal(opened.decode(0).target, expected)
     assert np.isnan(opened.decode(7).target[:, 8:]).all()
-    with pytest.raises(UnreadableImage, match="its labels: marks -9999 as nodata"):
+    with pytest.raises(UnreadableImage, match="its target: marks -9999 as nodata"):
         open_source(grid_entry(tmp_path, source, **number)).decode(0)
     card = Prepared(tmp_path / "out").run(entry)
     assert card["target"]["unit"] is None and card["splits"]["test"]["count"] >= 8

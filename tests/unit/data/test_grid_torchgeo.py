@@ -50,6 +50,22 @@ def test_tiles_of_two_geodatasets_are_what_they_give_for_the_bounds(geo_folder):
         np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
 
 
+def test_classes_follow_a_declared_system_and_resolution(geo_folder):
+    from pyproj import CRS
+    from torchgeo.datasets import CDL, NAIP
+
+    target = {"crs": "EPSG:3857", "resolution": 12.5}
+    source = open_source(geo_entry(geo_folder, {**target, "dtype": None}))
+    images = NAIP(str(geo_folder / "naip"), crs=CRS.from_epsg(3857), res=12.5)
+    both = images & CDL(str(geo_folder / "cdl"), years=[2023], classes=[0, 1, 5])
+    assert source.grid.crs == "EPSG:3857" and source.grid.step == (12.5, 12.5)
+    decoded = source.decode(7)
+    a, _, left, _, e, top = decoded.place.transform
+    sample = both[left : left + 16 * a : a, top + 16 * e : top : -e]
+    np.testing.assert_array_equal(decoded.image, sample["image"].numpy())
+    np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
+
+
 def test_geodatasets_are_prepared_like_any_other(geo_folder, tmp_path):
     out = Prepared(tmp_path / "out")
     card = out.run(geo_entry(geo_folder), workers=4)
@@ -114,7 +130,7 @@ def test_a_class_that_gives_both_is_enough(shared_data, tmp_path, name):
         a, _, left, _, e, top = decoded.place.transform
         sample = dataset[left : left + 13 * a : a, top + 13 * e : top : -e]
         np.testing.assert_array_equal(decoded.image, sample["image"].numpy())
-        np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
+        np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy().squeeze())
 
 
 @pytest.mark.shared

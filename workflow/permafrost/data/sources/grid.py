@@ -17,11 +17,12 @@ from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
-from permafrost.data.sources.grid_inputs import GeoInputs, RasterInputs
+from permafrost.data.sources.grid_inputs import RasterInputs
 from permafrost.data.sources.grid_layout import Axis, Grid, Tiles, cut, region, shared_pixels
 from permafrost.data.sources.grid_options import GridOptions, refuse
 from permafrost.data.sources.grid_options import check_entry as check_entry
 from permafrost.data.sources.grid_scenes import limit_cache
+from permafrost.data.sources.grid_torchgeo import GeoInputs
 from permafrost.data.targets import PIXEL_REGRESSION
 from permafrost.data.windows import Window, tile_name
 

@@ -8,7 +8,6 @@ from typing import NoReturn
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.sources.grid_shapes import is_shapes
-from permafrost.data.sources.grid_torchgeo import GeoPair
 from permafrost.data.targets import PIXEL_REGRESSION
 
 #: ways to resample labels that make no new values
@@ -25,6 +24,24 @@ class Blocks:
     buffer_m: float
     tiles: int | None = None
     metres: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeoClass:
+    """A GeoDataset class: its name, its ``paths`` inside the source's path, its other arguments."""
+
+    name: str
+    paths: list[str]
+    arguments: dict
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeoPair:
+    """Where images come from, and masks where another class has them; `dates` (first, last) that count."""
+
+    image: GeoClass
+    mask: GeoClass | None = None
+    dates: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -167,3 +167,10 @@ def _slices(window: Window, begin: np.ndarray, end: np.ndarray) -> tuple[slice, 
         slice(begin[1] - window.y, end[1] - window.y),
         slice(begin[0] - window.x, end[0] - window.x),
     )
+
+
+def all_hold(values: np.ndarray, nodata: float | str | None) -> np.ndarray:
+    """(H, W) bool, whether all bands of (C, H, W) hold what stands for missing pixels."""
+    if nodata is None:
+        return np.zeros(values.shape[1:], bool)
+    return (np.isnan(values) if nodata == "nan" else values == nodata).all(axis=0)
