@@ -112,6 +112,20 @@ def test_a_coarser_mask_is_brought_to_the_declared_resolution(tmp_path):
         np.testing.assert_array_equal(source.decode(index).mask, fine[y : y + 16, x : x + 16])
 
 
+def test_a_part_of_a_pixel_off_is_not_on_the_grid_unless_the_entry_declares_one(tmp_path):
+    write_raster(tmp_path / "image.tif", pixels(96, 128))
+    mask = classes(96, 128)
+    mask[:, :8, :8] = 0
+    write_raster(tmp_path / "mask.tif", mask, column=0.75, nodata=0)
+    with pytest.raises(PermafrostError, match="mask.tif does not lie on the pixels of the grid"):
+        open_source(grid_entry(tmp_path))
+    entry = grid_entry(tmp_path, {"resolution": 10}, ignore_index=255)
+    decoded = open_source(entry).decode(0)
+    # the middles of the first column lie before the mask; what it marks as nodata is a value like any other
+    assert (decoded.mask[:, 0] == 255).all()
+    np.testing.assert_array_equal(decoded.mask[:, 1:], mask[0, :16, :15])
+
+
 def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_path):
     image, _ = write_pair(tmp_path)
     names = ["red", "green", "blue"]
@@ -320,11 +334,12 @@ def test_four_hundred_million_pixels_are_listed_in_seconds_and_little_memory(tmp
 def test_threads_may_read_the_same_raster(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
-    image, _ = write_pair(tmp_path, 200, 260)
+    write_pair(tmp_path, 400, 520, compress="deflate")
     source = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     alone = [source.decode(index).image for index in range(len(source.records()))]
+    fresh = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     with ThreadPoolExecutor(8) as executor:
-        together = list(executor.map(source.decode, range(len(alone))))
+        together = list(executor.map(fresh.decode, range(len(alone))))
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, other.image)
     assert source.classes == CLASSES
