@@ -5,8 +5,9 @@ import tarfile
 import numpy as np
 import pytest
 from helpers.datasets.grids import classes, grid_entry, pixels, write_raster
-from helpers.datasets.images import Prepared, open_source
+from helpers.datasets.images import Prepared, open_source, validated
 from permafrost.core.errors import PermafrostError
+from permafrost.data.digest import source_digest
 from permafrost.data.image_store import ImageStore
 
 
@@ -71,6 +72,17 @@ def test_geodatasets_are_prepared_like_any_other(geo_folder, tmp_path):
     card = out.run(geo_entry(geo_folder), workers=4)
     assert sum(split["count"] for split in card["splits"].values()) == 24
     assert ImageStore(out.outputs["train"]).dtype == np.uint8
+
+
+def test_only_the_folders_of_the_classes_are_part_of_the_identity(geo_folder):
+    named = validated(geo_entry(geo_folder))
+    everything = validated(geo_entry(geo_folder, {"torchgeo": {"image": {"name": "NAIP"}}}))
+    before = [source_digest(entry) for entry in (named, everything)]
+    (geo_folder / "other").mkdir()
+    (geo_folder / "other/notes.txt").write_text("mine")
+    assert source_digest(named) == before[0] and source_digest(everything) != before[1]
+    (geo_folder / "cdl/2023_30m_cdls.tif").write_bytes(b"other")
+    assert source_digest(named) != before[0]
 
 
 @pytest.mark.parametrize(

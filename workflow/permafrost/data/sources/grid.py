@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from permafrost.core.progress import progress
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.masks import mask_coding
@@ -189,7 +190,7 @@ class GridSource:
         kept = np.ones(len(tiles), bool)
         if self._options.min_valid is None and self._options.min_labelled is None:
             return tiles
-        for index in range(len(tiles)):
+        for index in progress(range(len(tiles)), total=len(tiles), label="listing", unit="tile"):
             try:
                 lacking = self._lacking(tiles.window(index))
             except UnreadableImage:
