@@ -142,6 +142,18 @@ def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_p
         open_source(grid_entry(tmp_path, {"images": files}))
 
 
+def test_jpeg_2000_is_read_as_it_is(tmp_path):
+    write_pair(tmp_path)
+    with rasterio.open(tmp_path / "image.tif") as image:
+        profile = {**image.profile, "driver": "JP2OpenJPEG", "QUALITY": "100", "REVERSIBLE": "YES"}
+        profile = {key: value for key, value in profile.items() if "block" not in key}
+        with rasterio.open(tmp_path / "image.jp2", "w", **profile) as copy:
+            copy.write(image.read())
+    one = open_source(grid_entry(tmp_path))
+    other = open_source(grid_entry(tmp_path, {"images": "image.jp2"}))
+    np.testing.assert_array_equal(one.decode(9).image, other.decode(9).image)
+
+
 def test_an_archive_is_read_in_place(tmp_path):
     write_pair(tmp_path)
     files = {name: (tmp_path / name).read_bytes() for name in ("image.tif", "mask.tif")}
@@ -310,7 +322,17 @@ def test_numbers_per_pixel_keep_their_unit_and_what_is_missing(tmp_path):
     assert np.isnan(opened.decode(7).target[:, 8:]).all()
     with pytest.raises(UnreadableImage, match="its target: marks -9999 as nodata"):
         open_source(grid_entry(tmp_path, source, **number)).decode(0)
-    card = Prepared(tmp_path / "out").run(entry)
+    write_raster(tmp_path / "image.tif", np.tril(pixels(96, 128)), nodata=0)
+    hidden = grid_entry(
+        tmp_path,
+        {**source, "ignore_nodata": True},
+        target={"nodata": -9999},
+        nodata={"value": 0, "fill": 0},
+        **number,
+    )
+    above = np.triu(np.ones((16, 16), bool), 1)
+    np.testing.assert_array_equal(np.isnan(open_source(hidden).decode(9).target), above)
+    card = Prepared(tmp_path / "out").run(hidden)
     assert card["target"]["unit"] is None and card["splits"]["test"]["count"] >= 8
 
 

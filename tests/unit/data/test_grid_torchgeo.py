@@ -67,6 +67,11 @@ def test_classes_follow_a_declared_system_and_resolution(geo_folder):
     np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
 
 
+def test_a_system_that_is_none_is_refused_as_for_files(geo_folder):
+    with pytest.raises(PermafrostError, match="crs 'UTM 31' is no coordinate system"):
+        open_source(geo_entry(geo_folder, {"crs": "UTM 31"}))
+
+
 def test_geodatasets_are_prepared_like_any_other(geo_folder, tmp_path):
     out = Prepared(tmp_path / "out")
     card = out.run(geo_entry(geo_folder), workers=4)

@@ -16,7 +16,7 @@ from permafrost.data.masks import MaskCoding
 from permafrost.data.rasters import Raster, TargetCoding
 from permafrost.data.sensors import Band
 from permafrost.data.sources.grid_layout import Grid
-from permafrost.data.sources.grid_rasters import Layer, all_hold
+from permafrost.data.sources.grid_rasters import KEPT_OPEN, Layer, all_hold
 from permafrost.data.sources.grid_scenes import declared_grid, read_scenes
 from permafrost.data.sources.grid_shapes import Burnt, read_shapes
 from permafrost.data.sources.reading import coded
@@ -77,6 +77,7 @@ class RasterInputs:
                 resampling=options.resampling,
                 marked=entry.nodata != "keep",
                 strict=self._strict,
+                keep=max(2, KEPT_OPEN // len(scenes)),
                 **placed,
             )
             for one in scenes.values()
@@ -121,8 +122,8 @@ class RasterInputs:
         if self._ignore is None:
             raise UnreadableImage(
                 f"{np.count_nonzero(~covered)} of its pixels lie outside of all masks",
-                remedy="give such pixels a value, e.g. ignore_index: 255, or leave such tiles out with"
-                " min_labelled: 1 in source",
+                remedy="say that they have no label, ignore_index: 255; min_labelled in source can leave such"
+                " tiles out",
             )
         ids = np.full(values.shape, self._ignore, np.int32)
         ids[covered] = coded(self._coding, values[covered])

@@ -131,9 +131,13 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             f"use {' or '.join(KEEPS_VALUES)}",
             where,
         )
-    if options.ignore_nodata and not numbers and entry.ignore_index is None:
+    if options.dtype is not None and options.torchgeo is None:
+        refuse("dtype is for torchgeo's images; rasters keep their type", "remove it", where)
+    unlabelled = {"ignore_nodata": options.ignore_nodata, "min_labelled": options.min_labelled}
+    needing = [key for key, value in unlabelled.items() if value]
+    if needing and not numbers and entry.ignore_index is None:
         refuse(
-            "ignore_nodata needs a value for pixels without a label", "add ignore_index: 255", where
+            f"{needing[0]} needs a value for pixels without a label", "add ignore_index: 255", where
         )
     _check_shapes(entry, options, where)
     _check_splits(entry, options, where)

@@ -19,6 +19,7 @@ from permafrost.data.rasters import TargetCoding
 from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_options import GeoClass, GridOptions
 from permafrost.data.sources.grid_rasters import all_hold
+from permafrost.data.sources.grid_scenes import declared_crs
 from permafrost.data.sources.grid_shapes import read_shapes
 from permafrost.data.sources.reading import coded, stored_as
 from permafrost.data.sources.torchgeo_samples import arguments_of
@@ -121,7 +122,7 @@ def _opened(options: GridOptions, where: object):
 
     pair, target = options.torchgeo, {}
     if options.crs is not None:
-        target["crs"] = CRS.from_user_input(options.crs)
+        target["crs"] = CRS.from_wkt(declared_crs(options.crs, where=where).to_wkt())
     if options.resolution is not None:
         target["res"] = options.resolution
     images = _built(pair.image, options.path, target, where)
