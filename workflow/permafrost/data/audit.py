@@ -168,9 +168,10 @@ def hash_images(images: list[np.ndarray]) -> ImageHashes:
 
 def exact_digest(image: np.ndarray) -> bytes:
     """16 bytes that depend on shape, type and every pixel."""
-    digest = hashlib.blake2b(f"{image.shape}{image.dtype.str}".encode(), digest_size=16)
+    # half the time of BLAKE2b where the processor has instructions for it
+    digest = hashlib.sha256(f"{image.shape}{image.dtype.str}".encode())
     digest.update(np.ascontiguousarray(image))
-    return digest.digest()
+    return digest.digest()[:16]
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.stores import StoreWriter, write_store
 from permafrost.core.tasks import task_of
 from permafrost.data.audit import audit_splits
+from permafrost.data.band_audit import doubts
 from permafrost.data.bands import select_bands
 from permafrost.data.card import Card, write_card
 from permafrost.data.classes import check_classes, class_counts, dead_classes
@@ -271,12 +272,17 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         check_rasters(found, where=job.where)
         rasters = {split: writers[split].rasters for split in SPLITS}
         target = raster_card(entry, found, rasters)
+    bands = _band_cards(job, writers["train"].statistics)
+    leakage = audit_splits(
+        {split: placed_like(records[split], job.images[split]) for split in SPLITS},
+        {split: writers[split].hashes for split in SPLITS},
+    )
     return Card(
         dataset=job.name,
         title=entry.title or job.name,
         task=source.task,
         fingerprint=fingerprint,
-        bands=_band_cards(job, writers["train"].statistics),
+        bands=bands,
         selected=job.selected,
         classes=list(source.classes),
         ignore_index=source.ignore_index,
@@ -290,10 +296,7 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         spatially_random=plan.spatially_random
         or (plan.method == "random" and any(r.lon is not None for r in records["train"])),
         detection=detection_card(entry, job.images),
-        audit=audit_splits(
-            {split: placed_like(records[split], job.images[split]) for split in SPLITS},
-            {split: writers[split].hashes for split in SPLITS},
-        ),
+        audit={**leakage, "bands": doubts(bands, job.selected, writers["train"].statistics)},
         image_size={"min": sizes.min(axis=0).tolist(), "max": sizes.max(axis=0).tolist()},
         gsd_m=entry.gsd_m,
         licence=entry.licence,
@@ -313,10 +316,9 @@ def _band_cards(job: Job, statistics) -> list[dict]:
                 where=job.where,
                 remedy="leave the band out, or correct nodata in the entry",
             )
-        low, high = float(statistics.low[number]), float(statistics.high[number])
-        check_range(band.name, card, low, high, where=job.where)
-        mean, std = float(statistics.mean[number]), float(statistics.std[number])
-        cards.append({**card, "mean": mean, "std": std, "min": low, "max": high})
+        found = statistics.of_band(number)
+        check_range(band.name, card, found["min"], found["max"], where=job.where)
+        cards.append({**card, **found})
     return cards
 
 
