@@ -226,7 +226,8 @@ class DecodedBatch:
     decoded: list[Decoded] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     hashes: ImageHashes | None = None
-    statistics: BandStatistics | None = None
+    statistics: list[BandStatistics] | None = None
+    """Of each modality."""
     pixel_counts: np.ndarray | int = 0
     """(K + 1,) labelled pixels of each class, then the ignored ones."""
     targets: TargetStatistics = TargetStatistics()
@@ -266,20 +267,21 @@ class Reader:
             batch.targets = sum(map(TargetStatistics.of, rasters), TargetStatistics())
         return batch
 
-    def _statistics(self, decoded: list[Decoded]) -> BandStatistics:
-        """Of the bands of all modalities, in their order; every date counts."""
-        parts = []
+    def _statistics(self, decoded: list[Decoded]) -> list[BandStatistics]:
+        """Of the bands of each modality; every date of a series is an image."""
+        found = []
         for number, expected in enumerate(self.cleaning.images):
             statistics = BandStatistics(expected.bands)
             arrays = [one.arrays[number] for one in decoded]
             filled = [one.filled[number] for one in decoded]
             if all(gone is None for gone in filled) and len({a.shape for a in arrays}) == 1:
-                statistics.add(np.stack(arrays))
+                stacked = np.stack(arrays)
+                statistics.add(stacked.reshape(-1, *stacked.shape[-3:]))
             else:
                 for array, gone in zip(arrays, filled, strict=True):
                     statistics.add(array, gone)
-            parts.append(statistics)
-        return parts[0] if len(parts) == 1 else BandStatistics.beside(parts)
+            found.append(statistics)
+        return found
 
     def _pixel_counts(self, decoded: list[Decoded]) -> np.ndarray:
         classes = self.cleaning.classes
