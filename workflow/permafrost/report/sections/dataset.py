@@ -105,6 +105,8 @@ def _choice(card: Card) -> list[tuple[str, str]]:
     """Which parts and which date of a sample are its image, and how many samples have none of them."""
     if card.choice is None:
         return []
+    if "grid" in card.choice:
+        return _grid(card.choice["grid"])
     date, left_out = card.choice.get("date", ""), card.choice["left_out"]
     named = date
     if isinstance(date, int):
@@ -115,6 +117,25 @@ def _choice(card: Card) -> list[tuple[str, str]]:
         ("of several dates", named),
         ("samples without them, left out", str(left_out) if left_out else ""),
         ("labels stand in", labels),
+    ]
+
+
+def _grid(grid: dict) -> list[tuple[str, str]]:
+    """How the tiles of a raster lie, and how many of them were left out, and why."""
+    (across, down), block = grid["pixel"], grid["block"]
+    stride = grid["stride"]
+    apart = "" if stride == grid["size"] else f", every {stride} pixels"
+    left_out = [f"{count} with {why}" for why, count in grid["left_out"].items() if count]
+    buffer = f", tiles of two at least {grid['buffer_m']:g} m apart" if grid["buffer_m"] else ""
+    return [
+        ("coordinate system of the tiles", grid["crs"]),
+        (
+            "grid",
+            f"{grid['pixels'][1]} x {grid['pixels'][0]} pixels of {across:g} x {down:g} units",
+        ),
+        ("tiles", f"{grid['size']} pixels{apart}"),
+        ("blocks of tiles", f"{block[0]} x {block[1]} pixels{buffer}" if block else ""),
+        ("tiles left out", "; ".join(left_out)),
     ]
 
 
