@@ -22,7 +22,9 @@ from helpers.datasets.grids import (
 from helpers.datasets.images import Prepared, open_source, write_zip
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.sources.grid_scenes import CACHE_BYTES
 from rasterio.enums import Resampling
+from rasterio.env import get_gdal_config
 from rasterio.transform import from_origin
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
@@ -223,6 +225,35 @@ def test_nodata_is_filled_ignored_or_left_out_and_never_passed_over(tmp_path):
     np.testing.assert_array_equal(as_stored.decode(0).image, image[:, :16, :16])
 
 
+@pytest.mark.parametrize("target", [{}, {"crs": "EPSG:3857", "resolution": 12}])
+@pytest.mark.parametrize("hidden_by", ["transparency", "mask", "nan"])
+def test_what_a_raster_hides_is_missing_however_it_says_so(tmp_path, hidden_by, target):
+    image, _ = write_pair(tmp_path)
+    shown = np.full((1, 96, 128), 255, np.uint8)
+    shown[:, :8, :8] = 0
+    value = 0
+    if hidden_by == "transparency":
+        whole = np.concatenate([image, shown])
+        write_raster(tmp_path / "image.tif", whole, photometric="RGB", alpha="yes")
+    elif hidden_by == "mask":
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
+            path = write_raster(tmp_path / "image.tif", image)
+            with rasterio.open(path, "r+") as dataset:
+                dataset.write_mask(shown[0])
+    else:
+        value = "nan"
+        whole = np.where(shown == 0, np.nan, image).astype(np.float32)
+        write_raster(tmp_path / "image.tif", whole, nodata=np.nan)
+    nodata = {"value": value, "fill": 0}
+    source = open_source(
+        grid_entry(tmp_path, {**target, "ignore_nodata": True}, nodata=nodata, ignore_index=255)
+    )
+    missing = source.decode(0).mask == 255
+    assert missing[:4, :4].all() and not missing[12:, 12:].any()
+    if not target:
+        np.testing.assert_array_equal(missing, shown[0, :16, :16] == 0)
+
+
 def test_a_share_of_data_is_known_without_reading_where_nothing_is_marked(tmp_path, monkeypatch):
     write_raster(tmp_path / "image.tif", pixels(96, 120))
     write_raster(tmp_path / "further.tif", pixels(40, 16), column=120)
@@ -282,6 +313,8 @@ def test_four_hundred_million_pixels_are_listed_in_seconds_and_little_memory(tmp
     assert source.decode(3000).image.shape == (3, 256, 256)
     tracemalloc.stop()
     assert seconds < 10 and peak < 30e6
+    # what GDAL remembers is no part of this; by itself it takes a share of the machine's memory
+    assert get_gdal_config("GDAL_CACHEMAX") == CACHE_BYTES
 
 
 def test_threads_may_read_the_same_raster(tmp_path):

@@ -21,6 +21,7 @@ from permafrost.data.sources.grid_inputs import GeoInputs, RasterInputs
 from permafrost.data.sources.grid_layout import Axis, Grid, Tiles, cut, region, shared_pixels
 from permafrost.data.sources.grid_options import GridOptions, refuse
 from permafrost.data.sources.grid_options import check_entry as check_entry
+from permafrost.data.sources.grid_scenes import limit_cache
 from permafrost.data.targets import PIXEL_REGRESSION
 from permafrost.data.windows import Window, tile_name
 
@@ -47,6 +48,7 @@ class GridSource:
                 "store class ids",
                 where,
             )
+        limit_cache()
         if options.torchgeo is None:
             self._inputs = RasterInputs(entry, self.bands, coding, self.classes, where=where)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,18 @@ class Scene:
     def upright(self) -> bool:
         """Whether rows run from west to east, and from north to south."""
         return self.transform.b == self.transform.d == 0 < self.transform.a and self.transform.e < 0
+
+
+#: decoded blocks that GDAL may remember; its own limit is a share of the machine's memory, whatever a job may use
+CACHE_BYTES = 256 * 2**20
+
+
+def limit_cache() -> None:
+    """Let GDAL remember `CACHE_BYTES`, unless the environment sets GDAL_CACHEMAX."""
+    from rasterio.env import set_gdal_config
+
+    if "GDAL_CACHEMAX" not in os.environ:
+        set_gdal_config("GDAL_CACHEMAX", CACHE_BYTES)
 
 
 def open_raster(location: str):
