@@ -49,7 +49,7 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "title": card.title or "",
         "task": card.task,
         "counts": [card.splits.get(split, {}).get("count") for split in SPLITS],
-        "flags": [_SPATIAL] if card.spatially_random else [],
+        "flags": dataset_flags(card),
         "facts": card_facts(card),
         "splits": split_lines(card),
         "audit": audit_facts(card),
@@ -64,6 +64,16 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "comparisons": (compared := _comparisons(material, comparisons)),
         "comparison_remarks": comparison_remarks(compared),
     }
+
+
+def dataset_flags(card: Card) -> list[dict]:
+    """What makes the scores of a dataset doubtful, in a few words and at length."""
+    flags = [_SPATIAL] if card.spatially_random else []
+    if doubts := card.audit.get("bands"):
+        found = "; ".join(doubt["found"] for doubt in doubts)
+        long = f"In train {found}. Check the order, the names and the units of the bands in the dataset's entry."
+        flags = [*flags, {"short": "pixels contradict what is declared of bands", "long": long}]
+    return flags
 
 
 def card_facts(card: Card) -> list[tuple[str, str]]:
