@@ -146,14 +146,8 @@ class GridSource:
         """The tiles inside an extent that meet the rasters."""
         import shapely
 
-        grid, options, where = self.grid, self._options, self._where
-        outline, box = None, (0, 0, grid.width, grid.height)
-        if isinstance(extent, str):
-            outline = shapely.union_all(self._inputs.shapes(extent, where))
-            box = _whole(shapely.bounds(outline), grid)
-        elif extent is not None:
-            box = region(grid, extent)
-        xmin, ymin, xmax, ymax = box
+        options, where = self._options, self._where
+        outline, (xmin, ymin, xmax, ymax) = self._bounded(extent)
         if min(xmax - xmin, ymax - ymin) < options.size:
             refuse(
                 f"tiles of {options.size} pixels do not fit into {max(0, xmax - xmin)} x {max(0, ymax - ymin)}"
@@ -161,15 +155,12 @@ class GridSource:
                 "use a smaller size, or correct extent, crs or resolution in source",
                 where,
             )
+        blocks = self._blocks or (None, None)
         across, down = (
-            Axis(
-                *ends,
-                options.size,
-                options.step,
-                None if self._blocks is None else self._blocks[axis],
-                self._margin[axis],
+            Axis(*ends, options.size, options.step, block, margin)
+            for ends, block, margin in zip(
+                [(xmin, xmax), (ymin, ymax)], blocks, self._margin, strict=True
             )
-            for axis, ends in enumerate([(xmin, xmax), (ymin, ymax)])
         )
         first, *others = self._inputs.footprints
         tiles = cut(across, down, shapely.bounds(first), where=where)
@@ -184,6 +175,18 @@ class GridSource:
                 where,
             )
         return tiles
+
+    def _bounded(self, extent: Sequence[float] | str | None):
+        """The shape that tiles must lie in, None for a box; and the box of whole pixels that holds all of them."""
+        import shapely
+
+        grid = self.grid
+        if extent is None:
+            return None, (0, 0, grid.width, grid.height)
+        if not isinstance(extent, str):
+            return None, region(grid, extent)
+        outline = shapely.union_all(self._inputs.shapes(extent, self._where))
+        return outline, _whole(shapely.bounds(outline), grid)
 
     def _usable(self, tiles: Tiles) -> Tiles:
         """The tiles with enough data and labels; reads the pixels only if that has to be known."""
