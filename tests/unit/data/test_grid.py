@@ -27,6 +27,7 @@ from rasterio.enums import Resampling
 from rasterio.env import get_gdal_config
 from rasterio.transform import from_origin
 from rasterio.vrt import WarpedVRT
+from rasterio.warp import transform_bounds
 from rasterio.windows import Window
 
 
@@ -100,6 +101,35 @@ def test_a_reprojected_tile_is_that_of_the_whole_reprojected_raster(tmp_path, me
         np.testing.assert_array_equal(decoded.image, pixels_of[part][:3])
         np.testing.assert_array_equal(decoded.mask, labels_of[part])
         assert (pixels_of[part][3] > 0).all()
+
+
+def test_scenes_of_two_zones_are_one_mosaic_and_the_first_zone_stays_as_it_is(tmp_path):
+    west, east = pixels(64, 64, seed=1), pixels(64, 64, seed=2)
+    write_raster(tmp_path / "scenes/east.tif", east)
+    # the same place in the zone to the east: 3° E lies at 27 668 m there
+    with rasterio.open(tmp_path / "scenes/east.tif") as scene:
+        left, bottom, _, _ = transform_bounds(scene.crs, "EPSG:32632", *scene.bounds)
+    corner = from_origin(left - 400, bottom + 640, STEP, STEP)
+    write_raster(tmp_path / "scenes/west.tif", west, crs="EPSG:32632", transform=corner)
+    write_raster(tmp_path / "mask.tif", classes(300, 300), column=-150, row=-150)
+    images = {"images": ["scenes/*.tif"], "min_valid": 1}
+    with pytest.raises(PermafrostError, match="west.tif has the coordinate system EPSG:32632"):
+        open_source(grid_entry(tmp_path, images))
+    source = open_source(grid_entry(tmp_path, {**images, "crs": UTM}))
+    assert source.grid.width > 100
+    inside = outside = 0
+    for index, (x, y) in enumerate(windows(source)):
+        x, y = (
+            x + round((source.grid.left - LEFT) / STEP),
+            y - round((source.grid.top - TOP) / STEP),
+        )
+        if 0 <= x <= 48 and 0 <= y <= 48:
+            np.testing.assert_array_equal(
+                source.decode(index).image, east[:, y : y + 16, x : x + 16]
+            )
+            inside += 1
+        outside += x + 16 <= 0
+    assert inside and outside
 
 
 def test_a_coarser_mask_is_brought_to_the_declared_resolution(tmp_path):
