@@ -103,6 +103,14 @@ def test_a_reprojected_tile_is_that_of_the_whole_reprojected_raster(tmp_path, me
         assert (pixels_of[part][3] > 0).all()
 
 
+def test_scenes_count_in_the_order_in_which_they_are_listed(tmp_path):
+    write_pair(tmp_path)
+    write_raster(tmp_path / "above.tif", np.full((3, 32, 32), 9, np.uint8))
+    for images, first in ((["image.tif", "above.tif"], False), (["above.tif", "image*"], True)):
+        source = open_source(grid_entry(tmp_path, {"images": images}))
+        assert (source.decode(0).image == 9).all() == first
+
+
 def test_scenes_of_two_zones_are_one_mosaic_and_the_first_zone_stays_as_it_is(tmp_path):
     west, east = pixels(64, 64, seed=1), pixels(64, 64, seed=2)
     write_raster(tmp_path / "scenes/east.tif", east)
@@ -155,6 +163,8 @@ def test_a_part_of_a_pixel_off_is_not_on_the_grid_unless_the_entry_declares_one(
         open_source(grid_entry(tmp_path))
     entry = grid_entry(tmp_path, {"resolution": 10}, ignore_index=255)
     decoded = open_source(entry).decode(0)
+    by_mode = grid_entry(tmp_path, {"resolution": 10, "label_resampling": "mode"}, ignore_index=255)
+    assert (open_source(by_mode).decode(0).mask[:7, 1:7] == 0).all()
     # the middles of the first column lie before the mask; what it marks as nodata is a value like any other
     assert (decoded.mask[:, 0] == 255).all()
     np.testing.assert_array_equal(decoded.mask[:, 1:], mask[0, :16, :15])
