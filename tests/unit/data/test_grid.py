@@ -112,6 +112,20 @@ def test_a_coarser_mask_is_brought_to_the_declared_resolution(tmp_path):
         np.testing.assert_array_equal(source.decode(index).mask, fine[y : y + 16, x : x + 16])
 
 
+def test_a_part_of_a_pixel_off_is_not_on_the_grid_unless_the_entry_declares_one(tmp_path):
+    write_raster(tmp_path / "image.tif", pixels(96, 128))
+    mask = classes(96, 128)
+    mask[:, :8, :8] = 0
+    write_raster(tmp_path / "mask.tif", mask, column=0.75, nodata=0)
+    with pytest.raises(PermafrostError, match="mask.tif does not lie on the pixels of the grid"):
+        open_source(grid_entry(tmp_path))
+    entry = grid_entry(tmp_path, {"resolution": 10}, ignore_index=255)
+    decoded = open_source(entry).decode(0)
+    # the middles of the first column lie before the mask; what it marks as nodata is a value like any other
+    assert (decoded.mask[:, 0] == 255).all()
+    np.testing.assert_array_equal(decoded.mask[:, 1:], mask[0, :16, :15])
+
+
 def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_path):
     image, _ = write_pair(tmp_path)
     names = ["red", "green", "blue"]
@@ -126,6 +140,18 @@ def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_p
         PermafrostError, match="files for blue, green, red, the bands are red, green"
     ):
         open_source(grid_entry(tmp_path, {"images": files}))
+
+
+def test_jpeg_2000_is_read_as_it_is(tmp_path):
+    write_pair(tmp_path)
+    with rasterio.open(tmp_path / "image.tif") as image:
+        profile = {**image.profile, "driver": "JP2OpenJPEG", "QUALITY": "100", "REVERSIBLE": "YES"}
+        profile = {key: value for key, value in profile.items() if "block" not in key}
+        with rasterio.open(tmp_path / "image.jp2", "w", **profile) as copy:
+            copy.write(image.read())
+    one = open_source(grid_entry(tmp_path))
+    other = open_source(grid_entry(tmp_path, {"images": "image.jp2"}))
+    np.testing.assert_array_equal(one.decode(9).image, other.decode(9).image)
 
 
 def test_an_archive_is_read_in_place(tmp_path):
@@ -294,9 +320,19 @@ def test_numbers_per_pixel_keep_their_unit_and_what_is_missing(tmp_path):
     expected[:4, :4] = np.nan
     np.testing.assert_array_equal(opened.decode(0).target, expected)
     assert np.isnan(opened.decode(7).target[:, 8:]).all()
-    with pytest.raises(UnreadableImage, match="its labels: marks -9999 as nodata"):
+    with pytest.raises(UnreadableImage, match="its target: marks -9999 as nodata"):
         open_source(grid_entry(tmp_path, source, **number)).decode(0)
-    card = Prepared(tmp_path / "out").run(entry)
+    write_raster(tmp_path / "image.tif", np.tril(pixels(96, 128)), nodata=0)
+    hidden = grid_entry(
+        tmp_path,
+        {**source, "ignore_nodata": True},
+        target={"nodata": -9999},
+        nodata={"value": 0, "fill": 0},
+        **number,
+    )
+    above = np.triu(np.ones((16, 16), bool), 1)
+    np.testing.assert_array_equal(np.isnan(open_source(hidden).decode(9).target), above)
+    card = Prepared(tmp_path / "out").run(hidden)
     assert card["target"]["unit"] is None and card["splits"]["test"]["count"] >= 8
 
 
@@ -320,11 +356,12 @@ def test_four_hundred_million_pixels_are_listed_in_seconds_and_little_memory(tmp
 def test_threads_may_read_the_same_raster(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
-    image, _ = write_pair(tmp_path, 200, 260)
+    write_pair(tmp_path, 400, 520, compress="deflate")
     source = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     alone = [source.decode(index).image for index in range(len(source.records()))]
+    fresh = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     with ThreadPoolExecutor(8) as executor:
-        together = list(executor.map(source.decode, range(len(alone))))
+        together = list(executor.map(fresh.decode, range(len(alone))))
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, other.image)
     assert source.classes == CLASSES
