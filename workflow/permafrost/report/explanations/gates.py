@@ -115,7 +115,7 @@ WORDS = {
     ),
     "spatially_random": (
         "random split of spatial data",
-        "Splits of data with places or groups were drawn at random, or share groups as they are given, so neighbours of "
+        "Splits of data with places or groups were drawn at random, or share groups as given, so neighbours of "
         "training samples are tested: the value overstates what to expect at new places.",
     ),
 }
