@@ -1,4 +1,4 @@
-"""Figures of a dataset of masks: pictures, training, confusion of pixels, classes."""
+"""Figures of a dataset of masks, of classes or of change: pictures, training, confusion of pixels, classes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from permafrost.statistics.scores.gates import chance_level
 
 
 def chance(material: Material, best: Evaluation) -> float:
-    """Mean IoU of giving every pixel the largest class."""
+    """What the primary metric is of giving every pixel the same class; see `chance_level`."""
     predictions = _read(material, best)
     pixels = predictions.confusion.sum(axis=2)
-    return chance_level(pixels, "segmentation", predictions.metadata["dead_classes"])
+    return chance_level(pixels, material.card.task, predictions.metadata["dead_classes"])
 
 
 def draw(
