@@ -40,7 +40,11 @@ def test_replicates_are_the_metrics_of_the_pixels_that_were_drawn():
     truth, prediction = masks(classes=3)
     units = np.arange(len(truth)) % 5
     counts = np.random.default_rng(0).multinomial(5, [0.2] * 5, 20).T
-    found = predicted(truth, prediction, 3).family(units).replicates(Resamples(counts, 5, int(counts.max())))
+    found = (
+        predicted(truth, prediction, 3)
+        .family(units)
+        .replicates(Resamples(counts, 5, int(counts.max())))
+    )
     for number, resample in enumerate(counts.T):
         rows = np.repeat(np.arange(len(truth)), resample[units])
         confusion = confusion_matrix(truth[rows], prediction[rows], 3, IGNORE)

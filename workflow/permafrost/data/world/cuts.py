@@ -66,9 +66,7 @@ def by_class(
         label = max(range(len(wanted)), key=lambda c: wanted[c] / (1 + _room(pools, c)))
         chip = _take(pools, label)
         if chip is None:
-            raise _too_small(
-                f"{wanted[label]} chips of class {classes[label]} find no place"
-            )
+            raise _too_small(f"{wanted[label]} chips of class {classes[label]} find no place")
         chosen.append(chip)
         wanted[label] -= 1
     return _in_order(chosen)
@@ -90,9 +88,7 @@ def anywhere(specs: list, count: int, size: int) -> list[Chip]:
 class _Pool:
     """Windows of one scene, by dominant class, in random order; taken ones block their neighbours."""
 
-    def __init__(
-        self, spec: scenes.SceneSpec, size: int, truth: np.ndarray, classes: int
-    ) -> None:
+    def __init__(self, spec: scenes.SceneSpec, size: int, truth: np.ndarray, classes: int) -> None:
         self.spec, self.size, self.apart = spec, size, size * 3 // 4
         step = max(1, size // 8)
         rng = np.random.default_rng(derive_seed("chips", spec.seed, spec.number, size))

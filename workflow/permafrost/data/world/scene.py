@@ -134,9 +134,7 @@ def season(rng: np.random.Generator) -> covers.Season:
     )
 
 
-def materials(
-    rng: np.random.Generator, truth: np.ndarray, season: covers.Season
-) -> np.ndarray:
+def materials(rng: np.random.Generator, truth: np.ndarray, season: covers.Season) -> np.ndarray:
     """Share of each material per pixel, (M, size, size) float32, where `truth` has the covers' ids."""
     shares = np.zeros((len(spectra.MATERIALS), *truth.shape), np.float32)
     for number, cover in enumerate(covers.COVERS.values()):

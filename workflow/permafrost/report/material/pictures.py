@@ -193,6 +193,4 @@ def _read(store, indices, bands, dates: slice) -> dict[int, list[np.ndarray]]:
         for index in indices
     }
     limits = stretch_limits([image for images in cut.values() for image in images])
-    return {
-        index: [to_picture(image, limits) for image in images] for index, images in cut.items()
-    }
+    return {index: [to_picture(image, limits) for image in images] for index, images in cut.items()}
