@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from permafrost.report.figures import confusion, per_class
@@ -22,11 +23,12 @@ from permafrost.report.values.rows import metric_name
 from permafrost.statistics.scores.gates import chance_level
 
 
-def chance(material: Material, best: Evaluation) -> float:
-    """What the primary metric is of giving every pixel the same class; see `chance_level`."""
+def chance(material: Material, best: Evaluation) -> float | None:
+    """What the primary metric is of giving every pixel the same class; see `chance_level`. None if undefined."""
     predictions = _read(material, best)
     pixels = predictions.confusion.sum(axis=2)
-    return chance_level(pixels, material.card.task, predictions.metadata["dead_classes"])
+    level = chance_level(pixels, material.card.task, predictions.metadata["dead_classes"])
+    return None if math.isnan(level) else level
 
 
 def draw(
