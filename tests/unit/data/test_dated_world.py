@@ -200,3 +200,22 @@ def test_sources_of_single_images_offer_no_change(tmp_path):
     }
     with pytest.raises(PermafrostError, match="one image of one sensor|offers .* not change"):
         Prepared(tmp_path / "out").run(folder)
+
+
+def test_pictures_of_a_pair_show_both_dates_stretched_alike(tmp_path):
+    from permafrost.report.material.pictures import read_pairs, read_pictures, stretch_limits
+
+    out = Prepared(tmp_path / "out")
+    out.run(entry("change", "pair", bands=BANDS))
+    store = out.store("test")
+    pixels = store.read("images")
+    shown = read_pairs(store, [4, 1], [2, 1, 0])
+    assert list(shown) == [4, 1]
+    limits = stretch_limits([pixels[row, date, [2, 1, 0]] for row in (4, 1) for date in (0, 1)])
+    low, high = limits[0]
+    for row, (before, after) in shown.items():
+        for date, picture in enumerate((before, after)):
+            red = (pixels[row, date, 2] - low) / (high - low)
+            np.testing.assert_allclose(picture[..., 0], np.clip(red, 0, 1) ** (1 / 1.6))
+    last = read_pictures(store, [1], [2, 1, 0])[1]
+    assert last.shape == (32, 32, 3)

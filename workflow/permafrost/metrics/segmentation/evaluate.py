@@ -11,10 +11,11 @@ Nothing scored gives NaN throughout, where torchmetrics has NaN for IoU and 0 fo
 
 Change
 ------
-Of masks of change, class 0 is no change, and the others are its kinds. ``change_f1``, ``change_iou``, ``change_precision``
-and ``change_recall`` are means over the kinds by the same rules. Of one kind they are those of the class of change, as
-OSCD and LEVIR-CD are scored. Of several they are plain means over kinds, where xView2 takes the harmonic mean of the
-F1 of each kind of damage. Where nothing changed and no change is predicted they are NaN; where change is predicted, 0.
+Of masks of change, class 0 is no change, and the others are its kinds. ``change_f1``, ``change_iou``,
+``change_precision`` and ``change_recall`` are means over the kinds by the same rules. Of one kind they are those of the
+class of change, as OSCD and LEVIR-CD are scored. Of several they are plain means over kinds, where xView2 takes the
+harmonic mean of the F1 of each kind of damage on pixels of buildings. Where nothing changed and no change is predicted
+they are NaN; where change is predicted, 0.
 """
 
 from __future__ import annotations
