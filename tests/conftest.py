@@ -12,6 +12,13 @@ from pathlib import Path
 import pytest
 from helpers.project import REPOSITORY, Project
 
+# workers share the cores, also among the processes that they start: each with a thread per core, they would mostly
+# wait for each other. Set before NumPy and PyTorch are loaded, which read it once
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+
 # folders of tests, those with the longest files first: begun last, they would occupy one worker alone
 ORDER = ("workflow", "reliability", "parity", "unit")
 

@@ -17,6 +17,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # process is just writing
 UNFINISHED = shutil.ignore_patterns("*.pyc.*", "sources.[0-9a-f]*")
 
+# small scenes, as most of the time of `prepare` goes into generating them
+SCENES = {"scene_size": 128, "scenes": {"train": 6, "val": 3, "test": 5}}
 BASE = {
     "probes": {"knn": {"kind": "knn"}, "linear": {"kind": "linear"}},
     "bootstrap": {"resamples": 200},
@@ -39,6 +41,7 @@ TINY = {
                 "kind": "demo",
                 "chips": {"train": 60, "val": 24, "test": 36},
                 "chip_size": 32,
+                **SCENES,
             },
         }
     },

@@ -37,7 +37,7 @@ def test_planning_and_extraction_say_the_same_of_every_backbone(kept, dataset):
     backbones = Catalogue("backbone", [CONFIG], {})
     entry = read_entry(Catalogue("dataset", [CONFIG], {}).entry(dataset), where=dataset)
     bands, selected = selected_bands(entry, where=dataset)
-    statistics = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}
+    statistics = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
     card = OfferedBands(dataset, [b | statistics for b in bands], selected)
     differing = {}
     for name, backbone in backbones.choose(["all"]).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -112,6 +113,7 @@ def _statements(tree: ast.AST):
             yield from _statements(node)
 
 
+@functools.cache
 def graph() -> dict[str, set[str]]:
     """Module -> the modules that it imports."""
     files = {}

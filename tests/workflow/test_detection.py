@@ -6,7 +6,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from helpers.project import TINY, Project
+from helpers.project import SCENES, TINY, Project
 from permafrost.core.stores import Store
 from permafrost.data.objects import objects_of
 from permafrost.metrics.detection.evaluate import evaluate
@@ -15,6 +15,7 @@ CROWNS = {
     "kind": "demo",
     "chips": {"train": 24, "val": 8, "test": 12},
     "chip_size": 64,
+    **SCENES,
 }
 CONFIG = {
     "datasets": ["tiny-crowns", "tiny-points"],

@@ -8,10 +8,15 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from helpers.project import TINY, Project
+from helpers.project import SCENES, TINY, Project
 from permafrost.core.stores import Store
 
-SOURCE = {"kind": "demo", "chips": {"train": 40, "val": 10, "test": 16}, "chip_size": 32}
+SOURCE = {
+    "kind": "demo",
+    "chips": {"train": 40, "val": 10, "test": 16},
+    "chip_size": 32,
+    **SCENES,
+}
 VIEWED = {"max_rows": 30, "augmentations": {"images": 15, "views": 3}}
 CONFIG = {
     "datasets": ["tiny-landcover", "tiny-segmentation"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from helpers.project import TINY, Project
+from helpers.project import SCENES, TINY, Project
 from permafrost.core.stores import Store
 
 # of one layer of the backbone and of four
@@ -19,6 +19,7 @@ CONFIG = {
                 "kind": "demo",
                 "chips": {"train": 24, "val": 8, "test": 12},
                 "chip_size": 32,
+                **SCENES,
             },
         }
     },

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from helpers.project import Project
+from helpers.project import SCENES, Project
 from permafrost.report.values.rows import finite
 
 DATASETS = {
     task: {
         "task": task,
-        "source": {"kind": "demo", "chips": {"train": 60, "val": 24, "test": 36}, "chip_size": 32},
+        "source": {
+            "kind": "demo",
+            "chips": {"train": 60, "val": 24, "test": 36},
+            "chip_size": 32,
+            **SCENES,
+        },
     }
     for task in ("classification", "multilabel", "regression")
 }
@@ -17,7 +22,10 @@ DESCENT = {
     "sgd": {"kind": "sgd_linear", "learning_rate": [0.001, 0.01, 0.1], "epochs": 20},
     "mlp": {"kind": "mlp", "hidden": 16, "epochs": 20},
 }
+BACKBONES = ("imagestats", "rcf")
 CONFIG = {
+    # neither loads a library of models
+    "backbones": list(BACKBONES),
     "datasets": [f"tiny-{task}" for task in DATASETS],
     "extra_datasets": {f"tiny-{task}": entry for task, entry in DATASETS.items()},
     "probes": {
@@ -38,7 +46,6 @@ CONFIG = {
     },
 }
 LABELLED = ["tiny-classification", "tiny-multilabel"]
-BACKBONES = ("imagestats", "tiny-network")
 
 
 @pytest.fixture(scope="module")

@@ -40,9 +40,11 @@ def sentinel2_bands(names=tuple(SENSORS["sentinel2"])) -> list[dict]:
     ]
 
 
-def band(name, *, mean=100.0, std=50.0, min=0.0, max=255.0, offset=0.0, **fields) -> dict:
+def band(
+    name, *, mean=100.0, std=50.0, min=0.0, max=255.0, p2=5.0, p98=250.0, offset=0.0, **fields
+) -> dict:
     empty = dict.fromkeys(("common_name", "wavelength_nm", "sensor"))
-    statistics = {"mean": mean, "std": std, "min": min, "max": max}
+    statistics = {"mean": mean, "std": std, "min": min, "max": max, "p2": p2, "p98": p98}
     return {"name": name, **empty, "offset": offset, **statistics, **fields}
 
 

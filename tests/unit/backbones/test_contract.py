@@ -244,6 +244,19 @@ def test_two_sigma_maps_two_deviations_around_the_mean_to_the_unit_interval():
     assert np.allclose([fed(given, optical, x)[0] for x in (0.05, 0.1, 0.15)], [0, 0.5, 1])
 
 
+def test_percentile_maps_the_2nd_and_98th_percentile_to_the_unit_interval():
+    bands = [band("a", p2=20.0, p98=60.0, unit="uint8", scale=1 / 255)]
+    wanted = InputContract(bands="all", normalization="percentile")
+    assert [fed(wanted, bands, stored)[0] for stored in (10.0, 20.0, 60.0)] == [-0.25, 0.0, 1.0]
+
+
+def test_equal_percentiles_cannot_normalise():
+    bands = [band("a", p2=0.0, p98=0.0, unit="uint8", scale=1 / 255)]
+    with pytest.raises(PermafrostError, match="2nd and the 98th percentile .* both 0") as error:
+        plan(InputContract(bands="all", normalization="percentile"), bands)
+    assert "minmax" in error.value.remedy
+
+
 def test_two_sigma_takes_the_statistics_of_the_entry_and_not_those_of_other_normalisations():
     own = {"normalization": "weights", "unit": "unit_interval", **IMAGENET}
     chosen = input_contract(own, {"normalization": "two_sigma"}, {})
@@ -256,7 +269,7 @@ def test_two_sigma_takes_the_statistics_of_the_entry_and_not_those_of_other_norm
 @pytest.mark.parametrize("normalization", ["dataset", "weights", "none"])
 def test_clipping_is_for_the_unit_interval(normalization):
     wanted = InputContract(bands="rgb", normalization=normalization, clip=True, **IMAGENET)
-    with pytest.raises(PermafrostError, match="two_sigma or minmax"):
+    with pytest.raises(PermafrostError, match="two_sigma or percentile or minmax"):
         plan(wanted, rgb_bands())
     assert plan(InputContract(normalization="minmax", clip=True), rgb_bands()).clip
 

@@ -155,7 +155,12 @@ def test_the_content_of_every_place_counts(tmp_path, kind):
     for path in places.values():
         path.write_bytes(b"one")
     source = {"kind": kind, **{place: str(path) for place, path in places.items()}}
-    needed = {"tortilla": {"image": "s2"}, "geobench": {"arrays": ["red"]}}.get(kind, {})
+    options = {
+        "grid": {"size": 64},
+        "tortilla": {"image": "s2"},
+        "geobench": {"arrays": ["red"]},
+    }
+    needed = options.get(kind, {})
     entry = {"task": min(KINDS[kind].tasks), "source": {"path": "name", **needed, **source}}
     digests = [digest(entry)]
     for path in places.values():

@@ -96,8 +96,10 @@ def test_all_mistakes_are_one_numbered_list(root, config):
     for sentence in wanted:
         assert sum(sentence in line for line in lines) == 1, (sentence, text)
     assert lines[0] == "config.yaml: 11 mistakes were found while planning, and nothing was run"
-    assert [line.split(".")[0].strip() for line in lines[1:]] == [str(n) for n in range(1, 12)]
-    assert all("Remedy: " in line for line in lines[1:])
+    assert [line.split(".")[0].strip() for line in lines[1:]] == [str(n) for n in range(1, 12)], (
+        text
+    )
+    assert all("Remedy: " in line for line in lines[1:]), text
 
 
 def test_one_mistake_is_no_list(root, config):

@@ -200,12 +200,26 @@ def test_every_file_beside_the_modules_is_used_by_a_stage():
 # --- the hash of a stage ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def library(tmp_path):
-    """A copy of the library's folder."""
-    return shutil.copytree(
-        ROOT, tmp_path / "permafrost", ignore=shutil.ignore_patterns("__pycache__")
+@pytest.fixture(scope="module")
+def already_read(tmp_path_factory):
+    """A copy of the library's folder, with what was read of it, and the hashes."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    folder = shutil.copytree(
+        ROOT, tmp_path_factory.mktemp("library") / "permafrost", ignore=ignored
     )
+    return folder, hashes(folder)
+
+
+@pytest.fixture
+def library(already_read, tmp_path):
+    """A copy of the library's folder; what was read of it is kept, and read again where it changes."""
+    return shutil.copytree(already_read[0], tmp_path / "permafrost")
+
+
+@pytest.fixture
+def before(already_read):
+    """The hashes of the library as it is."""
+    return already_read[1]
 
 
 @contextlib.contextmanager
@@ -273,8 +287,7 @@ def test_a_file_belongs_to_exactly_the_stages_that_use_it(file, stages):
     assert {stage for stage in STAGES if ROOT / file in stage_files(stage)} == stages
 
 
-def test_an_edit_changes_the_hash_of_exactly_the_stages_that_use_the_file(library):
-    before = hashes(library)
+def test_an_edit_changes_the_hash_of_exactly_the_stages_that_use_the_file(library, before):
     for file in ("probes/retrieval.py", "report/template/page.css"):
         with open(library / file, "a") as stream:
             stream.write("\nEDITED = 1\n")
@@ -288,13 +301,14 @@ def test_neither_the_place_nor_time_stamps_nor_line_ends_change_a_hash(library):
     for path in library.rglob("*.py"):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
         os.utime(path, (1, 1))
+    # and nothing that was read before is there
+    shutil.rmtree(library / "__pycache__")
     (library / "core" / "__pycache__").mkdir()
     (library / "core" / "__pycache__" / "paths.cpython-312.pyc").write_bytes(b"x")
     assert hashes(library) == expected
 
 
-def test_comments_docstrings_and_layout_change_no_hash(library):
-    before = hashes(library)
+def test_comments_docstrings_and_layout_change_no_hash(library, before):
     path = library / "core" / "errors.py"
     text = path.read_text()
     tree = ast.parse(text)
@@ -397,8 +411,7 @@ def test_the_plan_says_for_every_job_what_it_uses(tmp_path):
         assert len(sources.chosen_by(json.loads(job.spec))) == choices
 
 
-def test_what_was_read_is_kept_and_read_again_where_a_file_changed(library, monkeypatch):
-    before = hashes(library)
+def test_what_was_read_is_kept_and_read_again_where_a_file_changed(library, before):
     kept = library / "__pycache__" / "sources.json"
     content = json.loads(kept.read_text())
     content["files"]["core/errors.py"]["meaning"] = "something else"

@@ -2,7 +2,7 @@
 
 import pytest
 from helpers.stores.images import card_of, rgb_bands
-from permafrost.report.sections.dataset import card_facts
+from permafrost.report.sections.dataset import card_facts, dataset_flags
 
 CHOICE = {
     "parts": ["s2", "s1"],
@@ -37,3 +37,11 @@ def test_a_date_by_number_is_called_so(date, said):
 def test_of_a_sample_that_is_one_image_nothing_more_is_said():
     facts = facts_of()
     assert {"of several dates", "as published", "labels stand in"} & set(facts) == set()
+
+
+def test_doubts_about_bands_are_flagged_with_what_was_found():
+    found = [{"bands": ["VH", "VV"], "found": "VH is above VV in 99% of the pixels"}]
+    (flag,) = dataset_flags(card_of(rgb_bands(), audit={"bands": found}))
+    assert "VH is above VV in 99% of the pixels" in flag["long"] and "bands" in flag["short"]
+    # of a card in an archive that was made before there were any
+    assert dataset_flags(card_of(rgb_bands(), audit={})) == []

@@ -41,8 +41,8 @@ class InputContract:
     ----------
     bands : ``all`` (the dataset's selected bands), ``rgb``, or names and wavelengths in nm.
     sensor : the sensor whose names `bands` are, e.g. ``sentinel2``; None for common or true names.
-    normalization : ``weights`` | ``dataset`` | ``two_sigma`` | ``minmax`` | ``none``, see `scaling`.
-    clip : whether values that two_sigma or minmax leads beyond [0, 1] become 0 and 1, before resizing.
+    normalization : ``weights``, ``dataset``, ``two_sigma``, ``percentile``, ``minmax`` or ``none``, see `scaling`.
+    clip : whether values beyond [0, 1] become 0 and 1, before resizing; only for what `TO_UNIT_INTERVAL` lists.
     unit : the unit in which `mean` and `std` are written, one for all channels or one each.
     mean, std : statistics that the weights were trained with; one number, or one per channel.
     size : side in pixels after resizing; None keeps the native size.

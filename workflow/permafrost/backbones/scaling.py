@@ -28,9 +28,9 @@ from dataclasses import dataclass
 
 from permafrost.core.errors import PermafrostError
 
-NORMALIZATIONS = ("weights", "dataset", "two_sigma", "minmax", "none")
+NORMALIZATIONS = ("weights", "dataset", "two_sigma", "percentile", "minmax", "none")
 #: those that lead to [0, 1], beyond which values may be clipped
-TO_UNIT_INTERVAL = ("two_sigma", "minmax")
+TO_UNIT_INTERVAL = ("two_sigma", "percentile", "minmax")
 UNITS = ("unit_interval", "uint8", "reflectance", "digital_number", "db", "stored")
 
 _OPTICAL = frozenset({"digital_number", "reflectance"})
@@ -43,8 +43,9 @@ class Scaling:
     Attributes
     ----------
     normalization : ``none`` feeds stored values; ``dataset`` gives mean 0 and deviation 1 on the train
-        split; ``minmax`` maps the train split's range to [0, 1]; ``two_sigma`` maps mean ± 2 deviations to
-        [0, 1], those of `mean` and `std` or else of the train split; ``weights`` applies `mean` and `std`.
+        split; ``minmax`` maps the train split's range to [0, 1], and ``percentile`` its 2nd and 98th percentile;
+        ``two_sigma`` maps mean ± 2 deviations to [0, 1], those of `mean` and `std` or else of the train split;
+        ``weights`` applies `mean` and `std`.
     unit : of `mean` and `std`.
     white : reflectance that an 8-bit picture shows as 255.
     """
@@ -75,6 +76,8 @@ def channel_scaling(band: dict, wanted: Scaling, *, where: object = None) -> tup
     if normalization == "two_sigma" and mean is None:
         spread = 4 * _spread(band, band["std"], where)
         return float(band["mean"]) - spread / 2, 1.0 / spread
+    if normalization == "percentile":
+        return float(band["p2"]), 1.0 / _between_percentiles(band, where)
     if normalization == "minmax":
         return float(band["min"]), 1.0 / _spread(band, band["max"] - band["min"], where)
     if mean is None or std is None:
@@ -141,6 +144,16 @@ def _spread(band: dict, spread: float, where) -> float:
             remedy="leave it out under input.bands, or choose normalization: none",
         )
     return float(spread)
+
+
+def _between_percentiles(band: dict, where) -> float:
+    if band["p98"] == band["p2"] and band["max"] > band["min"]:
+        raise PermafrostError(
+            f"the 2nd and the 98th percentile of the band {band['name']} in the train split are both {band['p2']:g}",
+            where=where,
+            remedy="leave it out under input.bands, or choose normalization: dataset or minmax",
+        )
+    return _spread(band, band["p98"] - band["p2"], where)
 
 
 def _unreachable(band: dict, have: str, unit: str | None, where) -> PermafrostError:

@@ -171,11 +171,12 @@ def hash_images(samples: Sequence[Sequence[np.ndarray]]) -> ImageHashes:
 
 def exact_digest(*images: np.ndarray) -> bytes:
     """16 bytes that depend on shape, type and every pixel."""
-    digest = hashlib.blake2b(digest_size=16)
+    # half the time of BLAKE2b where the processor has instructions for it
+    digest = hashlib.sha256()
     for image in images:
         digest.update(f"{image.shape}{image.dtype.str}".encode())
         digest.update(np.ascontiguousarray(image))
-    return digest.digest()
+    return digest.digest()[:16]
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
@@ -36,17 +37,21 @@ class Read:
     root : only what lies in this folder inside counts; empty: all of it.
     endings : only names that end so (in lower case) count; none: all of them.
     names : only these files count; none: all of them.
+    patterns : only names that fit one of these count, in which * stands for any characters; none: all of them.
     """
 
     hidden: bool = True
     root: str = ""
     endings: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
 
     def __call__(self, name: str) -> bool:
         """Whether the file with this relative name counts."""
         if self.names:
             return name in self.names
+        if self.patterns and not any(fnmatchcase(name, pattern) for pattern in self.patterns):
+            return False
         if not self.hidden and is_junk(name):
             return False
         if self.hidden and name.rpartition("/")[2] in _LEFT_BEHIND:
@@ -66,6 +71,8 @@ def read_of(entry: dict) -> Read:
         root = folder_prefix(source["root"])
         files = (f"{root}{file.format(source['partition'])}".lower() for file in PARTITION_FILES)
         return Read(hidden=False, root=root, endings=(".hdf5", *files))
+    if source["kind"] == "grid":
+        return Read(hidden=False, patterns=_grid_patterns(source))
     if source["kind"] != "folder":
         return Read(hidden=False, names=frozenset(source.get("files", ())))
     # other files are an error of the entry, and so they count, unless it says that they don't
@@ -76,6 +83,22 @@ def read_of(entry: dict) -> Read:
         root=folder_prefix(source["root"]),
         endings=tuple(f".{ending.lower()}" for ending in endings),
     )
+
+
+def _grid_patterns(source: dict) -> tuple[str, ...]:
+    """The files that a grid names; of a Shapefile, all that share its name; of a class of torchgeo, its folders."""
+    found: list[str] = []
+    for key in ("images", "masks", "targets", "extent"):
+        value = source.get(key, [])
+        for one in value.values() if isinstance(value, dict) else [value]:
+            found += (
+                [one] if isinstance(one, str) else [name for name in one if isinstance(name, str)]
+            )
+    found = [f"{name[:-3]}*" if name.lower().endswith(".shp") else name for name in found]
+    classes = [source.get("torchgeo", {}).get(key) for key in ("image", "mask")]
+    for folder in (folder for one in classes if one for folder in one["paths"]):
+        found += ["*"] if folder == "." else [folder, f"{folder_prefix(folder)}*"]
+    return tuple(found)
 
 
 def source_paths(entry: dict) -> list[Path]:

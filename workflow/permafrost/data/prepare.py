@@ -15,6 +15,8 @@ from permafrost.core.specification import SPLITS, Specification
 from permafrost.core.stores import StoreWriter, write_store
 from permafrost.core.tasks import task_of
 from permafrost.data.audit import audit_splits
+from permafrost.data.band_audit import doubts
+from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.bands import select_bands
 from permafrost.data.card import Card, write_card
 from permafrost.data.classes import check_classes, class_counts, dead_classes
@@ -32,6 +34,7 @@ from permafrost.data.stream import (
     Expected,
     Failure,
     Reader,
+    is_ordered,
     locate_all,
     read_chunks,
     refuse_failures,
@@ -307,12 +310,17 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         check_rasters(found, where=job.where)
         rasters = {split: writers[split].rasters for split in SPLITS}
         target = raster_card(entry, found, rasters)
+    bands = _band_cards(job, writers["train"].statistics)
+    leakage = audit_splits(
+        {split: placed_like(records[split], job.images[split]) for split in SPLITS},
+        {split: writers[split].hashes for split in SPLITS},
+    )
     return Card(
         dataset=job.name,
         title=entry.title or job.name,
         task=source.task,
         fingerprint=fingerprint,
-        bands=_band_cards(job, writers["train"].statistics),
+        bands=bands,
         selected=job.selected,
         classes=list(source.classes),
         ignore_index=source.ignore_index,
@@ -326,10 +334,16 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         spatially_random=plan.spatially_random
         or (plan.method == "random" and any(r.lon is not None for r in records["train"])),
         detection=detection_card(entry, job.images),
-        audit=audit_splits(
-            {split: placed_like(records[split], job.images[split]) for split in SPLITS},
-            {split: writers[split].hashes for split in SPLITS},
-        ),
+        audit={
+            **leakage,
+            "bands": [
+                doubt
+                for part, one in zip(
+                    job.modalities.values(), writers["train"].statistics, strict=True
+                )
+                for doubt in doubts(bands[part.start : part.stop], job.selected, one)
+            ],
+        },
         image_size={"min": sizes.min(axis=0).tolist(), "max": sizes.max(axis=0).tolist()},
         gsd_m=entry.gsd_m,
         licence=entry.licence,
@@ -350,7 +364,7 @@ def _modality_cards(job: Job, writers: dict) -> list[dict] | None:
         dates = None
         if one.stored.dates is not None:
             listed = [d for writer in writers.values() for d in writer.dates[one.stored.dates]]
-            known = sorted(date for sample in listed for date in sample if date is not None)
+            known = sorted(date for sample in listed for date in sample if is_ordered(date))
             dates = {
                 "fewest": min(map(len, listed)),
                 "most": max(map(len, listed)),
@@ -368,20 +382,21 @@ def _modality_cards(job: Job, writers: dict) -> list[dict] | None:
     return cards
 
 
-def _band_cards(job: Job, statistics) -> list[dict]:
+def _band_cards(job: Job, statistics: list[BandStatistics]) -> list[dict]:
+    """The bands of all modalities with their statistics."""
     cards = []
-    for number, band in enumerate(job.source.bands):
-        card = band.as_dict()
-        if not statistics.count[number]:
-            raise PermafrostError(
-                f"band {band.name} holds nothing but nodata in train",
-                where=job.where,
-                remedy="leave the band out, or correct nodata in the entry",
-            )
-        low, high = float(statistics.low[number]), float(statistics.high[number])
-        check_range(band.name, card, low, high, where=job.where)
-        mean, std = float(statistics.mean[number]), float(statistics.std[number])
-        cards.append({**card, "mean": mean, "std": std, "min": low, "max": high})
+    for positions, of_modality in zip(job.modalities.values(), statistics, strict=True):
+        for number, position in enumerate(positions):
+            band = job.source.bands[position]
+            if not of_modality.count[number]:
+                raise PermafrostError(
+                    f"band {band.name} holds nothing but nodata in train",
+                    where=job.where,
+                    remedy="leave the band out, or correct nodata in the entry",
+                )
+            card, found = band.as_dict(), of_modality.of_band(number)
+            check_range(band.name, card, found["min"], found["max"], where=job.where)
+            cards.append({**card, **found})
     return cards
 
 

@@ -18,7 +18,6 @@ from permafrost.data.decode import UnreadableImage, check_size
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.targets import TargetStatistics
 
-#: of dates that can be put in order: names of months cannot
 _ISO_DATE = re.compile(r"\d{4}-\d{2}")
 #: images per task of a worker; fixed, so that sums do not depend on the number of workers
 BATCH = 16
@@ -172,7 +171,7 @@ class Cleaning:
             return
         if len(dates) != len(array):
             raise UnreadableImage(f"has {len(array)} images and {len(dates)} dates")
-        known = [date for date in dates if date is not None and _ISO_DATE.match(date)]
+        known = [date for date in dates if is_ordered(date)]
         late = [f"{b} after {a}" for a, b in itertools.pairwise(known) if b < a]
         if late:
             raise UnreadableImage(f"has dates out of order: {late[0]}")
@@ -206,6 +205,11 @@ class Cleaning:
             )
 
 
+def is_ordered(date: str | None) -> bool:
+    """Whether a date stands in order among others as text: names of months do not."""
+    return date is not None and _ISO_DATE.match(date) is not None
+
+
 def _check_shape(array: np.ndarray, noun: str, file: str | None, shape: tuple[int, ...]) -> str:
     """What to call the mask or target of an image, once it has the image's size."""
     name = f"its {noun} {file}" if file else f"its {noun}"
@@ -226,7 +230,8 @@ class DecodedBatch:
     decoded: list[Decoded] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     hashes: ImageHashes | None = None
-    statistics: BandStatistics | None = None
+    statistics: list[BandStatistics] | None = None
+    """Of each modality."""
     pixel_counts: np.ndarray | int = 0
     """(K + 1,) labelled pixels of each class, then the ignored ones."""
     targets: TargetStatistics = TargetStatistics()
@@ -266,20 +271,21 @@ class Reader:
             batch.targets = sum(map(TargetStatistics.of, rasters), TargetStatistics())
         return batch
 
-    def _statistics(self, decoded: list[Decoded]) -> BandStatistics:
-        """Of the bands of all modalities, in their order; every date counts."""
-        parts = []
+    def _statistics(self, decoded: list[Decoded]) -> list[BandStatistics]:
+        """Of the bands of each modality; every date of a series is an image."""
+        found = []
         for number, expected in enumerate(self.cleaning.images):
             statistics = BandStatistics(expected.bands)
             arrays = [one.arrays[number] for one in decoded]
             filled = [one.filled[number] for one in decoded]
             if all(gone is None for gone in filled) and len({a.shape for a in arrays}) == 1:
-                statistics.add(np.stack(arrays))
+                stacked = np.stack(arrays)
+                statistics.add(stacked.reshape(-1, *stacked.shape[-3:]))
             else:
                 for array, gone in zip(arrays, filled, strict=True):
                     statistics.add(array, gone)
-            parts.append(statistics)
-        return parts[0] if len(parts) == 1 else BandStatistics.beside(parts)
+            found.append(statistics)
+        return found
 
     def _pixel_counts(self, decoded: list[Decoded]) -> np.ndarray:
         classes = self.cleaning.classes

@@ -82,7 +82,8 @@ class SplitWriter:
     def __init__(self, layout: Layout, classes: int) -> None:
         self.layout = self.needed = layout
         self.failures: list[Failure] = []
-        self.statistics = BandStatistics(sum(len(one.stored.bands) for one in layout.images))
+        #: of each modality
+        self.statistics = [BandStatistics(len(one.stored.bands)) for one in layout.images]
         # the last one counts the ignored pixels
         self.pixel_counts = np.zeros(classes + 1, np.int64)
         self.targets = TargetStatistics()
@@ -164,7 +165,8 @@ class SplitWriter:
         if not batch.failures:
             self._hashes.append(batch.hashes)
             if batch.statistics is not None:
-                self.statistics.merge(batch.statistics)
+                for whole, part in zip(self.statistics, batch.statistics, strict=True):
+                    whole.merge(part)
             self.pixel_counts += batch.pixel_counts
             self.targets += batch.targets
 

@@ -21,7 +21,7 @@ from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.kinds import KINDS
 
 #: stands for the statistics of a band, which only its images tell
-_NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0}
+_NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
 
 
 @dataclass(frozen=True)

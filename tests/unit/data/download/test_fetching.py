@@ -150,10 +150,13 @@ def test_what_the_hub_has_not_is_said_before(hub, tmp_path, changes, problem, re
 
 def test_without_a_network_the_hub_cannot_be_asked(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    # the hub's client tries six times, with pauses of 23 s in sum
+    pauses = []
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", pauses.append)
     item = {"hub": "owner/name", "file": "a", "path": str(tmp_path / "a")}
     with pytest.raises(PermafrostError, match="the hub cannot be asked for owner/name") as caught:
         missing_steps(entry_of(tmp_path, item), where="here")
-    assert "network" in caught.value.remedy
+    assert "network" in caught.value.remedy and pauses
 
 
 def test_an_entry_that_says_nothing_is_to_be_got_by_hand_from_its_page(tmp_path):

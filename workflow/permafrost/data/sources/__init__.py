@@ -81,6 +81,12 @@ KINDS: dict[str, Kind] = {
         tasks_with("label", "labels", "mask"),
         places=("path",),
     ),
+    "grid": Kind(
+        "permafrost.data.sources.grid:GridSource",
+        "permafrost.data.sources.grid_options:GridOptions",
+        tasks_with("mask", "raster"),
+        places=("path",),
+    ),
     "points": Kind(
         "permafrost.data.sources.points:open_points",
         "permafrost.data.sources.points:PointsOptions",

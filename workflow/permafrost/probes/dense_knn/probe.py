@@ -54,8 +54,7 @@ def run_dense_knn(job: ProbeJob[DenseKnnOptions]) -> None:
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
-    stored = {"expect": job.features, "split": "train", "over": job.over_dates}
-    known = MapSplit(job.stores["train"], **stored)
+    known = MapSplit(job.stores["train"], expect=job.features, split="train", over=job.over_dates)
     answers = PatchNumbers if known.attributes["task"] == TASK else PatchClasses
     splits, options = open_splits(answers.split, job), job.options
     train, test = splits["train"], splits["test"]

@@ -49,7 +49,7 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "title": card.title or "",
         "task": card.task,
         "counts": [card.splits.get(split, {}).get("count") for split in SPLITS],
-        "flags": [_SPATIAL] if card.spatially_random else [],
+        "flags": dataset_flags(card),
         "facts": card_facts(card),
         "splits": split_lines(card),
         "audit": audit_facts(card),
@@ -64,6 +64,16 @@ def dataset_section(material: Material, comparisons: Mapping[str, Path], folder:
         "comparisons": (compared := _comparisons(material, comparisons)),
         "comparison_remarks": comparison_remarks(compared),
     }
+
+
+def dataset_flags(card: Card) -> list[dict]:
+    """What makes the scores of a dataset doubtful, in a few words and at length."""
+    flags = [_SPATIAL] if card.spatially_random else []
+    if doubts := card.audit.get("bands"):
+        found = "; ".join(doubt["found"] for doubt in doubts)
+        long = f"In train {found}. Check the order, the names and the units of the bands in the dataset's entry."
+        flags = [*flags, {"short": "pixels contradict what is declared of bands", "long": long}]
+    return flags
 
 
 def card_facts(card: Card) -> list[tuple[str, str]]:
@@ -95,6 +105,8 @@ def _choice(card: Card) -> list[tuple[str, str]]:
     """Which parts and which date of a sample are its image, and how many samples have none of them."""
     if card.choice is None:
         return []
+    if "grid" in card.choice:
+        return _grid(card.choice["grid"])
     date, left_out = card.choice.get("date", ""), card.choice["left_out"]
     named = date
     if isinstance(date, int):
@@ -105,6 +117,25 @@ def _choice(card: Card) -> list[tuple[str, str]]:
         ("of several dates", named),
         ("samples without them, left out", str(left_out) if left_out else ""),
         ("labels stand in", labels),
+    ]
+
+
+def _grid(grid: dict) -> list[tuple[str, str]]:
+    """How the tiles of a raster lie, and how many of them were left out, and why."""
+    (across, down), block = grid["pixel"], grid["block"]
+    stride = grid["stride"]
+    apart = "" if stride == grid["size"] else f", every {stride} pixels"
+    left_out = [f"{count} with {why}" for why, count in grid["left_out"].items() if count]
+    buffer = f", tiles of two at least {grid['buffer_m']:g} m apart" if grid["buffer_m"] else ""
+    return [
+        ("coordinate system of the tiles", grid["crs"]),
+        (
+            "grid",
+            f"{grid['pixels'][1]} x {grid['pixels'][0]} pixels of {across:g} x {down:g} units",
+        ),
+        ("tiles", f"{grid['size']} pixels{apart}"),
+        ("blocks of tiles", f"{block[0]} x {block[1]} pixels{buffer}" if block else ""),
+        ("tiles left out", "; ".join(left_out)),
     ]
 
 

@@ -1,0 +1,261 @@
+"""Raster files as what the tiles of a grid are read from, with rasters or polygons of labels."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import Members, open_members
+from permafrost.data.masks import MaskCoding
+from permafrost.data.rasters import Raster, TargetCoding
+from permafrost.data.sensors import Band
+from permafrost.data.sources.grid_layout import Grid
+from permafrost.data.sources.grid_rasters import KEPT_OPEN, Layer, all_hold
+from permafrost.data.sources.grid_scenes import declared_grid, read_scenes
+from permafrost.data.sources.grid_shapes import Burnt, read_shapes
+from permafrost.data.sources.reading import coded
+from permafrost.data.windows import Window
+
+if TYPE_CHECKING:
+    from permafrost.data.sources.grid_options import GridOptions
+
+
+class RasterInputs:
+    """Raster files and their labels.
+
+    Attributes
+    ----------
+    grid : on whose pixels they are read.
+    footprints : what a tile has to meet, all of these: arrays of shapely's shapes in pixels of the grid.
+    name : how the names of tiles begin.
+    """
+
+    def __init__(
+        self,
+        entry: DatasetEntry,
+        bands: Sequence[Band],
+        coding: MaskCoding | TargetCoding,
+        classes: Sequence[str],
+        *,
+        where: object,
+    ) -> None:
+        options: GridOptions = entry.source
+        self._coding, self._ignore, self._channel = (
+            coding,
+            entry.ignore_index,
+            options.label_channel,
+        )
+        self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
+        self._strict = entry.nodata is None
+        self.members = open_members(options.path, where=where)
+        patterns = options.images
+        named = patterns if isinstance(patterns, dict) else {None: patterns}
+        _check_names(list(named), bands, where)
+        scenes = {
+            name: read_scenes(self.members, matching(self.members, one, where), where=where)
+            for name, one in named.items()
+        }
+        first = next(iter(scenes.values()))
+        self.name = (
+            first[0].name.rpartition("/")[2].rpartition(".")[0] if len(first) == 1 else "mosaic"
+        )
+        self.grid = declared_grid(first, options.crs, options.resolution, where=where)
+        placed = {
+            "grid": self.grid,
+            "declared": options.crs is not None or options.resolution is not None,
+            "where": where,
+        }
+        self._images = [
+            Layer(
+                one,
+                resampling=options.resampling,
+                marked=entry.nodata != "keep",
+                strict=self._strict,
+                keep=max(2, KEPT_OPEN // len(scenes)),
+                **placed,
+            )
+            for one in scenes.values()
+        ]
+        self._check_bands(bands, where)
+        self.footprints = [_boxes(layer) for layer in self._images]
+        self._labels = self._opened_labels(entry, classes, placed)
+        if isinstance(self._labels, Layer):
+            self.footprints.append(_boxes(self._labels))
+        self._reads_nodata = self._nodata is not None or any(layer.marks for layer in self._images)
+
+    def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        """(C, H, W) pixels, and (H, W) bool where there are data.
+
+        A missing pixel is missing in all bands; in an entry that declares no nodata, in at least one.
+        """
+        parts = [layer.read(window) for layer in self._images]
+        values = np.concatenate([values for values, _ in parts])
+        return values, self._joined([valid for _, valid in parts]) & ~all_hold(values, self._nodata)
+
+    def valid(self, window: Window) -> np.ndarray:
+        """(H, W) bool where there are data; reads the pixels only where they tell it."""
+        if self._reads_nodata:
+            return self.image(window)[1]
+        return self._joined([layer.covered(window) for layer in self._images])
+
+    def _joined(self, valid: list[np.ndarray]) -> np.ndarray:
+        return (np.logical_and if self._strict else np.logical_or).reduce(valid)
+
+    def labels(self, window: Window) -> np.ndarray:
+        """(H, W) class ids or numbers."""
+        if isinstance(self._labels, Burnt):
+            return self._labels.read(window)
+        values, covered = self._labels.read(window)
+        values = values[self._channel or 0]
+        if isinstance(self._coding, TargetCoding):
+            scene = self._labels.scenes[0]
+            raster = Raster(values, scene.nodata, ~covered, scene.scale, scene.offset)
+            return coded(self._coding, raster)
+        if covered.all():
+            return coded(self._coding, values)
+        if self._ignore is None:
+            raise UnreadableImage(
+                f"{np.count_nonzero(~covered)} of its pixels lie outside of all masks",
+                remedy="say that they have no label, ignore_index: 255; min_labelled in source can leave such"
+                " tiles out",
+            )
+        ids = np.full(values.shape, self._ignore, np.int32)
+        ids[covered] = coded(self._coding, values[covered])
+        return ids
+
+    def both(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pixels, where there are data, and labels."""
+        return *self.image(window), self.labels(window)
+
+    def shapes(self, name: str, where: object) -> np.ndarray:
+        """The polygons of a file, in pixels of the grid."""
+        return read_shapes(self.members, name, self.grid, None, where=where).polygons
+
+    def _check_bands(self, bands: Sequence[Band], where: object) -> None:
+        for layer in self._images:
+            expected = len(bands) if len(self._images) == 1 else 1
+            if layer.bands != expected:
+                raise PermafrostError(
+                    f"{layer.scenes[0].name} has {layer.bands} bands, the entry declares {expected}",
+                    where=where,
+                    remedy="list bands in the order of the files",
+                )
+        kinds = sorted({str(layer.dtype) for layer in self._images})
+        if len(kinds) > 1:
+            raise PermafrostError(
+                f"the files of bands hold values of different types: {', '.join(kinds)}",
+                where=where,
+                remedy="store all of them in one type",
+            )
+
+    def _opened_labels(self, entry: DatasetEntry, classes: Sequence[str], placed: dict):
+        options, where = entry.source, placed["where"]
+        names = matching(self.members, options.labels, where)
+        if options.polygons:
+            return _burnt(self.members, names, entry, classes, self.grid, where)
+        scenes = read_scenes(self.members, names, where=where)
+        channels = scenes[0].bands
+        if channels > 1 and self._channel is None or (self._channel or 0) >= channels:
+            raise PermafrostError(
+                f"{scenes[0].name} has {channels} channels",
+                where=where,
+                remedy="say with label_channel in source which one is meant, from 0",
+            )
+        stored = {(scene.nodata, scene.scale, scene.offset) for scene in scenes}
+        if isinstance(self._coding, TargetCoding) and len(stored) > 1:
+            raise PermafrostError(
+                f"the rasters of numbers differ in nodata, scale or offset, e.g. {scenes[0].name}",
+                where=where,
+                remedy="store all of them alike",
+            )
+        # by nearest, what is marked is copied as any value, and means what the entry says
+        blended = options.label_resampling != "nearest"
+        return Layer(scenes, resampling=options.label_resampling, marked=blended, **placed)
+
+
+def matching(members: Members, patterns: str | Sequence[str], where: object) -> list[str]:
+    """The names that fit one of the patterns, in order; a pattern that fits none is an error."""
+    found: set[str] = set()
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        fits = fnmatch.filter(members.names, pattern)
+        if not fits:
+            raise PermafrostError(
+                f"{members.place} holds no file {pattern!r}; {near_names(pattern, members.names)}",
+                where=where,
+                remedy="correct the pattern: it is relative to path, and * stands for any characters",
+            )
+        found |= set(fits)
+    return sorted(found)
+
+
+def _check_names(named: list[str | None], bands: Sequence[Band], where: object) -> None:
+    expected = [band.name for band in bands]
+    if named != [None] and named != expected:
+        raise PermafrostError(
+            f"images names files for {', '.join(named)}, the bands are {', '.join(expected)}",
+            where=where,
+            remedy="name the files of each band, in the order of bands",
+        )
+
+
+def _burnt(members, names, entry: DatasetEntry, classes: Sequence[str], grid: Grid, where) -> Burnt:
+    options: GridOptions = entry.source
+    if len(names) > 1:
+        raise PermafrostError(
+            f"masks names {len(names)} files of polygons: {', '.join(names[:5])}",
+            where=where,
+            remedy="bring the polygons into one file",
+        )
+    found = read_shapes(members, names[0], grid, options.attribute, where=where)
+    meaning = _meaning(options, classes, entry.ignore_index, names[0], where)
+    ids, unknown = [], set()
+    for value in found.values if found.values is not None else [None] * len(found.polygons):
+        key = _text(value)
+        unknown |= {key} - set(meaning)
+        ids.append(meaning.get(key))
+    if unknown:
+        raise PermafrostError(
+            f"{names[0]} has {options.attribute} {', '.join(sorted(unknown)[:5])}:"
+            f" {near_names(min(unknown), meaning)}",
+            where=where,
+            remedy="say with label_values in source which class each value means (null: no label)",
+        )
+    background = entry.ignore_index
+    if options.background is not None:
+        background = classes.index(options.background)
+    return Burnt(found.polygons, ids, background)
+
+
+def _meaning(options: GridOptions, classes: Sequence[str], ignore, name: str, where) -> dict:
+    """Value of the attribute -> class id; of files without an attribute, None -> the one class of the polygons."""
+    if options.attribute is None:
+        ours = [number for number, one in enumerate(classes) if one != options.background]
+        return {"": ours[0]}
+    numbers = {one: number for number, one in enumerate(classes)}
+    if options.label_values is None:
+        return numbers
+    return {
+        str(value): ignore if one is None else numbers[one]
+        for value, one in options.label_values.items()
+    }
+
+
+def _text(value) -> str:
+    """An attribute as entries write it: 3 for 3.0, nothing for none."""
+    if value is None:
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _boxes(layer: Layer) -> np.ndarray:
+    import shapely
+
+    return shapely.box(*np.array([scene.box for scene in layer.scenes], float).T)

@@ -1,0 +1,179 @@
+"""Rasters that are read as one, by windows of a grid: neighbouring scenes, each resampled where the entry says so."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.sources.grid_layout import Grid
+from permafrost.data.sources.grid_scenes import Scene, box_of, open_raster
+from permafrost.data.windows import Window
+
+#: files that a thread keeps open: of one layer, or of those of all bands
+KEPT_OPEN = 16
+
+
+class Layer:
+    """Scenes as one raster on a grid, of which windows are read; its calls may run in several threads.
+
+    Where scenes overlap, the first with data counts.
+
+    Parameters
+    ----------
+    resampling : what rasterio calls the method for scenes that do not lie on the grid.
+    declared : whether the entry says that scenes are to be resampled.
+    marked : whether what a scene marks as nodata is missing; else it is a value like any other.
+    keep : files to keep open, for each thread.
+    strict : whether a pixel is missing that is so in one band, or only that which is so in all.
+    """
+
+    def __init__(
+        self,
+        scenes: Sequence[Scene],
+        grid: Grid,
+        *,
+        resampling: str,
+        declared: bool,
+        marked: bool,
+        strict: bool = True,
+        keep: int = KEPT_OPEN,
+        where: object,
+    ) -> None:
+        self._grid, self._resampling, self._marked = grid, resampling, marked
+        self._keep = keep
+        self._joined = np.all if strict else np.any
+        self.scenes = [self._placed(scene, declared, where) for scene in scenes]
+        self.bands, self.dtype = scenes[0].bands, scenes[0].dtype
+        self._boxes = np.array([scene.box for scene in self.scenes])
+        self._open = threading.local()
+
+    def _placed(self, scene: Scene, declared: bool, where: object) -> Scene:
+        box, same = box_of(scene, self._grid, where)
+        if not same and not declared:
+            differs = scene.crs.to_string() != self._grid.crs
+            problem = (
+                f"{scene.name} has the coordinate system {scene.crs.to_string()[:60]}, the grid {self._grid.crs[:60]}"
+                if differs
+                else f"{scene.name} does not lie on the pixels of the grid"
+                f" ({scene.transform.a:g} units wide from {scene.transform.c:g}, {scene.transform.f:g})"
+            )
+            raise PermafrostError(
+                problem,
+                where=where,
+                remedy="declare in source what all are resampled onto: "
+                + (f"crs: {self._grid.crs}" if differs else f"resolution: {self._grid.step[0]:g}"),
+            )
+        return replace(scene, box=box, warped=not same)
+
+    @property
+    def marks(self) -> bool:
+        """Whether pixels inside the scenes' boxes may be missing."""
+        return any(scene.warped or (self._marked and scene.masked) for scene in self.scenes)
+
+    def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        """(C, H, W) values, 0 outside of all scenes, and (H, W) bool where there are data.
+
+        Raises
+        ------
+        UnreadableImage : a file is damaged there.
+        """
+        values = np.zeros((self.bands, window.height, window.width), self.dtype)
+        valid = np.zeros((window.height, window.width), bool)
+        for number, begin, end in self._meeting(window):
+            found, there = self._part(number, begin, end)
+            rows, columns = _slices(window, begin, end)
+            fresh = ~valid[rows, columns]
+            values[:, rows, columns] = np.where(fresh, found, values[:, rows, columns])
+            valid[rows, columns] |= there
+            if valid.all():
+                break
+        return values, valid
+
+    def covered(self, window: Window) -> np.ndarray:
+        """(H, W) bool where there is a scene; reads nothing."""
+        found = np.zeros((window.height, window.width), bool)
+        for _, begin, end in self._meeting(window):
+            found[_slices(window, begin, end)] = True
+        return found
+
+    def _meeting(self, window: Window) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """The scenes that meet a window: number, first and last corner of what they share in pixels of the grid."""
+        low, high = np.array(window.bounds[:2]), np.array(window.bounds[2:])
+        meets = ((self._boxes[:, :2] < high) & (self._boxes[:, 2:] > low)).all(axis=1)
+        for number in np.flatnonzero(meets).tolist():
+            box = self._boxes[number]
+            yield number, np.maximum(box[:2], low), np.minimum(box[2:], high)
+
+    def _part(self, number: int, begin: np.ndarray, end: np.ndarray):
+        from rasterio.windows import Window as Part
+
+        scene = self.scenes[number]
+        (x, y), (width, height) = begin - self._boxes[number, :2], end - begin
+        part = Part(int(x), int(y), int(width), int(height))
+        bands = list(range(1, scene.bands + 1))
+        try:
+            dataset = self._dataset(number)
+            values = dataset.read(bands, window=part)
+            if scene.warped or (self._marked and scene.masked):
+                return values, self._joined(dataset.read_masks(bands, window=part) != 0, axis=0)
+        # decoders fail in many ways on damaged bytes; each means the same here
+        except Exception as error:
+            raise UnreadableImage(f"{scene.name}: {first_line(error, named=True)}") from error
+        return values, np.ones(values.shape[1:], bool)
+
+    def _dataset(self, number: int):
+        """The open file, or how it looks on the grid; a dataset of GDAL belongs to one thread."""
+        kept = self._open.__dict__.setdefault("datasets", OrderedDict())
+        if number not in kept:
+            while len(kept) >= self._keep:
+                kept.popitem(last=False)[1].close()
+            kept[number] = self._opened(self.scenes[number])
+        kept.move_to_end(number)
+        return kept[number]
+
+    def _opened(self, scene: Scene):
+        from rasterio.enums import Resampling
+        from rasterio.transform import from_origin
+        from rasterio.vrt import WarpedVRT
+
+        dataset = open_raster(scene.location)
+        if not scene.warped:
+            return dataset
+        left, _, _, top = self._grid.bounds(Window(*scene.box[:2], 0, 0))
+        return WarpedVRT(
+            dataset,
+            crs=self._grid.crs,
+            transform=from_origin(left, top, *self._grid.step),
+            width=scene.box[2] - scene.box[0],
+            height=scene.box[3] - scene.box[1],
+            resampling=Resampling[self._resampling],
+            **self._beyond(scene),
+        )
+
+    def _beyond(self, scene: Scene) -> dict:
+        """What tells pixels beyond a file from its own: its nodata, or transparency."""
+        if scene.transparent or (self._marked and scene.nodata is not None):
+            return {}
+        # nodata that is not missing is a value like any other
+        return {"add_alpha": True, **({} if scene.nodata is None else {"src_nodata": None})}
+
+
+def _slices(window: Window, begin: np.ndarray, end: np.ndarray) -> tuple[slice, slice]:
+    """Rows and columns inside a window."""
+    return (
+        slice(begin[1] - window.y, end[1] - window.y),
+        slice(begin[0] - window.x, end[0] - window.x),
+    )
+
+
+def all_hold(values: np.ndarray, nodata: float | str | None) -> np.ndarray:
+    """(H, W) bool, whether all bands of (C, H, W) hold what stands for missing pixels."""
+    if nodata is None:
+        return np.zeros(values.shape[1:], bool)
+    return (np.isnan(values) if nodata == "nan" else values == nodata).all(axis=0)

@@ -1,0 +1,156 @@
+"""Files of polygons: outlines of what is used, and classes that are burnt into the tiles of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.files import Members
+from permafrost.data.sources.grid_layout import Grid
+from permafrost.data.windows import Window
+
+#: ending of a file of shapes -> how it begins; what begins otherwise could name other files and hosts
+BEGINNINGS = {
+    ".gpkg": b"SQLite format 3\0",
+    ".geojson": b"{",
+    ".json": b"{",
+    ".shp": b"\x00\x00\x27\x0a",
+    ".fgb": b"fgb",
+}
+
+
+def is_shapes(name: str) -> bool:
+    return name.lower().endswith(tuple(BEGINNINGS))
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """(N,) polygons in pixels of a grid, and what the attribute says of each; None without an attribute."""
+
+    polygons: np.ndarray
+    values: np.ndarray | None
+
+
+def read_shapes(
+    members: Members, name: str, grid: Grid, attribute: str | None, *, where: object
+) -> Shapes:
+    """The polygons of a GeoPackage, GeoJSON, Shapefile or FlatGeobuf of one layer, in pixels of the grid.
+
+    Raises
+    ------
+    PermafrostError : damaged, without a coordinate system or the attribute, or it holds other shapes than polygons.
+    """
+    import shapely
+
+    meta, wkb, fields = _read(members, name, where)
+    if meta["crs"] is None:
+        raise PermafrostError(
+            f"{name} has no coordinate system", where=where, remedy="write it into the file"
+        )
+    names = meta["fields"].tolist()
+    if attribute is not None and attribute not in names:
+        raise PermafrostError(
+            f"{name} has no attribute {attribute!r}, only {', '.join(names) or 'none'}",
+            where=where,
+            remedy="correct attribute in source",
+        )
+    shapes = shapely.from_wkb(wkb)
+    there = ~(shapely.is_missing(shapes) | shapely.is_empty(shapes))
+    kinds = set(shapely.get_type_id(shapes[there]).tolist())
+    if not there.any() or not kinds <= {3, 6}:
+        raise PermafrostError(
+            f"{name} holds " + ("shapes that are no polygons" if there.any() else "no shapes"),
+            where=where,
+            remedy="give polygons, e.g. lines with a buffer",
+        )
+    values = None if attribute is None else fields[names.index(attribute)][there]
+    return Shapes(_in_pixels(shapes[there], meta["crs"], grid, name, where), values)
+
+
+def _read(members: Members, name: str, where: object):
+    import pyogrio
+
+    ending = name[name.rfind(".") :].lower()
+    try:
+        if ending not in BEGINNINGS:
+            raise ValueError(f"{ending} is no ending of one")
+        members.verify(name)
+        with members.open(name) as stream:
+            beginning = stream.read(64)
+        # a byte order mark and spaces may stand before JSON
+        if ending in (".geojson", ".json"):
+            beginning = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not beginning.startswith(BEGINNINGS[ending]):
+            raise ValueError(f"it does not begin as {ending} does")
+        layers = pyogrio.list_layers(members.location(name))
+        if len(layers) != 1:
+            raise ValueError(f"it has {len(layers)} layers, not one")
+        meta, _, wkb, fields = pyogrio.raw.read(members.location(name), force_2d=True)
+    # readers fail in many ways on damaged files; each means the same here
+    except Exception as error:
+        raise PermafrostError(
+            f"{name} is no readable file of shapes ({first_line(error, named=True)})",
+            where=where,
+            remedy="give a GeoPackage, GeoJSON, Shapefile (all its files) or FlatGeobuf with one layer",
+        ) from error
+    return meta, wkb, fields
+
+
+def _in_pixels(shapes: np.ndarray, crs: str, grid: Grid, name: str, where: object) -> np.ndarray:
+    import shapely
+    from rasterio.warp import transform
+
+    def moved(points: np.ndarray) -> np.ndarray:
+        x, y = transform(crs, grid.crs, *points.T)
+        return np.stack(
+            [(np.array(x) - grid.left) / grid.step[0], (grid.top - np.array(y)) / grid.step[1]],
+            axis=1,
+        )
+
+    try:
+        found = shapely.transform(shapes, moved)
+    except Exception as error:
+        raise PermafrostError(
+            f"{name} cannot be brought to {grid.crs} ({first_line(error)})",
+            where=where,
+            remedy="declare a crs that holds all of it",
+        ) from error
+    # polygons only: what collapses to a line has no pixels
+    return shapely.make_valid(found, method="structure", keep_collapsed=False)
+
+
+class Burnt:
+    """Class ids burnt into windows: a pixel has the class of the last polygon that holds its centre.
+
+    Parameters
+    ----------
+    ids : (N,) class id of each polygon.
+    background : id of pixels in no polygon.
+    """
+
+    def __init__(self, polygons: np.ndarray, ids: Sequence[int], background: int) -> None:
+        import shapely
+
+        self._polygons, self._ids, self._background = polygons, ids, background
+        self._tree = shapely.STRtree(polygons)
+
+    def read(self, window: Window) -> np.ndarray:
+        """(H, W) class ids."""
+        import shapely
+        from rasterio.features import rasterize
+
+        shape = (window.height, window.width)
+        found = np.sort(self._tree.query(shapely.box(*window.bounds)))
+        if not len(found):
+            return np.full(shape, self._background, np.int32)
+        # the grid's rows run downwards as its pixels are counted, so the pixels are the units
+        return rasterize(
+            [(self._polygons[i], self._ids[i]) for i in found],
+            out_shape=shape,
+            transform=(1.0, 0.0, window.x, 0.0, 1.0, window.y),
+            fill=self._background,
+            dtype=np.int32,
+        )

@@ -1,0 +1,215 @@
+"""GeoDatasets of torchgeo as what the tiles of a grid are read from: one of images, one of masks on its ground."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import open_members
+from permafrost.data.masks import MaskCoding
+from permafrost.data.rasters import TargetCoding
+from permafrost.data.sources.grid_layout import Grid
+from permafrost.data.sources.grid_options import GeoClass, GridOptions
+from permafrost.data.sources.grid_rasters import all_hold
+from permafrost.data.sources.grid_scenes import declared_crs
+from permafrost.data.sources.grid_shapes import read_shapes
+from permafrost.data.sources.reading import coded, stored_as
+from permafrost.data.sources.torchgeo_samples import arguments_of
+from permafrost.data.windows import Window
+
+
+class GeoInputs:
+    """The intersection of the classes, read by bounds; as `grid_inputs.RasterInputs`.
+
+    torchgeo merges the files that lie there, and fills what is missing with nodata, or with 0.
+    """
+
+    def __init__(
+        self, entry: DatasetEntry, coding: MaskCoding | TargetCoding, *, where: object
+    ) -> None:
+        options: GridOptions = entry.source
+        self._coding, self._channel, self._root = coding, options.label_channel, options.path
+        self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
+        self._dtype = None if options.dtype is None else np.dtype(options.dtype)
+        self._dataset = _opened(options, where)
+        self._dates = _dates(options.torchgeo.dates, where)
+        if not len(self._index()):
+            raise PermafrostError(
+                f"no file of the classes lies in these dates: {' to '.join(options.torchgeo.dates)}",
+                where=where,
+                remedy="correct dates in source.torchgeo",
+            )
+        self.grid = _grid(self._dataset)
+        self.footprints = [self._footprints()]
+        self.name = options.torchgeo.image.name.lower()
+        # torchgeo keeps open files, and a file of GDAL's belongs to one thread
+        self._lock = threading.Lock()
+
+    def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        return self.both(window)[:2]
+
+    def valid(self, window: Window) -> np.ndarray:
+        return self.image(window)[1]
+
+    def labels(self, window: Window) -> np.ndarray:
+        return self.both(window)[2]
+
+    def both(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        sample = self._sample(window)
+        missing = {"image", "mask"} - set(sample)
+        if missing:
+            raise UnreadableImage(
+                f"torchgeo gives no {' and no '.join(sorted(missing))}, only {', '.join(sample)}"
+            )
+        values, mask = np.asarray(sample["image"]), np.asarray(sample["mask"])
+        if mask.ndim == 3 and (len(mask) == 1 or self._channel is not None):
+            mask = mask[self._channel or 0]
+        shapes = {values.shape[-2:], mask.shape}
+        if values.ndim != 3 or shapes != {(window.height, window.width)}:
+            raise UnreadableImage(f"torchgeo gives an image {values.shape} and a mask {mask.shape}")
+        values = stored_as(values, self._dtype)
+        return values, ~all_hold(values, self._nodata), coded(self._coding, mask)
+
+    def shapes(self, name: str, where: object) -> np.ndarray:
+        members = open_members(self._root, where=where)
+        return read_shapes(members, name, self.grid, None, where=where).polygons
+
+    def _sample(self, window: Window) -> dict:
+        """What torchgeo gives for the bounds of a window."""
+        left, bottom, right, top = self.grid.bounds(window)
+        across, down = self.grid.step
+        place = [slice(left, right, across), slice(bottom, top, down)]
+        if self._dates is not None:
+            place.append(slice(*self._dates))
+        try:
+            with self._lock:
+                return self._dataset[tuple(place)]
+        # readers of many libraries hide behind a torchgeo dataset
+        except Exception as error:
+            raise UnreadableImage(first_line(error, named=True)) from error
+
+    def _footprints(self) -> np.ndarray:
+        """Where both have files, as shapely's shapes in pixels of the grid."""
+        import shapely
+
+        grid = self.grid
+        corner, step = np.array([grid.left, grid.top]), np.array([grid.step[0], -grid.step[1]])
+        return shapely.transform(
+            self._index().geometry.to_numpy(), lambda points: (points - corner) / step
+        )
+
+    def _index(self):
+        """The rows of torchgeo's table of files that count."""
+        import pandas as pd
+
+        index = self._dataset.index
+        if self._dates is None:
+            return index
+        return index[index.index.overlaps(pd.Interval(*self._dates, closed="both"))]
+
+
+def _opened(options: GridOptions, where: object):
+    """The dataset of the one class, or the intersection of the two."""
+    from pyproj import CRS
+
+    pair, target = options.torchgeo, {}
+    if options.crs is not None:
+        target["crs"] = CRS.from_wkt(declared_crs(options.crs, where=where).to_wkt())
+    if options.resolution is not None:
+        target["res"] = options.resolution
+    images = _built(pair.image, options.path, target, where)
+    if pair.mask is None:
+        return images
+    masks = _built(pair.mask, options.path, {}, where)
+    try:
+        # torchgeo prints what it converts
+        with contextlib.redirect_stdout(io.StringIO()):
+            return images & masks
+    except (RuntimeError, ValueError) as error:
+        raise PermafrostError(
+            f"torchgeo's {pair.image.name} and {pair.mask.name} do not meet ({first_line(error)})",
+            where=where,
+            remedy="correct paths in source.torchgeo; the two have to share ground and dates",
+        ) from error
+
+
+def _built(part: GeoClass, root: str, target: dict, where: object):
+    cls = _geo_class(part.name, where)
+    known = arguments_of(cls)
+    arguments = {**part.arguments, **target}
+    unknown = [name for name in arguments if known is not None and name not in known]
+    if unknown:
+        raise PermafrostError(
+            f"torchgeo's {part.name} takes no {', '.join(unknown)}; {near_names(unknown[0], known)}",
+            where=where,
+            remedy="correct arguments in source.torchgeo",
+        )
+    places = [str(Path(root, path)) for path in part.paths]
+    try:
+        # most take one or several paths, some one root
+        key = "paths" if known is None or "paths" in known else "root"
+        return cls(**{key: places[0] if len(places) == 1 else places}, **arguments)
+    except Exception as error:
+        raise PermafrostError(
+            f"torchgeo's {part.name} cannot be built from {', '.join(places)}:"
+            f" {first_line(error, named=True)}",
+            where=where,
+            remedy="correct paths or arguments in source.torchgeo",
+        ) from error
+
+
+def _geo_class(name: str, where: object):
+    import torchgeo.datasets as library
+
+    offered = {
+        key: value
+        for key, value in vars(library).items()
+        if inspect.isclass(value) and issubclass(value, library.GeoDataset)
+    }
+    if name not in offered:
+        raise PermafrostError(
+            f"torchgeo has no GeoDataset named {name!r}; {near_names(name, offered)}",
+            where=where,
+            remedy="use the name of one of torchgeo's GeoDataset classes, or kind: torchgeo for"
+            " datasets of single images",
+        )
+    return offered[name]
+
+
+def _grid(dataset) -> Grid:
+    from rasterio.crs import CRS
+
+    left, bottom, right, top = map(float, dataset.index.total_bounds)
+    across, down = map(float, dataset.res)
+    return Grid(
+        CRS.from_user_input(dataset.crs).to_string(),
+        left,
+        top,
+        (across, down),
+        int((right - left) / across + 1e-6),
+        int((top - bottom) / down + 1e-6),
+    )
+
+
+def _dates(dates: list[str] | None, where: object):
+    import pandas as pd
+
+    if dates is None:
+        return None
+    try:
+        first, last = map(pd.Timestamp, dates)
+    except ValueError as error:
+        raise PermafrostError(
+            f"dates {dates} are no two dates ({first_line(error)})",
+            where=where,
+            remedy='write dates: ["2021-01-01", "2021-12-31"]',
+        ) from error
+    return first, last
