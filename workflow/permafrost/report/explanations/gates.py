@@ -88,7 +88,7 @@ WORDS = {
     "below_chance": (
         "not above chance",
         "The interval lies at or below what is reached without looking at the images, such as by always answering "
-        "the largest class.",
+        "the largest class, or that everything changed.",
     ),
     "not_converged": (
         "not converged",
