@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from helpers.datasets.grids import classes as class_blobs
+from helpers.datasets.grids import pixels, write_raster
 from helpers.datasets.images import (
     class_files,
     encode,
@@ -80,6 +82,7 @@ def write_data(folder: Path) -> None:
         rasters[f"heights/{n:02d}.tif"] = geotiff(heights[None])
     write_folder(folder / "my_heights", rasters)
     _write_crowns(folder / "crowns")
+    _write_scene(folder / "my_scene")
 
 
 def write_zip_of_scenes(path: Path) -> Path:
@@ -102,6 +105,14 @@ def _write_crowns(folder: Path) -> None:
             rows.append({"image_path": name, **corners, "label": "Tree"})
     write_folder(folder / "images", images)
     write_table(folder / "annotations.csv", rows)
+
+
+def _write_scene(folder: Path) -> None:
+    image, classes = pixels(256, 320), class_blobs(256, 320)
+    image[:, :20, :20] = 0
+    write_raster(folder / "scenes/west.tif", image[:, :, :160], nodata=0)
+    write_raster(folder / "scenes/east.tif", image[:, :, 160:], column=160, nodata=0)
+    write_raster(folder / "land_cover.tif", classes)
 
 
 def write_predictions(folder: Path, command: str) -> None:

@@ -79,6 +79,33 @@ def test_average_precision_micro_and_per_class(ties, kind):
     assert found["macro_ap"] == pytest.approx(each.mean(), abs=1e-12)
 
 
+F1_CASES = [{}, {"ties": True}, {"n": 1, "share": 0.9}, {"without_positives": (0, 3)}]
+
+
+@pytest.mark.parametrize("case", F1_CASES)
+def test_micro_f1_of_several_labels(case):
+    target, prediction, scores = multi_label(**case)
+    found = ours.evaluate(target, prediction, scores, task="multilabel", classes=scores.shape[1])
+    expected = sklearn.f1_score(target, prediction, average="micro")
+    assert found["micro_f1"] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("predicted", [0, 1])
+def test_micro_f1_without_a_true_label(predicted):
+    target, _, scores = multi_label(without_positives=range(5))
+    prediction = np.full_like(target, predicted)
+    found = ours.evaluate(target, prediction, scores, task="multilabel", classes=5)["micro_f1"]
+    # where nothing is predicted either it is undefined, and scikit-learn's value for that is asked for
+    expected = sklearn.f1_score(target, prediction, average="micro", zero_division=np.nan)
+    assert found == pytest.approx(expected, nan_ok=True) and (found == 0) == bool(predicted)
+
+
+def test_micro_f1_of_who_predicts_no_label_is_0():
+    target, _, scores = multi_label()
+    found = ours.evaluate(target, 0 * target, scores, task="multilabel", classes=5)
+    assert found["micro_f1"] == 0 == sklearn.f1_score(target, 0 * target, average="micro")
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(

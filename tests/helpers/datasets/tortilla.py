@@ -215,9 +215,11 @@ def layout(dataset: str, seed: int, classes: list[str]) -> tuple[list[dict], dic
     raise KeyError(dataset)
 
 
-def write_dataset(folder: Path, names: list[str], dataset: str, classes: list[str]) -> Path:
-    """Seven samples of a dataset's layout, spread over the files `names`: train 3, validation 2, test 2."""
-    splits = ["train"] * 3 + ["validation"] * 2 + ["test"] * 2
+def write_dataset(
+    folder: Path, names: list[str], dataset: str, classes: list[str], counts=(3, 2, 2)
+) -> Path:
+    """Samples of a dataset's layout, `counts` of train, validation and test, spread over the files `names`."""
+    splits = np.repeat(["train", "validation", "test"], counts).tolist()
     samples = []
     for seed, split in enumerate(splits):
         parts, columns = layout(dataset, seed, classes)

@@ -22,7 +22,9 @@ from helpers.datasets.grids import (
 from helpers.datasets.images import Prepared, open_source, write_zip
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.sources.grid_scenes import CACHE_BYTES
 from rasterio.enums import Resampling
+from rasterio.env import get_gdal_config
 from rasterio.transform import from_origin
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
@@ -110,6 +112,20 @@ def test_a_coarser_mask_is_brought_to_the_declared_resolution(tmp_path):
         np.testing.assert_array_equal(source.decode(index).mask, fine[y : y + 16, x : x + 16])
 
 
+def test_a_part_of_a_pixel_off_is_not_on_the_grid_unless_the_entry_declares_one(tmp_path):
+    write_raster(tmp_path / "image.tif", pixels(96, 128))
+    mask = classes(96, 128)
+    mask[:, :8, :8] = 0
+    write_raster(tmp_path / "mask.tif", mask, column=0.75, nodata=0)
+    with pytest.raises(PermafrostError, match="mask.tif does not lie on the pixels of the grid"):
+        open_source(grid_entry(tmp_path))
+    entry = grid_entry(tmp_path, {"resolution": 10}, ignore_index=255)
+    decoded = open_source(entry).decode(0)
+    # the middles of the first column lie before the mask; what it marks as nodata is a value like any other
+    assert (decoded.mask[:, 0] == 255).all()
+    np.testing.assert_array_equal(decoded.mask[:, 1:], mask[0, :16, :15])
+
+
 def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_path):
     image, _ = write_pair(tmp_path)
     names = ["red", "green", "blue"]
@@ -124,6 +140,18 @@ def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_p
         PermafrostError, match="files for blue, green, red, the bands are red, green"
     ):
         open_source(grid_entry(tmp_path, {"images": files}))
+
+
+def test_jpeg_2000_is_read_as_it_is(tmp_path):
+    write_pair(tmp_path)
+    with rasterio.open(tmp_path / "image.tif") as image:
+        profile = {**image.profile, "driver": "JP2OpenJPEG", "QUALITY": "100", "REVERSIBLE": "YES"}
+        profile = {key: value for key, value in profile.items() if "block" not in key}
+        with rasterio.open(tmp_path / "image.jp2", "w", **profile) as copy:
+            copy.write(image.read())
+    one = open_source(grid_entry(tmp_path))
+    other = open_source(grid_entry(tmp_path, {"images": "image.jp2"}))
+    np.testing.assert_array_equal(one.decode(9).image, other.decode(9).image)
 
 
 def test_an_archive_is_read_in_place(tmp_path):
@@ -223,6 +251,35 @@ def test_nodata_is_filled_ignored_or_left_out_and_never_passed_over(tmp_path):
     np.testing.assert_array_equal(as_stored.decode(0).image, image[:, :16, :16])
 
 
+@pytest.mark.parametrize("target", [{}, {"crs": "EPSG:3857", "resolution": 12}])
+@pytest.mark.parametrize("hidden_by", ["transparency", "mask", "nan"])
+def test_what_a_raster_hides_is_missing_however_it_says_so(tmp_path, hidden_by, target):
+    image, _ = write_pair(tmp_path)
+    shown = np.full((1, 96, 128), 255, np.uint8)
+    shown[:, :8, :8] = 0
+    value = 0
+    if hidden_by == "transparency":
+        whole = np.concatenate([image, shown])
+        write_raster(tmp_path / "image.tif", whole, photometric="RGB", alpha="yes")
+    elif hidden_by == "mask":
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
+            path = write_raster(tmp_path / "image.tif", image)
+            with rasterio.open(path, "r+") as dataset:
+                dataset.write_mask(shown[0])
+    else:
+        value = "nan"
+        whole = np.where(shown == 0, np.nan, image).astype(np.float32)
+        write_raster(tmp_path / "image.tif", whole, nodata=np.nan)
+    nodata = {"value": value, "fill": 0}
+    source = open_source(
+        grid_entry(tmp_path, {**target, "ignore_nodata": True}, nodata=nodata, ignore_index=255)
+    )
+    missing = source.decode(0).mask == 255
+    assert missing[:4, :4].all() and not missing[12:, 12:].any()
+    if not target:
+        np.testing.assert_array_equal(missing, shown[0, :16, :16] == 0)
+
+
 def test_a_share_of_data_is_known_without_reading_where_nothing_is_marked(tmp_path, monkeypatch):
     write_raster(tmp_path / "image.tif", pixels(96, 120))
     write_raster(tmp_path / "further.tif", pixels(40, 16), column=120)
@@ -263,9 +320,19 @@ def test_numbers_per_pixel_keep_their_unit_and_what_is_missing(tmp_path):
     expected[:4, :4] = np.nan
     np.testing.assert_array_equal(opened.decode(0).target, expected)
     assert np.isnan(opened.decode(7).target[:, 8:]).all()
-    with pytest.raises(UnreadableImage, match="its labels: marks -9999 as nodata"):
+    with pytest.raises(UnreadableImage, match="its target: marks -9999 as nodata"):
         open_source(grid_entry(tmp_path, source, **number)).decode(0)
-    card = Prepared(tmp_path / "out").run(entry)
+    write_raster(tmp_path / "image.tif", np.tril(pixels(96, 128)), nodata=0)
+    hidden = grid_entry(
+        tmp_path,
+        {**source, "ignore_nodata": True},
+        target={"nodata": -9999},
+        nodata={"value": 0, "fill": 0},
+        **number,
+    )
+    above = np.triu(np.ones((16, 16), bool), 1)
+    np.testing.assert_array_equal(np.isnan(open_source(hidden).decode(9).target), above)
+    card = Prepared(tmp_path / "out").run(hidden)
     assert card["target"]["unit"] is None and card["splits"]["test"]["count"] >= 8
 
 
@@ -282,16 +349,19 @@ def test_four_hundred_million_pixels_are_listed_in_seconds_and_little_memory(tmp
     assert source.decode(3000).image.shape == (3, 256, 256)
     tracemalloc.stop()
     assert seconds < 10 and peak < 30e6
+    # what GDAL remembers is no part of this; by itself it takes a share of the machine's memory
+    assert get_gdal_config("GDAL_CACHEMAX") == CACHE_BYTES
 
 
 def test_threads_may_read_the_same_raster(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
-    image, _ = write_pair(tmp_path, 200, 260)
+    write_pair(tmp_path, 400, 520, compress="deflate")
     source = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     alone = [source.decode(index).image for index in range(len(source.records()))]
+    fresh = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     with ThreadPoolExecutor(8) as executor:
-        together = list(executor.map(source.decode, range(len(alone))))
+        together = list(executor.map(fresh.decode, range(len(alone))))
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, other.image)
     assert source.classes == CLASSES

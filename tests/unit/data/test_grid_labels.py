@@ -1,4 +1,4 @@
-"""Polygons as masks of tiles, classes of torchgeo as their source, and one clear error for what is wrong."""
+"""Polygons as labels of tiles, and one clear error for what is wrong with files or entries."""
 
 import json
 import shutil
@@ -21,7 +21,6 @@ from helpers.datasets.images import Prepared, open_source, validated
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
 from permafrost.data.entry_checks import entry_mistakes
-from permafrost.data.image_store import ImageStore
 from permafrost.data.sources import read_entry
 
 
@@ -249,6 +248,8 @@ def test_a_raster_that_breaks_off_later_is_named_where_it_is_read(tmp_path):
         ({"torchgeo": {"image": {"name": "NAIP"}}}, {}, "images and masks beside torchgeo"),
         ({"label_resampling": "average"}, {}, "average makes values between classes"),
         ({"ignore_nodata": True}, {}, "add ignore_index: 255"),
+        ({"min_labelled": 0.5}, {}, "min_labelled needs a value for pixels without a label"),
+        ({"dtype": "uint8"}, {}, "dtype is for torchgeo's images"),
         ({"attribute": "kind"}, {}, "only masks in a file of polygons need attribute"),
         ({"masks": "a.gpkg", "attribute": "kind"}, {}, "what pixels outside of the polygons are"),
         ({"masks": "a.gpkg", "background": "land"}, {}, "which class a polygon is"),
@@ -294,79 +295,3 @@ def test_only_the_files_that_an_entry_names_are_part_of_its_identity(tmp_path):
     assert after[0] == before[0] and after[1] != before[1]
     shutil.copy(tmp_path / "mask.tif", tmp_path / "image.tif")
     assert all(source_digest(entry) != old for entry, old in zip(entries, after, strict=True))
-
-
-@pytest.fixture
-def geo_folder(tmp_path):
-    """Two scenes as NAIP names them, and a map of crops as the CDL does, which cover different ground."""
-    image = pixels(80, 96, bands=4)
-    write_raster(tmp_path / "naip/m_3807511_ne_18_060_20230605.tif", image[:, :, :64])
-    write_raster(tmp_path / "naip/m_3807512_ne_18_060_20230605.tif", image[:, :, 64:], column=64)
-    crops = np.array([0, 1, 5], np.uint8)[classes(96, 96)]
-    write_raster(tmp_path / "cdl/2023_30m_cdls.tif", crops, row=16)
-    return tmp_path
-
-
-def geo_entry(folder, source: dict | None = None, **more) -> dict:
-    pair = {
-        "image": {"name": "NAIP", "paths": ["naip"]},
-        "mask": {
-            "name": "CDL",
-            "paths": ["cdl"],
-            "arguments": {"years": [2023], "classes": [0, 1, 5]},
-        },
-    }
-    options = {"torchgeo": pair, "images": None, "masks": None, "dtype": "uint8", **(source or {})}
-    return grid_entry(folder, options, bands=["red", "green", "blue", "nir"], sensor="naip", **more)
-
-
-def test_tiles_of_two_geodatasets_are_what_they_give_for_the_bounds(geo_folder):
-    from torchgeo.datasets import CDL, NAIP
-
-    source = open_source(geo_entry(geo_folder))
-    both = NAIP(str(geo_folder / "naip")) & CDL(
-        str(geo_folder / "cdl"), years=[2023], classes=[0, 1, 5]
-    )
-    assert len(source.records()) == 4 * 6
-    for index in range(len(source.records())):
-        decoded = source.decode(index)
-        a, _, left, _, e, top = decoded.place.transform
-        sample = both[left : left + 16 * a : a, top + 16 * e : top : -e]
-        np.testing.assert_array_equal(decoded.image, sample["image"].numpy())
-        np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
-
-
-def test_geodatasets_are_prepared_like_any_other(geo_folder, tmp_path):
-    out = Prepared(tmp_path / "out")
-    card = out.run(geo_entry(geo_folder), workers=4)
-    assert sum(split["count"] for split in card["splits"].values()) == 24
-    assert ImageStore(out.outputs["train"]).dtype == np.uint8
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"name": "NAPI"}, "no GeoDataset named 'NAPI'; did you mean 'NAIP'"),
-        ({"name": "EuroSAT"}, "kind: torchgeo for datasets of single images"),
-        ({"arguments": {"band": [1]}}, "NAIP takes no band"),
-        ({"paths": ["nothing"]}, "NAIP cannot be built from .*nothing"),
-        ({"paths": ["far"]}, "NAIP and CDL do not meet"),
-    ],
-)
-def test_what_torchgeo_cannot_do_is_one_sentence(geo_folder, change, message):
-    write_raster(
-        geo_folder / "far/m_1_ne_18_060_20230605.tif", pixels(32, 32, bands=4), column=9000
-    )
-    entry = geo_entry(geo_folder)
-    entry["source"]["torchgeo"]["image"] |= change
-    with pytest.raises(PermafrostError, match=message):
-        open_source(entry)
-
-
-def test_a_date_without_files_has_no_tiles(geo_folder):
-    entry = geo_entry(geo_folder)
-    entry["source"]["torchgeo"]["dates"] = ["2023-06-01", "2023-06-30"]
-    assert len(open_source(entry).records()) == 24
-    entry["source"]["torchgeo"]["dates"] = ["2021-01-01", "2021-12-31"]
-    with pytest.raises(PermafrostError, match="no file of the classes lies in these dates"):
-        open_source(entry)

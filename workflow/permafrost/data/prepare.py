@@ -34,6 +34,7 @@ from permafrost.data.stream import (
     Expected,
     Failure,
     Reader,
+    is_ordered,
     locate_all,
     read_chunks,
     refuse_failures,
@@ -363,7 +364,7 @@ def _modality_cards(job: Job, writers: dict) -> list[dict] | None:
         dates = None
         if one.stored.dates is not None:
             listed = [d for writer in writers.values() for d in writer.dates[one.stored.dates]]
-            known = sorted(date for sample in listed for date in sample if date is not None)
+            known = sorted(date for sample in listed for date in sample if is_ordered(date))
             dates = {
                 "fewest": min(map(len, listed)),
                 "most": max(map(len, listed)),

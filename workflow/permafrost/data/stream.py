@@ -18,7 +18,6 @@ from permafrost.data.decode import UnreadableImage, check_size
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.targets import TargetStatistics
 
-#: of dates that can be put in order: names of months cannot
 _ISO_DATE = re.compile(r"\d{4}-\d{2}")
 #: images per task of a worker; fixed, so that sums do not depend on the number of workers
 BATCH = 16
@@ -172,7 +171,7 @@ class Cleaning:
             return
         if len(dates) != len(array):
             raise UnreadableImage(f"has {len(array)} images and {len(dates)} dates")
-        known = [date for date in dates if date is not None and _ISO_DATE.match(date)]
+        known = [date for date in dates if is_ordered(date)]
         late = [f"{b} after {a}" for a, b in itertools.pairwise(known) if b < a]
         if late:
             raise UnreadableImage(f"has dates out of order: {late[0]}")
@@ -204,6 +203,11 @@ class Cleaning:
                 f"{name} has no labelled pixel",
                 remedy="set allow_empty_masks: true to keep images without a label",
             )
+
+
+def is_ordered(date: str | None) -> bool:
+    """Whether a date stands in order among others as text: names of months do not."""
+    return date is not None and _ISO_DATE.match(date) is not None
 
 
 def _check_shape(array: np.ndarray, noun: str, file: str | None, shape: tuple[int, ...]) -> str:

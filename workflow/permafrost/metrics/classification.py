@@ -41,7 +41,8 @@ def evaluate(target, prediction, scores, *, task: str, classes: int) -> dict:
             micro_average_precision(target, scores),
             per_class_average_precision(target, scores),
         )
-        return _as_floats(metrics_of_rankings(pooled, each))
+        pooled_f1 = micro_f1(*label_counts(target, prediction))
+        return _as_floats(metrics_of_labels(pooled, each, pooled_f1))
     values = metrics_of_counts(*class_counts(target, prediction, classes))
     if "top5_accuracy" in overall_metrics(task, classes):
         hits = top_k_hits(target, scores, TOP_K)
@@ -71,13 +72,41 @@ def metrics_of_counts(hits, targets, predictions) -> dict[str, np.ndarray]:
     }
 
 
-def metrics_of_rankings(pooled, each) -> dict[str, np.ndarray]:
-    """Metrics of multi-label classification from average precision of all entries together, and (L, …) of each label.
+def metrics_of_labels(pooled, each, f1) -> dict[str, np.ndarray]:
+    """Metrics of multi-label classification.
+
+    Parameters
+    ----------
+    pooled, f1 : average precision and F1 of all entries together.
+    each : (L, …) average precision of each label.
 
     Scikit-learn's ``average="macro"`` counts a class without positives as 0, which punishes every
     backbone for what the test set lacks. Here it is skipped.
     """
-    return {"micro_ap": pooled, "macro_ap": mean_of_defined(each), "average_precision": each}
+    return {
+        "micro_ap": pooled,
+        "macro_ap": mean_of_defined(each),
+        "micro_f1": f1,
+        "average_precision": each,
+    }
+
+
+def micro_f1(hits, targets, predictions) -> np.ndarray:
+    """F1 of all entries together from `label_counts`: 2 hits / (targets + predictions).
+
+    It is 0 for who predicts no label, and NaN where none is true or predicted (scikit-learn and torchmetrics: 0).
+    """
+    return divide(2 * hits, targets + predictions)
+
+
+def label_counts(target, prediction) -> tuple[int, int, int]:
+    """True labels that are predicted, true labels, and predicted labels of (N, L) arrays of 0 and 1."""
+    target, prediction = (np.asarray(labels) != 0 for labels in (target, prediction))
+    if target.shape != prediction.shape:
+        raise PermafrostError(
+            f"target has the shape {target.shape}, prediction {prediction.shape}", remedy=_REMEDY
+        )
+    return tuple(map(np.count_nonzero, (target & prediction, target, prediction)))
 
 
 def accuracy(target, prediction) -> float:

@@ -81,6 +81,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
     "multilabel": (
         Metric("micro_ap", "micro-AP", primary=True),
         Metric("macro_ap", "macro-AP", biased=True),
+        Metric("micro_f1", "micro F1"),
         Metric("average_precision", "average precision", per_class=True, biased=True),
     ),
     # and recall_at_k, hit_at_k for every k that was asked for

@@ -54,7 +54,9 @@ def _dataset(offers: Offers, name: str, backbones: list[str]) -> list[str]:
     splits = entry.get("splits", {})
     lines = [
         *_said(name, entry),
-        *_line("sensor", entry.get("sensor", "not given")),
+        *_line("dates", entry["dates"] if entry.get("dates", "one") != "one" else None),
+        *(_modalities(entry["modalities"]) if "modalities" in entry else []),
+        *_line("sensor", entry.get("sensor", None if "modalities" in entry else "not given")),
         *_line("bands", _bands(entry.get("bands"))),
         *_line("units", _plain(entry["units"]) if "units" in entry else None),
         *_line("pixel", f"{entry['gsd_m']:g} m on the ground" if "gsd_m" in entry else None),
@@ -154,6 +156,15 @@ def _bands(bands: list | None) -> str | None:
         return None
     names = [band["name"] if isinstance(band, dict) else band for band in bands]
     return f"{len(names)}: {', '.join(names)}"
+
+
+def _modalities(modalities: dict) -> list[str]:
+    """What the images of each modality hold."""
+    lines = []
+    for name, one in modalities.items():
+        sensor = [one["sensor"]] if "sensor" in one else []
+        lines += _line("images", ", ".join([name, *sensor, f"bands {_bands(one['bands'])}"]))
+    return lines
 
 
 def _size(entry: dict) -> str | None:

@@ -65,16 +65,18 @@ def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None
 
 
 def dataset_lines(offers: Offers, task: str | None = None) -> list[str]:
-    """A line for each dataset: name, task, sensor, bands, pixel on the ground, licence, where the data are."""
-    heading = ("name", "task", "sensor", "bands", "pixel", "licence", "data")
+    """A line for each dataset: name, task, sensor, bands, dates, pixel on the ground, licence, where the data are."""
+    heading = ("name", "task", "sensor", "bands", "dates", "pixel", "licence", "data")
 
     def row(name: str, entry: dict) -> tuple[str, ...]:
         entry = substitute(entry, str(offers.data))
         ground = f"{entry['gsd_m']:g} m" if "gsd_m" in entry else "-"
-        bands = str(len(entry["bands"])) if "bands" in entry else "-"
+        parts = list(entry["modalities"].values()) if "modalities" in entry else [entry]
+        bands = str(sum(len(one["bands"]) for one in parts if "bands" in one) or "-")
         licence = entry.get("licence", "not given")
-        sensor = entry.get("sensor", "-")
-        return name, entry["task"], sensor, bands, ground, licence, state_of(entry)
+        sensor = ", ".join(dict.fromkeys(one.get("sensor", "-") for one in parts))
+        dates = entry.get("dates", "one")
+        return name, entry["task"], sensor, bands, dates, ground, licence, state_of(entry)
 
     rows = _rows(offers.datasets, row, len(heading))
     return _aligned([heading, *(one for one in rows if task in (None, one[1]))])

@@ -15,7 +15,7 @@ from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_scenes import Scene, box_of, open_raster
 from permafrost.data.windows import Window
 
-#: open files of a layer per thread
+#: files that a thread keeps open: of one layer, or of those of all bands
 KEPT_OPEN = 16
 
 
@@ -29,6 +29,7 @@ class Layer:
     resampling : what rasterio calls the method for scenes that do not lie on the grid.
     declared : whether the entry says that scenes are to be resampled.
     marked : whether what a scene marks as nodata is missing; else it is a value like any other.
+    keep : files to keep open, for each thread.
     strict : whether a pixel is missing that is so in one band, or only that which is so in all.
     """
 
@@ -41,9 +42,11 @@ class Layer:
         declared: bool,
         marked: bool,
         strict: bool = True,
+        keep: int = KEPT_OPEN,
         where: object,
     ) -> None:
         self._grid, self._resampling, self._marked = grid, resampling, marked
+        self._keep = keep
         self._joined = np.all if strict else np.any
         self.scenes = [self._placed(scene, declared, where) for scene in scenes]
         self.bands, self.dtype = scenes[0].bands, scenes[0].dtype
@@ -128,7 +131,7 @@ class Layer:
         """The open file, or how it looks on the grid; a dataset of GDAL belongs to one thread."""
         kept = self._open.__dict__.setdefault("datasets", OrderedDict())
         if number not in kept:
-            while len(kept) >= KEPT_OPEN:
+            while len(kept) >= self._keep:
                 kept.popitem(last=False)[1].close()
             kept[number] = self._opened(self.scenes[number])
         kept.move_to_end(number)
@@ -167,3 +170,10 @@ def _slices(window: Window, begin: np.ndarray, end: np.ndarray) -> tuple[slice, 
         slice(begin[1] - window.y, end[1] - window.y),
         slice(begin[0] - window.x, end[0] - window.x),
     )
+
+
+def all_hold(values: np.ndarray, nodata: float | str | None) -> np.ndarray:
+    """(H, W) bool, whether all bands of (C, H, W) hold what stands for missing pixels."""
+    if nodata is None:
+        return np.zeros(values.shape[1:], bool)
+    return (np.isnan(values) if nodata == "nan" else values == nodata).all(axis=0)

@@ -20,7 +20,7 @@ from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
-from permafrost.data.sources.reading import grouped
+from permafrost.data.sources.reading import coded, grouped
 from permafrost.data.sources.torchgeo_images import SampleImages, sample_point
 from permafrost.data.sources.torchgeo_samples import (
     arguments_of,
@@ -150,11 +150,7 @@ class TorchgeoSource:
                 f"its {self._coding.noun} has shape {mask.shape}, not (height, width)",
                 remedy="say with label_channel which channel of a mask is meant, where it has several",
             )
-        try:
-            return self._coding(mask)
-        except UnreadableImage as failure:
-            problem = f"its {self._coding.noun}: {failure}"
-            raise UnreadableImage(problem, remedy=failure.remedy) from failure
+        return coded(self._coding, mask)
 
     def _mask_coding(self):
         name = self._entry.source.name

@@ -152,8 +152,7 @@ class Draws(Targets):
     @property
     def answers(self) -> np.ndarray:
         """Predictions of the first draw, which represents the others where predictions are shown, not scored."""
-        first = self.drawn[0]
-        return (first > 0.5).astype(np.uint8) if self.task == "multilabel" else first
+        return self._predictions(self.drawn[0])
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -185,13 +184,16 @@ class Draws(Targets):
         """Every metric on resamples of the units."""
         return _MeanOverDraws(self._families(units), self.metrics)
 
+    def _predictions(self, drawn: np.ndarray) -> np.ndarray:
+        """What a draw says of each sample; labels as the probes choose them."""
+        return (drawn > 0.5).astype(np.uint8) if self.task == "multilabel" else drawn
+
     def _families(self, units: np.ndarray) -> list:
-        multilabel = self.task == "multilabel"
         return [
             FAMILIES[self.task](
                 self.target,
-                None if multilabel else one,
-                one if multilabel else None,
+                self._predictions(one),
+                one if self.task == "multilabel" else None,
                 len(self.classes),
                 units,
             )

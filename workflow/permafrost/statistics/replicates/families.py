@@ -14,7 +14,8 @@ from permafrost.metrics.classification import (
     check_task,
     check_width,
     metrics_of_counts,
-    metrics_of_rankings,
+    metrics_of_labels,
+    micro_f1,
     top_k_hits,
 )
 from permafrost.metrics.ratios import divide
@@ -91,12 +92,12 @@ class SingleLabel:
 
 
 class MultiLabel:
-    """Average precisions of multi-label classification from rankings that are sorted once.
+    """Metrics of multi-label classification: average precisions from rankings that are sorted once, F1 from counts.
 
     Parameters
     ----------
     target : (N, L) of 0 and 1.
-    prediction : unused; no metric of this task needs a threshold.
+    prediction : (N, L) of 0 and 1.
     scores : (N, L) without NaN.
     classes : L.
     units : (N,) unit of each sample.
@@ -104,6 +105,7 @@ class MultiLabel:
 
     def __init__(self, target, prediction, scores, classes: int, units) -> None:
         self.target, self.scores = np.asarray(target) != 0, np.asarray(scores)
+        self.prediction = np.asarray(prediction) != 0
         self.classes, self.units = classes, np.asarray(units)
         self._rankings: dict[int | None, Ranking] = {}
 
@@ -111,7 +113,7 @@ class MultiLabel:
 
     def support(self, metric: str) -> float | np.ndarray:
         """As of `SingleLabel`: of a label, the units in which it is true."""
-        if metric == "micro_ap":
+        if metric in ("micro_ap", "micro_f1"):
             return float(len(np.unique(self.units[self.target.any(axis=1)])))
         rows, labels = np.nonzero(self.target)
         each = units_of_each(labels, self.units[rows], self.classes)
@@ -120,15 +122,24 @@ class MultiLabel:
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (L, B) per class, on each resample; NaN if undefined."""
         wanted = set(_names("multilabel", self.classes) if metrics is None else metrics)
-        pooled, each = None, np.empty((self.classes, 0))
+        pooled, each, f1 = None, np.empty((self.classes, 0)), None
         if "micro_ap" in wanted:
             pooled = self._ranking(None).average_precision(resamples)
-        if wanted - {"micro_ap"}:
+        if "micro_f1" in wanted:
+            f1 = micro_f1(*self._label_counts(resamples))
+        if wanted - {"micro_ap", "micro_f1"}:
             each = np.stack(
                 [self._ranking(label).average_precision(resamples) for label in range(self.classes)]
             )
-        values = metrics_of_rankings(pooled, each)
+        values = metrics_of_labels(pooled, each, f1)
         return {name: values[name] for name in values if name in wanted}
+
+    def _label_counts(self, resamples: Resamples) -> np.ndarray:
+        """(3, B) as `metrics.classification.label_counts`."""
+        found = (self.target & self.prediction, self.target, self.prediction)
+        rows = [self.units[np.nonzero(labels)[0]] for labels in found]
+        bounds = np.cumsum([0, *map(len, rows)])
+        return Segments(np.concatenate(rows), bounds).totals(resamples).astype(np.int64)
 
     def _ranking(self, label: int | None) -> Ranking:
         """The ranking of one class, or of all entries together; kept for the next block."""
