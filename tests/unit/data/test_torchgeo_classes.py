@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
+
 import numpy as np
 import pytest
 from helpers.datasets.images import Prepared, open_source
@@ -95,6 +98,31 @@ def decoded_pixels(entry: dict, row: dict) -> list[np.ndarray]:
     assert [len(decoded)] == row["samples"] and shapes == row["stored"]
     assert (list(decoded[0].dates[0]) if decoded[0].dates else None) == row.get("first_dates")
     return [one.image.astype(np.float64).ravel() for one in decoded]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("key", ["dates-S2", "dates-S1A"])
+def test_dates_of_pastis_are_those_of_its_table_of_patches(fixtures, tmp_path, key):
+    with zipfile.ZipFile(fixtures / "pastis" / "PASTIS-R.zip") as archive:
+        archive.extractall(tmp_path)
+    path = tmp_path / "PASTIS-R" / "metadata.geojson"
+    content = json.loads(path.read_text())
+    sensor = key.removeprefix("dates-")
+    for feature in content["features"]:
+        number = feature["properties"]["ID_PATCH"]
+        images = np.load(tmp_path / f"PASTIS-R/DATA_{sensor}/{sensor}_{number}.npy")
+        days = {str(i): 20180901 + 100 * i + number for i in range(len(images))}
+        # as the authors wrote it: from Python, or as text
+        feature["properties"][key] = days if number % 2 else json.dumps(days)
+    path.write_text(json.dumps(content))
+    bands = {"dates-S2": 10, "dates-S1A": 3}[key]
+    row = next(r for r in READ if r["class"] == "PASTIS" and r.get("bands", 10) == bands)
+    source = open_source(entry_of(row, tmp_path))
+    for number in range(5):
+        (dates,) = source.decode(number).dates
+        assert dates[0] == f"2018-09-0{number + 1}" and len(dates) == len(
+            source.decode(number).image
+        )
 
 
 def test_every_class_of_torchgeo_is_in_the_table():

@@ -146,8 +146,8 @@ def test_a_key_that_does_not_exist_is_answered_with_those_that_do(dataset):
 @pytest.mark.parametrize(
     "dates, said",
     [
-        ("one", "not of one size: a 2 x 4 x 4, b 2 x 8 x 8"),
-        ("pair", "not of one size: a 2 x 4 x 4, b 2 x 8 x 8"),
+        ("one", "no single ones of one size: a 2 x 4 x 4, b 2 x 8 x 8"),
+        ("pair", "no single ones of one size: a 2 x 4 x 4, b 2 x 8 x 8"),
     ],
 )
 def test_images_that_belong_together_have_one_size(dataset, dates, said):
@@ -157,7 +157,9 @@ def test_images_that_belong_together_have_one_size(dataset, dates, said):
 
 def test_a_pair_of_images_with_different_bands_is_refused(dataset):
     dataset(lambda i: {"a": numbers(2, 4, 4), "b": numbers(1, 4, 4)})
-    assert "not of one size" in refusal(entry(dates="pair", source={"image_key": ["a", "b"]}))
+    assert "no single ones of one size" in refusal(
+        entry(dates="pair", source={"image_key": ["a", "b"]})
+    )
 
 
 def test_channels_that_are_no_dates_are_refused(dataset):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.core.errors import PermafrostError
+from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.georeference import Georeference
@@ -68,7 +68,7 @@ class SampleImages:
                 f"{key} {_size(image.shape)}" for key, image in zip(keys, images, strict=True)
             )
             raise UnreadableImage(
-                f"its images are not of one size: {shown} (bands x height x width)",
+                f"its images are no single ones of one size: {shown} (bands x height x width)",
                 remedy="name keys whose images lie on one grid, or make them modalities",
             )
         return np.stack(images) if dated else np.concatenate(images)
@@ -80,7 +80,10 @@ class SampleImages:
                 where=self._where,
                 remedy="correct image_key",
             )
-        return np.asarray(sample[key])
+        try:
+            return np.asarray(sample[key])
+        except (ValueError, TypeError) as error:
+            raise UnreadableImage(f"its {key} is no array ({first_line(error)})") from error
 
     def _ordered(self, image: np.ndarray, bands: int) -> np.ndarray:
         """(C, H, W) of one image, (T, C, H, W) of several; a single date is one image where the entry expects one."""
@@ -102,13 +105,13 @@ class SampleImages:
 
         None where neither does. Samples do not say which of several modalities they mean: it is the first.
         """
-        known = _times(sample)
-        first = (
-            listed_dates(part, number, len(arrays[0]) if arrays[0].ndim == 4 else 1)
-            if known is None
-            else known
-        )
-        return () if first is None else (first, *(None for _ in arrays[1:]))
+        single = arrays[0].ndim == 3
+        first = _times(sample)
+        if first is None:
+            first = listed_dates(part, number, 1 if single else len(arrays[0]))
+        if first is None or (single and len(first) != 1):
+            return ()
+        return (first, *(None for _ in arrays[1:]))
 
 
 def _times(sample: dict) -> tuple[str | None, ...] | None:
@@ -120,9 +123,11 @@ def _times(sample: dict) -> tuple[str | None, ...] | None:
 
 
 def _iso_date(seconds: float) -> str | None:
-    if not math.isfinite(seconds):
+    try:
+        return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    # not a number, or a year that no calendar has
+    except (ValueError, OverflowError, OSError):
         return None
-    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
 def sample_point(sample: dict, place: Georeference) -> Georeference:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -125,6 +127,8 @@ def listed_dates(part, number: int, count: int) -> tuple[str | None, ...] | None
         listed = files[number]["dates"]
     elif type(part).__name__ == "DigitalTyphoon":
         listed = _typhoon_hours(part, number)
+    elif type(part).__name__ in ("PASTIS", "PASTIS100"):
+        listed = _pastis_dates(part, number)
     else:
         # of classes whose samples all are of the same dates
         listed = getattr(part, "dates", None)
@@ -137,6 +141,22 @@ def _typhoon_hours(part, number: int) -> list[str]:
     sequence, table = part.sample_sequences[number], part.aux_df
     rows = table[(table["id"] == sequence["id"]) & table["seq_id"].isin(sequence["seq_id"])]
     return [moment.strftime("%Y-%m-%dT%H:%M") for moment in rows["datetime"]]
+
+
+def _pastis_dates(part, number: int) -> list | None:
+    """From the table of patches, which the class reads for its folds alone: position -> day, as JSON in JSON."""
+    key = f"dates-{part.image_key.upper()}"
+    table = _properties(os.path.join(part.root, part.directory, "metadata.geojson"))
+    listed = table[part.idxs[number]].get(key)
+    listed = json.loads(listed) if isinstance(listed, str) else listed
+    return None if listed is None else [listed[i] for i in sorted(listed, key=int)]
+
+
+@functools.lru_cache(maxsize=4)
+def _properties(path: str) -> dict[int, dict]:
+    """What the GeoJSON of PASTIS says of each patch."""
+    features = json.loads(Path(path).read_bytes())["features"]
+    return {int(one["properties"]["ID_PATCH"]): one["properties"] for one in features}
 
 
 def _iso(date: object) -> str | None:
