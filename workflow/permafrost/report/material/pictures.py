@@ -36,8 +36,8 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
     else:
         chosen, kind = [0], "grey"
     used = ", ".join(names[index] for index in chosen)
-    last = ", the last date of each" if card.dates == "series" else ""
-    last = ", after" if card.dates == "pair" else last
+    dated = card.dates != "one" and card.modalities[0]["dates"] is not None
+    last = {"series": ", the last date of each", "pair": ", after"}[card.dates] if dated else ""
     return (
         chosen,
         f"{kind} ({used}){last}, stretched from the 2nd to the 98th percentile of these images, gamma {GAMMA}",
