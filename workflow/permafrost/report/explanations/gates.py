@@ -88,7 +88,7 @@ WORDS = {
     "below_chance": (
         "not above chance",
         "The interval lies at or below what is reached without looking at the images, such as by always answering "
-        "the largest class.",
+        "the largest class, or that everything changed.",
     ),
     "not_converged": (
         "not converged",
@@ -115,7 +115,7 @@ WORDS = {
     ),
     "spatially_random": (
         "random split of spatial data",
-        "Splits of data with places or groups were drawn at random, or share groups as they are given, so neighbours of "
+        "Splits of data with places or groups were drawn at random, or share groups as given, so neighbours of "
         "training samples are tested: the value overstates what to expect at new places.",
     ),
 }
