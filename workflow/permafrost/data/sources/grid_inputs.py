@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,14 +15,12 @@ from permafrost.data.masks import MaskCoding
 from permafrost.data.rasters import Raster, TargetCoding
 from permafrost.data.sensors import Band
 from permafrost.data.sources.grid_layout import Grid
+from permafrost.data.sources.grid_options import KEEPS_VALUES, GridOptions
 from permafrost.data.sources.grid_rasters import KEPT_OPEN, Layer, all_hold
 from permafrost.data.sources.grid_scenes import declared_grid, read_scenes
 from permafrost.data.sources.grid_shapes import Burnt, read_shapes
 from permafrost.data.sources.reading import coded
 from permafrost.data.windows import Window
-
-if TYPE_CHECKING:
-    from permafrost.data.sources.grid_options import GridOptions
 
 
 class RasterInputs:
@@ -46,11 +43,8 @@ class RasterInputs:
         where: object,
     ) -> None:
         options: GridOptions = entry.source
-        self._coding, self._ignore, self._channel = (
-            coding,
-            entry.ignore_index,
-            options.label_channel,
-        )
+        self._coding, self._ignore = coding, entry.ignore_index
+        self._channel = options.label_channel
         self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
         self._strict = entry.nodata is None
         self.members = open_members(options.path, where=where)
@@ -174,14 +168,14 @@ class RasterInputs:
                 where=where,
                 remedy="store all of them alike",
             )
-        # by nearest, what is marked is copied as any value, and means what the entry says
-        blended = options.label_resampling != "nearest"
+        # unless it would be blended with others, what is marked stays a value, and means what the entry says
+        blended = options.label_resampling not in KEEPS_VALUES
         return Layer(scenes, resampling=options.label_resampling, marked=blended, **placed)
 
 
 def matching(members: Members, patterns: str | Sequence[str], where: object) -> list[str]:
-    """The names that fit one of the patterns, in order; a pattern that fits none is an error."""
-    found: set[str] = set()
+    """The names that fit the patterns, in their order, each once; a pattern that fits none is an error."""
+    found: list[str] = []
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         fits = fnmatch.filter(members.names, pattern)
         if not fits:
@@ -190,8 +184,8 @@ def matching(members: Members, patterns: str | Sequence[str], where: object) -> 
                 where=where,
                 remedy="correct the pattern: it is relative to path, and * stands for any characters",
             )
-        found |= set(fits)
-    return sorted(found)
+        found += sorted(fits)
+    return list(dict.fromkeys(found))
 
 
 def _check_names(named: list[str | None], bands: Sequence[Band], where: object) -> None:

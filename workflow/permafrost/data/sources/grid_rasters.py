@@ -74,7 +74,10 @@ class Layer:
     @property
     def marks(self) -> bool:
         """Whether pixels inside the scenes' boxes may be missing."""
-        return any(scene.warped or (self._marked and scene.masked) for scene in self.scenes)
+        return any(
+            scene.warped or (self._marked and (scene.masked or scene.transparent))
+            for scene in self.scenes
+        )
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """(C, H, W) values, 0 outside of all scenes, and (H, W) bool where there are data.
@@ -119,13 +122,20 @@ class Layer:
         bands = list(range(1, scene.bands + 1))
         try:
             dataset = self._dataset(number)
-            values = dataset.read(bands, window=part)
-            if scene.warped or (self._marked and scene.masked):
-                return values, self._joined(dataset.read_masks(bands, window=part) != 0, axis=0)
+            return dataset.read(bands, window=part), self._there(dataset, scene, bands, part)
         # decoders fail in many ways on damaged bytes; each means the same here
         except Exception as error:
             raise UnreadableImage(f"{scene.name}: {first_line(error, named=True)}") from error
-        return values, np.ones(values.shape[1:], bool)
+
+    def _there(self, dataset, scene: Scene, bands: list[int], part) -> np.ndarray:
+        """(H, W) bool where a scene has data, by its transparency and by what marks nodata."""
+        there = np.ones((part.height, part.width), bool)
+        if dataset.count > scene.bands and (scene.warped or self._marked):
+            # read as a band: GDAL takes it for a mask only where its type is unsigned
+            there &= dataset.read(scene.bands + 1, window=part) > 0
+        if self._marked and scene.masked:
+            there &= self._joined(dataset.read_masks(bands, window=part) != 0, axis=0)
+        return there
 
     def _dataset(self, number: int):
         """The open file, or how it looks on the grid; a dataset of GDAL belongs to one thread."""

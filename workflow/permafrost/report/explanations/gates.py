@@ -115,8 +115,8 @@ WORDS = {
     ),
     "spatially_random": (
         "random split of spatial data",
-        "Splits of data with places or groups were drawn at random, or share groups as they are given, so neighbours "
-        "of training samples are tested: the value overstates what to expect at new places.",
+        "Splits of data with places or groups were drawn at random, or share groups as given, so neighbours of "
+        "training samples are tested: the value overstates what to expect at new places.",
     ),
 }
 _WITH_CLASS = {
