@@ -126,14 +126,14 @@ class Plan:
         return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
 
     def probes_of(self, dataset: str) -> list[str]:
-        """Names of the probes that serve the dataset's task."""
-        task = self.datasets[dataset]["task"]
+        """Names of the probes that serve the dataset: its task, and the dates of its samples."""
+        entry = self.datasets[dataset]
         several = is_several(self.datasets[dataset])
         return [
             name
             for name, options in self.probes.items()
             # what reads images itself knows one image of one sensor
-            if task in KINDS[options["kind"]].tasks
+            if KINDS[options["kind"]].serves(entry["task"], entry["dates"])
             and not (several and KINDS[options["kind"]].reads == "images")
         ]
 
