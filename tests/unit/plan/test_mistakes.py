@@ -296,6 +296,8 @@ def test_a_dataset_of_single_dates_needs_more_than_a_probe_of_series(root, confi
          "probes.seg: the learning rate 1e-07 is below min_learning_rate 1e-06"),
         ({"probes": {"ft": {"kind": "fine_tune", "epochs": 2, "warmup_epochs": 3}}},
          "probes.ft: warmup_epochs: a warm-up of 3 of 2 epochs"),
+        ({"probes": {"seg": {"kind": "segmentation", "head": "linear", "ltae": {"heads": 3}}}},
+         "probes.seg.ltae: 256 hidden channels cannot be shared equally among 3 heads"),
         ({"probes": {"linear": {"kind": "linear", "c_min": 1.0, "c_max": 1.0}}},
          "probes.linear: c_min and c_max are both 1"),
         ({"extraction": {"precision": "fp16"}, "runtime": {"device": "cpu"}},

@@ -132,8 +132,8 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def predicted(dataset: Seasons, options: dict, *, out="features", seed=0) -> tuple[float, dict]:
-    """Accuracy on test, and the metadata of the table."""
+def predicted(dataset: Seasons, options: dict, *, out="features", seed=0, **how):
+    """Accuracy on test, of pixels where these have classes, and the metadata of the table."""
     options = without_dates(configured(**options), "series")
     spec = {
         "dataset": "tiny",
@@ -143,10 +143,13 @@ def predicted(dataset: Seasons, options: dict, *, out="features", seed=0) -> tup
         "options": options,
         "inputs": {"features": "fingerprint-of-features"},
     }
-    path = dataset.folder / f"{out}.parquet"
+    path = dataset.folder / "predictions.parquet"
     stores = {split: dataset.folder / out / f"{split}.zarr" for split in SPLITS}
-    run_probe(spec, stores, path, device="cpu")
+    run_probe(spec, stores, path, device="cpu", **how)
     table, metadata = read_table(path)
+    if dataset.masks:
+        confusion = np.sum(table["confusion"].to_pylist(), axis=0).reshape(2, 2)
+        return np.trace(confusion) / confusion.sum(), metadata
     return np.mean(table["target"].to_numpy() == table["prediction"].to_numpy()), metadata
 
 
@@ -165,7 +168,7 @@ def test_the_same_seed_gives_the_same_answers(seasons):
     tables = []
     for seed in (0, 0, 1):
         predicted(seasons, quick, seed=seed)
-        tables.append(read_table(seasons.folder / "features.parquet")[0])
+        tables.append(read_table(seasons.folder / "predictions.parquet")[0])
     first, again, other = tables
     assert first == again and first != other
 
@@ -186,3 +189,45 @@ def test_the_best_learning_rate_and_epoch_are_taken(seasons):
     assert log[about["settings"]["epoch"] - 1]["val_accuracy"] == max(
         one["val_accuracy"] for one in log
     )
+
+
+# --- the same at every pixel
+
+PATCHES = {
+    "kind": "entrypoint",
+    "entrypoint": "config/backbones/template.py:build",
+    "options": {"patch": 4, "width": 16},
+    "input": {"bands": "rgb", "size": None},
+}
+HEAD = {"kind": "segmentation", "head": "linear", "batch_size": 16, "learning_rate": 0.01}
+SMALL = {"temporal": "ltae", "ltae": {"heads": 4, "hidden": 32, "width": 16}}
+
+
+@pytest.fixture(scope="module")
+def fields(tmp_path_factory) -> Seasons:
+    folder = tmp_path_factory.mktemp("fields")
+    made = Seasons(folder, samples=(60, 16, 20), side=16, masks=True)
+    made.extract(PATCHES)
+    return made
+
+
+@pytest.mark.parametrize("head", ["linear", "fpn"])
+def test_a_segmentation_head_on_it_sees_when_every_pixel_is_green(fields, head):
+    found, about = predicted(fields, {**HEAD, "head": head, "hidden": 8, **SMALL, "epochs": 6})
+    assert found > 0.9
+    assert about["settings"]["positions"] == "days of the year"
+
+
+def test_heads_on_the_mean_or_on_shuffled_dates_do_not_see_it(fields):
+    mean, _ = predicted(fields, {**HEAD, "epochs": 6})
+    mixed, _ = predicted(fields, {**HEAD, **SMALL, "epochs": 6, "shuffle_dates": True})
+    assert 0.3 < mean < 0.7 and 0.3 < mixed < 0.7
+
+
+def test_maps_of_all_dates_are_the_same_streamed_or_kept(fields):
+    options = {**HEAD, **SMALL, "epochs": 1}
+    tables = []
+    for memory in (0, 2**30):
+        predicted(fields, options, memory=memory)
+        tables.append(read_table(fields.folder / "predictions.parquet")[0])
+    assert tables[0]["confusion"] == tables[1]["confusion"]

@@ -32,6 +32,16 @@ class LtaeOptions:
     dropout: float
 
 
+def check_heads(heads: int, hidden: int, where: str | None = None) -> None:
+    """Refuse hidden channels that heads cannot share equally."""
+    if hidden % heads:
+        raise PermafrostError(
+            f"{hidden} hidden channels cannot be shared equally among {heads} heads",
+            where=where,
+            remedy="let hidden be a multiple of heads",
+        )
+
+
 @dataclass(frozen=True)
 class OverDates:
     """How features of dates become those of a sample.

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
-from permafrost.features.dates import LtaeOptions
+from permafrost.features.dates import LtaeOptions, check_heads
 
 # of the published implementation: the longest wave of the encoding of positions, and dropout of attention
 PERIOD = 1000.0
@@ -36,11 +36,7 @@ class Ltae(nn.Module):
     def __init__(self, channels: int, options: LtaeOptions) -> None:
         super().__init__()
         self.heads, self.key, hidden = options.heads, options.key, options.hidden
-        if hidden % self.heads:
-            raise PermafrostError(
-                f"{hidden} hidden channels cannot be shared equally among {self.heads} heads",
-                remedy="let hidden be a multiple of heads",
-            )
+        check_heads(self.heads, hidden)
         self.norm = nn.LayerNorm(channels)
         self.project = nn.Linear(channels, hidden)
         self.queries = nn.Parameter(torch.empty(self.heads, self.key))
@@ -108,3 +104,24 @@ def ltae_over_maps(encoder: Ltae, maps: torch.Tensor, positions: torch.Tensor) -
     found = encoder(values, positions).reshape(batch, height, width, -1)
     # channels come last in memory, as in maps of single dates
     return found.permute(0, 3, 1, 2)
+
+
+class HeadOverDates(nn.Module):
+    """A head on maps of all dates: an encoder per layer, whose weights all pixels share, then a head on what it gives.
+
+    Parameters
+    ----------
+    channels : of each layer's maps.
+    head : takes maps of `options.width` channels.
+    """
+
+    def __init__(self, channels: list[int], options: LtaeOptions, head: nn.Module) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(Ltae(count, options) for count in channels)
+        self.head = head
+
+    def forward(self, maps: list[torch.Tensor], size) -> torch.Tensor:
+        """Maps (B, T, C, H, W), coarse to fine, and after them positions (B, T) -> what the head gives."""
+        *maps, positions = maps
+        pairs = zip(self.encoders, maps, strict=True)
+        return self.head([ltae_over_maps(encoder, x, positions) for encoder, x in pairs], size)
