@@ -25,6 +25,7 @@ class Seasons(Dataset):
     ----------
     masks : the task is segmentation, and each quarter of an image has a class of its own.
     dated : whether the dates are known.
+    ragged : whether sizes differ between series.
     """
 
     def __init__(
@@ -35,9 +36,10 @@ class Seasons(Dataset):
         side: int = 8,
         masks: bool = False,
         dated: bool = True,
+        ragged: bool = False,
     ) -> None:
         self.folder, self.masks, self.bands = folder, {}, rgb_bands()
-        self.pixels, self.days, self.labels = {}, {}, {}
+        self.pixels, self.days, self.labels, self.sizes = {}, {}, {}, {}
         draw = np.random.default_rng(5)
         for split, count in zip(SPLITS, samples, strict=True):
             if masks:
@@ -55,6 +57,7 @@ class Seasons(Dataset):
                     colour = np.where(green[..., None], GREEN, BROWN)
                     noisy = colour + draw.normal(0, 12, 3) + draw.normal(0, 12, colour.shape)
                     image[place] = noisy.clip(0, 255).transpose(2, 0, 1)
+            self.sizes[split] = draw.integers(side // 2 if ragged else side, side + 1, (count, 2))
             self._write_series(split, dated)
         dense = {"task": "segmentation", "ignore_index": 255} if masks else {}
         card = card_of(self.bands, dates="series", classes=["early", "late"], **dense)
@@ -79,8 +82,8 @@ class Seasons(Dataset):
             first = date(2019, 1, 1)
             texts = [[str(first + timedelta(day - 1)) for day in one] for one in days]
             names = [f"{split}-{i}" for i in range(len(pixels))]
-            side = np.full(len(pixels), pixels.shape[-1], np.int32)
-            columns = {"sample_id": names, "group_id": names, "height": side, "width": side}
+            height, width = self.sizes[split].T.astype(np.int32)
+            columns = {"sample_id": names, "group_id": names, "height": height, "width": width}
             unknown = [[None] * len(one) for one in texts]
             dates = pa.array(texts if dated else unknown, pa.list_(pa.string()))
             writer.samples(pa.table({**columns, "dates": dates}))

@@ -10,8 +10,10 @@ from helpers.stores.images import SPLITS
 from helpers.stores.seasons import Seasons
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
-from permafrost.features.dates import LtaeOptions, without_dates
+from permafrost.features.dates import LtaeOptions, OverDates, without_dates
 from permafrost.probes.dense.ltae import Ltae, ltae_over_maps
+from permafrost.probes.dense.map_splits import MaskSplit
+from permafrost.probes.dense.map_stream import MapStream
 
 OPTIONS = LtaeOptions(heads=3, key=4, hidden=12, width=7, dropout=0.2)
 POSITIONS = torch.tensor([[12, 100, 360, 0], [5, 0, 0, 0], [1, 90, 180, 270], [200, 201, 0, 0]])
@@ -231,3 +233,19 @@ def test_maps_of_all_dates_are_the_same_streamed_or_kept(fields):
         predicted(fields, options, memory=memory)
         tables.append(read_table(fields.folder / "predictions.parquet")[0])
     assert tables[0]["confusion"] == tables[1]["confusion"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_positions_go_with_the_maps_of_their_sample(fields, keep):
+    path = fields.folder / "features" / "train.zarr"
+    split = MaskSplit(path, over=OverDates("series", "ltae"))
+    positions = np.arange(60 * 6).reshape(60, 6)
+    how = {"batch_size": 16, "device": torch.device("cpu"), "keep": keep, "positions": positions}
+    stream = MapStream(split, split.layers, **how)
+    stored = split.maps(split.layers[0], 0, 60)
+    rows = []
+    for batch in stream.shuffled(3, 0):
+        assert np.array_equal(batch.positions, positions[batch.rows])
+        assert np.array_equal(batch.maps[0], stored[batch.rows])
+        rows += batch.rows.tolist()
+    assert sorted(rows) == list(range(60)) != rows
