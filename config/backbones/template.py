@@ -18,11 +18,7 @@ The contract
    ``(B, T, C)`` or maps as in 5, once per forward pass. Tokens need the attribute ``grid``: their (rows, columns),
    or a function of the height and width fed; they come row by row after ``num_prefix_tokens`` others.
    ``layer_layouts`` maps names of layers to NCHW, NHWC or tokens where they differ from ``layout``.
-7. With ``input: {dates: all}`` the module is called with all dates of a sample, ``(B, T, C, H, W)``, and returns what
-   it does of single images: ``(B, K)``, maps, and so on. T is the most dates of a sample of the dataset, 1 of single
-   images; where a sample has fewer, zeros follow its last. A ``forward`` with the keyword ``present`` is told which
-   dates there are, ``(B, T)`` bool; one with ``dates`` is told when they were, ``(B, T, 2)`` int64: year and day of the
-   year (1 to 366), 0 where it is not known.
+7. With ``input: {dates: all}`` it takes all dates of a sample, ``(B, T, C, H, W)``, see docs/dates-and-change.md.
 8. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the modules of your own that it
    imports (from its folder or the repository root), the weights file and what the entry lists under ``files``
    identify the backbone: a change of their content runs its jobs again.
