@@ -128,6 +128,9 @@ def main() -> None:
     print(
         f"h5py: {read:.0f} images/s, prepare: {prepared:.0f} images/s, ratio {prepared / read:.2f}"
     )
+    # what other processes cost shows less in it
+    cpu = [1000 * statistics.median(run[i]["cpu"] for run in runs) / images for i in range(2)]
+    print(f"CPU time with start-up: h5py {cpu[0]:.1f} ms per image, prepare {cpu[1]:.1f} ms")
     peaks = [statistics.median(run[1]["peak_mb"] for run in runs), large["peak_mb"]]
     print(f"peak memory: {peaks[0]:.0f} MB for N images, {peaks[1]:.0f} MB for 4 N")
 

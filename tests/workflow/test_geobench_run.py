@@ -1,4 +1,4 @@
-"""The example of GEO-Bench V1 from one folder: files in the published layout, and the real sample among them."""
+"""The example of GEO-Bench V1 and V2 from one folder: files in the published layouts, and a real sample among them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import pytest
 import yaml
 from helpers.datasets.geobench import write_dataset, write_partition
 from helpers.datasets.images import catalogue_entry
+from helpers.datasets.tortilla import write_entries
 from helpers.project import REPOSITORY, Project
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
 EXAMPLE = yaml.safe_load((REPOSITORY / "config/examples/geobench.yaml").read_text())
 
 
+FIRST = [name for name in EXAMPLE["datasets"] if not name.startswith("geobench2-")]
+SECOND = [name for name in EXAMPLE["datasets"] if name.startswith("geobench2-")]
+
+
 def write_all(data, shared_data) -> None:
-    for name in EXAMPLE["datasets"]:
+    for name in FIRST:
         entry = catalogue_entry(name, data)
         folder = data / "classification_v1.0" / name
         reflectance = entry["units"]["unit"] == "reflectance"
@@ -39,17 +44,25 @@ def write_all(data, shared_data) -> None:
     write_partition(eurosat, {**splits, "test": ["id_1905", *splits["test"]]})
 
 
-def test_two_backbones_on_all_six_from_one_folder(tmp_path, shared_data):
+def test_two_backbones_on_all_of_both_from_one_folder(tmp_path, shared_data):
     write_all(tmp_path / "data", shared_data)
+    # of the second, copies of the entries for so few images that classes are missing among them
+    few = write_entries(tmp_path / "data", SECOND)
     project = Project(tmp_path / "project")
-    project.config = {**EXAMPLE, "results": "results", "data": str(tmp_path / "data")}
+    project.config = {
+        **EXAMPLE,
+        "results": "results",
+        "data": str(tmp_path / "data"),
+        "datasets": [*FIRST, *few],
+        "extra_datasets": few,
+    }
     project.configure()
     project.snakemake()
     rows = project.leaderboard()
     found = {(row["dataset"], row["backbone"], row["probe"]) for row in rows}
     assert found >= {
         (dataset, backbone, probe)
-        for dataset in EXAMPLE["datasets"]
+        for dataset in project.config["datasets"]
         for backbone in EXAMPLE["backbones"]
         for probe in EXAMPLE["probes"]
     }

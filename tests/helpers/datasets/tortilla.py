@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.tortilla import Extent, read_items
 
-from helpers.datasets.images import geotiff, open_source
+from helpers.datasets.images import CONFIG, geotiff, open_source
 
 SIZE = 24
 MONTHS = (*month_name[9:], *month_name[1:9])
@@ -228,6 +229,19 @@ def write_dataset(
     for number, name in enumerate(names):
         (folder / name).write_bytes(tortilla(samples[number :: len(names)]))
     return folder
+
+
+def write_entries(data: Path, names: list[str]) -> dict[str, dict]:
+    """Few samples of these entries of the catalogue, and copies of the entries that put up with missing classes."""
+    entries = yaml.safe_load((CONFIG / "datasets" / "geobench2.yaml").read_text())
+    for name in names:
+        source = entries[name]["source"]
+        dataset = source["path"].rpartition("/")[2]
+        if not (folder := data / "geobench2" / dataset).exists():
+            classes = entries[name].get("classes", [])
+            write_dataset(folder, source["files"], dataset, classes, counts=(24, 8, 12))
+    few = {"allow_missing_classes": True}
+    return {f"few-{n}": entries[n] | (few if "classes" in entries[n] else {}) for n in names}
 
 
 def _unit(part: dict, seed: int, bands: int) -> dict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from permafrost.core.specification import from_json
+from permafrost.features.dates import without_dates
 from permafrost.plan.validation import validate
 from permafrost.probes.job import ImageProbeJob, ProbeJob
 from permafrost.probes.kinds import KINDS
@@ -16,11 +17,11 @@ def options_of(kind: str, values: dict, **changes):
 
 
 def configured(kind: str, **values) -> dict:
-    """Options as the plan gives them, filled by the schema."""
+    """Options as the plan gives them of a dataset of single images, filled by the schema."""
     options = {"kind": kind, **values}
     config = {"backbones": ["a"], "datasets": ["b"], "probes": {"p": options}}
     validate(config, "config", where="test")
-    return config["probes"]["p"]
+    return without_dates(config["probes"]["p"], "one")
 
 
 def job_of(spec: dict, stores=None, output=None, *, fingerprint: str = "0" * 32, **how) -> ProbeJob:

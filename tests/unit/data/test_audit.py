@@ -154,3 +154,4 @@ def test_pixels_without_data_do_not_count():
     statistics = BandStatistics(1)
     statistics.add(image, image == 99)
     assert (statistics.mean[0], statistics.high[0], statistics.count[0]) == (1.5, 2.0, 2)
+    assert statistics.of_band(0)["p98"] == pytest.approx(1.98, rel=1 / 2048)

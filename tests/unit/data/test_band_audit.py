@@ -126,6 +126,19 @@ def test_the_published_names_of_m_eurosat_are_doubted(shared_data):
     assert any("B11 (swir16)" in s and "B12 (swir22)" in s for s in found), found
 
 
+@pytest.mark.parametrize("name", ["algae_blooms", "fuel_moisture"])
+def test_lakes_and_dry_land_at_l1c_are_silent_and_seen_where_declared_l2a(name, shared_data):
+    archive = np.load(shared_data / "presto_timeseries" / f"{name}.npz")
+    # one pixel and its dates: (bands, 1, dates)
+    series = archive["s1_s2_era5_srtm"].transpose(0, 2, 1)[:, :, None]
+    names = [band for band in SENTINEL_2 if band != "B01"]
+    assert told(series[:, 2:13], names, "sentinel2-l1c") == []
+    (found,) = told(series[:, 2:13], names, "sentinel2-l2a")
+    assert found.startswith("B02 (blue) is above B03 (green) in")
+    assert told(series[:, :2], ["VV", "VH"], "sentinel1", "db") == []
+    assert told(series[:, 13:14], [{"name": "air"}], None, "kelvin") == []
+
+
 @pytest.mark.parametrize("name", ["benv2-s1", "terramind"])
 def test_vh_above_vv_is_seen_in_decibels_and_power(name, shared_data):
     names, images = ["VV", "VH"], None
@@ -190,6 +203,13 @@ def test_bands_that_hold_the_same_values_are_told():
         (-40 * GREY, ["VV"], "sentinel1", "linear_power", "VV is declared as power, and falls to"),
         (GREY, [{"name": "T"}], None, "kelvin", "T is declared in kelvin, and its mean is 0.22"),
         (GREY, ["B04"], "sentinel2", "counts", "the brightest value of B04 is 4e-05 of 1"),
+        (
+            GREY * 255 / 0.4,
+            ["B04"],
+            "sentinel2",
+            "counts",
+            "the brightest value of B04 is 0.025 of",
+        ),
         (GREY * 255 * 0.02, ["red"], "rgb", "uint8", "the brightest value of red is"),
         (300 * GREY / 0.2, ["B04"], "sentinel2", "reflectance", "B04 has a mean reflectance of 3"),
         (GREY - 0.35, ["B04"], "sentinel2", "reflectance", "B04 has a mean reflectance of -0.1"),

@@ -27,6 +27,7 @@ from rasterio.enums import Resampling
 from rasterio.env import get_gdal_config
 from rasterio.transform import from_origin
 from rasterio.vrt import WarpedVRT
+from rasterio.warp import transform_bounds
 from rasterio.windows import Window
 
 
@@ -70,9 +71,13 @@ def test_neighbouring_scenes_are_one_mosaic_in_which_the_first_with_data_counts(
         np.testing.assert_array_equal(source.decode(index).image, whole[:, y : y + 16, x : x + 16])
 
 
-@pytest.mark.parametrize("method", ["bilinear", "nearest"])
-def test_a_reprojected_tile_is_that_of_the_whole_reprojected_raster(tmp_path, method):
-    write_pair(tmp_path, 200, 260)
+@pytest.mark.parametrize(
+    ("method", "dtype"), [("bilinear", "uint8"), ("nearest", "int16"), ("cubic", "float32")]
+)
+def test_a_reprojected_tile_is_that_of_the_whole_reprojected_raster(tmp_path, method, dtype):
+    image, mask = write_pair(tmp_path, 200, 260)
+    write_raster(tmp_path / "image.tif", image.astype(dtype))
+    write_raster(tmp_path / "mask.tif", mask.astype("uint8" if dtype == "uint8" else "int16"))
     target = {"crs": "EPSG:3857", "resolution": 12.5, "resampling": method, "min_valid": 1}
     source = open_source(grid_entry(tmp_path, {**target, "stride": 11}))
     grid = source.grid
@@ -95,7 +100,44 @@ def test_a_reprojected_tile_is_that_of_the_whole_reprojected_raster(tmp_path, me
         decoded, part = source.decode(index), np.s_[..., y : y + 16, x : x + 16]
         np.testing.assert_array_equal(decoded.image, pixels_of[part][:3])
         np.testing.assert_array_equal(decoded.mask, labels_of[part])
-        assert (pixels_of[part][3] == 255).all()
+        assert (pixels_of[part][3] > 0).all()
+
+
+def test_scenes_count_in_the_order_in_which_they_are_listed(tmp_path):
+    write_pair(tmp_path)
+    write_raster(tmp_path / "above.tif", np.full((3, 32, 32), 9, np.uint8))
+    for images, first in ((["image.tif", "above.tif"], False), (["above.tif", "image*"], True)):
+        source = open_source(grid_entry(tmp_path, {"images": images}))
+        assert (source.decode(0).image == 9).all() == first
+
+
+def test_scenes_of_two_zones_are_one_mosaic_and_the_first_zone_stays_as_it_is(tmp_path):
+    west, east = pixels(64, 64, seed=1), pixels(64, 64, seed=2)
+    write_raster(tmp_path / "scenes/east.tif", east)
+    # the same place in the zone to the east: 3° E lies at 27 668 m there
+    with rasterio.open(tmp_path / "scenes/east.tif") as scene:
+        left, bottom, _, _ = transform_bounds(scene.crs, "EPSG:32632", *scene.bounds)
+    corner = from_origin(left - 400, bottom + 640, STEP, STEP)
+    write_raster(tmp_path / "scenes/west.tif", west, crs="EPSG:32632", transform=corner)
+    write_raster(tmp_path / "mask.tif", classes(300, 300), column=-150, row=-150)
+    images = {"images": ["scenes/*.tif"], "min_valid": 1}
+    with pytest.raises(PermafrostError, match="west.tif has the coordinate system EPSG:32632"):
+        open_source(grid_entry(tmp_path, images))
+    source = open_source(grid_entry(tmp_path, {**images, "crs": UTM}))
+    assert source.grid.width > 100
+    inside = outside = 0
+    for index, (x, y) in enumerate(windows(source)):
+        x, y = (
+            x + round((source.grid.left - LEFT) / STEP),
+            y - round((source.grid.top - TOP) / STEP),
+        )
+        if 0 <= x <= 48 and 0 <= y <= 48:
+            np.testing.assert_array_equal(
+                source.decode(index).image, east[:, y : y + 16, x : x + 16]
+            )
+            inside += 1
+        outside += x + 16 <= 0
+    assert inside and outside
 
 
 def test_a_coarser_mask_is_brought_to_the_declared_resolution(tmp_path):
@@ -112,6 +154,22 @@ def test_a_coarser_mask_is_brought_to_the_declared_resolution(tmp_path):
         np.testing.assert_array_equal(source.decode(index).mask, fine[y : y + 16, x : x + 16])
 
 
+def test_a_part_of_a_pixel_off_is_not_on_the_grid_unless_the_entry_declares_one(tmp_path):
+    write_raster(tmp_path / "image.tif", pixels(96, 128))
+    mask = classes(96, 128)
+    mask[:, :8, :8] = 0
+    write_raster(tmp_path / "mask.tif", mask, column=0.75, nodata=0)
+    with pytest.raises(PermafrostError, match="mask.tif does not lie on the pixels of the grid"):
+        open_source(grid_entry(tmp_path))
+    entry = grid_entry(tmp_path, {"resolution": 10}, ignore_index=255)
+    decoded = open_source(entry).decode(0)
+    by_mode = grid_entry(tmp_path, {"resolution": 10, "label_resampling": "mode"}, ignore_index=255)
+    assert (open_source(by_mode).decode(0).mask[:7, 1:7] == 0).all()
+    # the middles of the first column lie before the mask; what it marks as nodata is a value like any other
+    assert (decoded.mask[:, 0] == 255).all()
+    np.testing.assert_array_equal(decoded.mask[:, 1:], mask[0, :16, :15])
+
+
 def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_path):
     image, _ = write_pair(tmp_path)
     names = ["red", "green", "blue"]
@@ -126,6 +184,18 @@ def test_bands_in_files_of_their_own_are_stacked_in_the_order_of_the_entry(tmp_p
         PermafrostError, match="files for blue, green, red, the bands are red, green"
     ):
         open_source(grid_entry(tmp_path, {"images": files}))
+
+
+def test_jpeg_2000_is_read_as_it_is(tmp_path):
+    write_pair(tmp_path)
+    with rasterio.open(tmp_path / "image.tif") as image:
+        profile = {**image.profile, "driver": "JP2OpenJPEG", "QUALITY": "100", "REVERSIBLE": "YES"}
+        profile = {key: value for key, value in profile.items() if "block" not in key}
+        with rasterio.open(tmp_path / "image.jp2", "w", **profile) as copy:
+            copy.write(image.read())
+    one = open_source(grid_entry(tmp_path))
+    other = open_source(grid_entry(tmp_path, {"images": "image.jp2"}))
+    np.testing.assert_array_equal(one.decode(9).image, other.decode(9).image)
 
 
 def test_an_archive_is_read_in_place(tmp_path):
@@ -294,9 +364,19 @@ def test_numbers_per_pixel_keep_their_unit_and_what_is_missing(tmp_path):
     expected[:4, :4] = np.nan
     np.testing.assert_array_equal(opened.decode(0).target, expected)
     assert np.isnan(opened.decode(7).target[:, 8:]).all()
-    with pytest.raises(UnreadableImage, match="its labels: marks -9999 as nodata"):
+    with pytest.raises(UnreadableImage, match="its target: marks -9999 as nodata"):
         open_source(grid_entry(tmp_path, source, **number)).decode(0)
-    card = Prepared(tmp_path / "out").run(entry)
+    write_raster(tmp_path / "image.tif", np.tril(pixels(96, 128)), nodata=0)
+    hidden = grid_entry(
+        tmp_path,
+        {**source, "ignore_nodata": True},
+        target={"nodata": -9999},
+        nodata={"value": 0, "fill": 0},
+        **number,
+    )
+    above = np.triu(np.ones((16, 16), bool), 1)
+    np.testing.assert_array_equal(np.isnan(open_source(hidden).decode(9).target), above)
+    card = Prepared(tmp_path / "out").run(hidden)
     assert card["target"]["unit"] is None and card["splits"]["test"]["count"] >= 8
 
 
@@ -320,11 +400,12 @@ def test_four_hundred_million_pixels_are_listed_in_seconds_and_little_memory(tmp
 def test_threads_may_read_the_same_raster(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
-    image, _ = write_pair(tmp_path, 200, 260)
+    write_pair(tmp_path, 400, 520, compress="deflate")
     source = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     alone = [source.decode(index).image for index in range(len(source.records()))]
+    fresh = open_source(grid_entry(tmp_path, {"crs": "EPSG:32632", "min_valid": 1}))
     with ThreadPoolExecutor(8) as executor:
-        together = list(executor.map(source.decode, range(len(alone))))
+        together = list(executor.map(fresh.decode, range(len(alone))))
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, other.image)
     assert source.classes == CLASSES

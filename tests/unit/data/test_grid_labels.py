@@ -248,6 +248,8 @@ def test_a_raster_that_breaks_off_later_is_named_where_it_is_read(tmp_path):
         ({"torchgeo": {"image": {"name": "NAIP"}}}, {}, "images and masks beside torchgeo"),
         ({"label_resampling": "average"}, {}, "average makes values between classes"),
         ({"ignore_nodata": True}, {}, "add ignore_index: 255"),
+        ({"min_labelled": 0.5}, {}, "min_labelled needs a value for pixels without a label"),
+        ({"dtype": "uint8"}, {}, "dtype is for torchgeo's images"),
         ({"attribute": "kind"}, {}, "only masks in a file of polygons need attribute"),
         ({"masks": "a.gpkg", "attribute": "kind"}, {}, "what pixels outside of the polygons are"),
         ({"masks": "a.gpkg", "background": "land"}, {}, "which class a polygon is"),

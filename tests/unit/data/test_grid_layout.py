@@ -114,6 +114,15 @@ def test_pixels_are_measured_in_metres_whatever_the_unit():
     np.testing.assert_allclose(feet.metres(), (0.3048, 0.3048), rtol=1e-4)
 
 
+def test_a_tile_meets_what_it_shares_an_area_with_and_not_what_it_touches():
+    import shapely
+
+    axis = Axis(0, 64, 16, 16)
+    tiles = cut(axis, axis, [(0, 0, 64, 64)], where=None)
+    met = tiles.take(tiles.meeting(shapely.box([0, 40], [0, 40], [32, 41], [16, 41])))
+    assert sorted(map(tuple, met.corners.tolist())) == [(0, 0), (16, 0), (32, 32)]
+
+
 def test_parts_that_share_a_pixel_are_named_and_those_that_touch_are_not():
     axis = Axis(0, 64, 16, 16)
     left = cut(axis, axis, [(0, 0, 16, 64)], where=None)

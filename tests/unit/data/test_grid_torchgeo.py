@@ -5,8 +5,9 @@ import tarfile
 import numpy as np
 import pytest
 from helpers.datasets.grids import classes, grid_entry, pixels, write_raster
-from helpers.datasets.images import Prepared, open_source
+from helpers.datasets.images import Prepared, open_source, validated
 from permafrost.core.errors import PermafrostError
+from permafrost.data.digest import source_digest
 from permafrost.data.image_store import ImageStore
 
 
@@ -50,11 +51,43 @@ def test_tiles_of_two_geodatasets_are_what_they_give_for_the_bounds(geo_folder):
         np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
 
 
+def test_classes_follow_a_declared_system_and_resolution(geo_folder):
+    from pyproj import CRS
+    from torchgeo.datasets import CDL, NAIP
+
+    target = {"crs": "EPSG:3857", "resolution": 12.5}
+    source = open_source(geo_entry(geo_folder, {**target, "dtype": None}))
+    images = NAIP(str(geo_folder / "naip"), crs=CRS.from_epsg(3857), res=12.5)
+    both = images & CDL(str(geo_folder / "cdl"), years=[2023], classes=[0, 1, 5])
+    assert source.grid.crs == "EPSG:3857" and source.grid.step == (12.5, 12.5)
+    decoded = source.decode(7)
+    a, _, left, _, e, top = decoded.place.transform
+    sample = both[left : left + 16 * a : a, top + 16 * e : top : -e]
+    np.testing.assert_array_equal(decoded.image, sample["image"].numpy())
+    np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
+
+
+def test_a_system_that_is_none_is_refused_as_for_files(geo_folder):
+    with pytest.raises(PermafrostError, match="crs 'UTM 31' is no coordinate system"):
+        open_source(geo_entry(geo_folder, {"crs": "UTM 31"}))
+
+
 def test_geodatasets_are_prepared_like_any_other(geo_folder, tmp_path):
     out = Prepared(tmp_path / "out")
     card = out.run(geo_entry(geo_folder), workers=4)
     assert sum(split["count"] for split in card["splits"].values()) == 24
     assert ImageStore(out.outputs["train"]).dtype == np.uint8
+
+
+def test_only_the_folders_of_the_classes_are_part_of_the_identity(geo_folder):
+    named = validated(geo_entry(geo_folder))
+    everything = validated(geo_entry(geo_folder, {"torchgeo": {"image": {"name": "NAIP"}}}))
+    before = [source_digest(entry) for entry in (named, everything)]
+    (geo_folder / "other").mkdir()
+    (geo_folder / "other/notes.txt").write_text("mine")
+    assert source_digest(named) == before[0] and source_digest(everything) != before[1]
+    (geo_folder / "cdl/2023_30m_cdls.tif").write_bytes(b"other")
+    assert source_digest(named) != before[0]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +120,7 @@ def test_a_date_without_files_has_no_tiles(geo_folder):
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", ["L8Biome", "LandCoverAIGeo"])
+@pytest.mark.parametrize("name", ["AgriFieldNet", "L8Biome", "LandCoverAIGeo"])
 def test_a_class_that_gives_both_is_enough(shared_data, tmp_path, name):
     import torchgeo.datasets
 
@@ -98,23 +131,23 @@ def test_a_class_that_gives_both_is_enough(shared_data, tmp_path, name):
     root = tmp_path / "torchgeo_fixtures" / folder
     pair = {"image": {"name": name}}
     options = {"torchgeo": pair, "images": None, "masks": None, "dtype": "uint8", "size": 13}
-    bands = {"L8Biome": 11, "LandCoverAIGeo": 3}[name]
+    bands = {"AgriFieldNet": 12, "L8Biome": 11, "LandCoverAIGeo": 3}[name]
     entry = grid_entry(
         root,
         options,
-        classes=[f"class {number}" for number in range(5)],
+        classes=[f"class {number}" for number in range(14)],
         sensor=None,
         bands=[{"name": f"B{number}"} for number in range(bands)],
     )
     source = open_source(entry)
     dataset = getattr(torchgeo.datasets, name)(str(root))
-    assert len(source.records()) >= 9
+    assert len(source.records()) >= 4
     for index in range(len(source.records())):
         decoded = source.decode(index)
         a, _, left, _, e, top = decoded.place.transform
         sample = dataset[left : left + 13 * a : a, top + 13 * e : top : -e]
         np.testing.assert_array_equal(decoded.image, sample["image"].numpy())
-        np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy())
+        np.testing.assert_array_equal(decoded.mask, sample["mask"].numpy().squeeze())
 
 
 @pytest.mark.shared

@@ -157,3 +157,13 @@ def test_classes_beyond_255_are_stored_with_16_bits(tmp_path):
     out.run(pair_entry(write_folder(tmp_path / "set", files), classes=classes, ignore_index=65535))
     masks = ImageStore(out.outputs["train"]).read().masks
     assert masks.dtype == np.uint16 and masks.max() == 299
+
+
+def test_as_many_classes_as_eight_bits_can_tell_apart_are_counted(tmp_path):
+    folder = write_folder(tmp_path / "pairs", pair_files(values=(0, 7, 255)))
+    classes = [f"class {number}" for number in range(256)]
+    entry = pair_entry(folder, classes=classes, ignore_index=None, allow_missing_classes=True)
+    card = Prepared(tmp_path / "out").run(entry)
+    counts = card["splits"]["train"]["class_counts"]
+    assert sum(counts) == sum(counts[i] for i in (0, 7, 255)) == 6 * 24 * 32
+    assert card["splits"]["train"]["ignored_pixels"] == 0

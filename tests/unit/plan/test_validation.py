@@ -99,7 +99,12 @@ def test_a_probe_gets_the_defaults_of_its_own_kind_only():
     definitions = load_schema("config")["$defs"]
     for name, kind in (("k", "knn"), ("l", "linear")):
         properties = definitions[kind]["properties"]
-        defaults = {key: sub["default"] for key, sub in properties.items() if "default" in sub}
+        defaults = {
+            key: described["default"]
+            for key, sub in properties.items()
+            if "default"
+            in (described := definitions[sub["$ref"].rpartition("/")[2]] if "$ref" in sub else sub)
+        }
         assert config["probes"][name] == {"kind": kind, **defaults}
         assert defaults, "the test needs a kind with defaults"
     assert config["probes"]["off"] is None

@@ -232,6 +232,24 @@ def test_no_legend_leaves_the_figure_or_covers_its_axes(name):
             assert min(overlap) < 1, name
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["rock", "glacier", "ocean and ice melange"],
+        ["no building", "building"],
+        ["sea", "field", "town", "road"],
+        [*"abcde"],
+        class_names(9),
+    ],
+)
+def test_names_under_a_confusion_matrix_do_not_overlap(names):
+    figure = confusion.draw_confusion(np.eye(len(names), dtype=int), names, title="t")
+    lay_out(figure)
+    labels = figure.axes[0].get_xticklabels()
+    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.x0)
+    assert all(one.x1 <= other.x0 for one, other in zip(boxes, boxes[1:], strict=False))
+
+
 def test_confusion_counts_rows_are_true_classes():
     counts = confusion.confusion_counts([0, 0, 1, 2], [0, 1, 1, 0], 3)
     assert counts.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]

@@ -11,6 +11,7 @@ import pytest
 from helpers.results.tables import make_score_rows, score_table
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table, write_table
+from permafrost.report.explanations.gates import explain, explain_at_length, gather_classes
 from permafrost.report.tables.leaderboard import build_leaderboard, read_scores, write_leaderboard
 from permafrost.report.tables.terminal import format_leaderboard
 
@@ -157,3 +158,18 @@ def test_the_leaderboard_starts_without_heavy_libraries():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_same_of_many_classes_is_said_once():
+    missing = [f"class_missing_in_test:{number}" for number in (0, 3, 10, 2)]
+    two = [f"class_missing_in_train:{number}" for number in (1, 4)]
+    gathered = gather_classes(["below_chance", *missing, *two])
+    assert gathered == ["below_chance", "class_missing_in_test:0, 2, 3, 10", *two]
+    assert [explain(gate) for gate in gathered[1:3]] == [
+        "4 classes missing in test",
+        "class 1 missing in train",
+    ]
+    assert "The classes 0, 2, 3, 10 have no test sample" in explain_at_length(gathered[1])
+    rows = make_score_rows(backbone="rcf", gates=";".join(sorted([*missing, *two])))
+    text = format_leaderboard(build_leaderboard([score_table(rows)]))
+    assert "4 classes missing in test" in text and "class 0" not in text

@@ -221,6 +221,33 @@ def test_backbones_are_compared_on_the_same_images_and_a_missing_answer_is_left_
         masks.draw_comparison(examples, columns * 4, ["a"], [BUILT], title="t", note="n")
 
 
+def test_pairs_show_before_and_after():
+    truth = np.array([[0, 1]])
+    pair = masks.Example("pair", np.ones((1, 2, 3)), truth, before=np.zeros((1, 2, 3)))
+    answer = masks.Answer(truth, 1.0)
+    look = {
+        "classes": ["no change", "change"],
+        "colours": [BUILT, WATER],
+        "title": "t",
+        "note": "n",
+    }
+    figure = masks.draw_pictures([("drawn", [(pair, answer)] * 3)], **look)
+    words = texts(figure)
+    assert [words.count(word) for word in ("before", "after", "truth", "prediction", "errors")] == [
+        2
+    ] * 5
+    shown = [np.asarray(image.get_array()).mean() for image in figure.axes[0].images]
+    assert len(shown) == 15 and shown[0] == 0 and shown[1] == 1
+    columns = [(f"net {i}", [answer]) for i in range(7)]
+    figure = masks.draw_comparison([pair], columns, **look)
+    assert len(figure.axes[0].images) == 3 + 7
+    # all lie side by side
+    lefts = [image.get_extent()[0] for image in figure.axes[0].images]
+    assert lefts == sorted(set(lefts))
+    with pytest.raises(ValueError, match="do not fit"):
+        masks.draw_comparison([pair], columns * 2, **look)
+
+
 def test_of_many_classes_the_legend_names_those_that_are_seen():
     names = [f"c{i}" for i in range(40)]
     answer = masks.Answer(np.array([[3, 39]]), 0.0)

@@ -28,11 +28,13 @@ class Task:
     reader : ``module:class`` that reads tables of its predictions; see `statistics.predictions.reading`.
     figures : module that draws what is particular to it; see `report.tasks`. None for a task of probes, for
         which no dataset is made.
+    of_pairs : whether a sample is two images of a place, before and after, and class 0 means that nothing changed.
     """
 
     targets: Targets
     reader: str
     figures: str | None
+    of_pairs: bool = False
 
     def load_reader(self) -> type:
         """The class that reads its predictions; none pays for importing another task's metrics."""
@@ -48,6 +50,10 @@ class Task:
     def dense(self) -> bool:
         """Whether its probes read maps of layers: something is true of single places."""
         return self.targets in ("mask", "raster", "boxes", "points")
+
+    @property
+    def masks(self) -> bool:
+        return self.targets == "mask"
 
     @property
     def objects(self) -> bool:
@@ -78,6 +84,12 @@ TASKS = {
         targets="mask",
         reader="permafrost.statistics.predictions.confusions:Confusions",
         figures="permafrost.report.tasks.segmentation",
+    ),
+    "change": Task(
+        targets="mask",
+        reader="permafrost.statistics.predictions.confusions:ChangeConfusions",
+        figures="permafrost.report.tasks.segmentation",
+        of_pairs=True,
     ),
     "regression": Task(
         targets="number",
@@ -114,6 +126,10 @@ def task_of(name: str) -> Task:
     return TASKS[name]
 
 
-def tasks_with(*targets: Targets) -> frozenset[str]:
-    """Names of the tasks of datasets whose targets are one of these."""
-    return frozenset(name for name, task in TASKS.items() if task.targets in targets)
+def tasks_with(*targets: Targets, of_pairs: bool = False) -> frozenset[str]:
+    """Names of the tasks of datasets whose targets are one of these: those of pairs of images, or the others."""
+    return frozenset(
+        name
+        for name, task in TASKS.items()
+        if task.targets in targets and task.of_pairs == of_pairs
+    )

@@ -20,7 +20,7 @@ _VISIBLE = ("coastal", "blue", "green", "red")
 _INFRARED = ("rededge2", "rededge3", "nir", "nir08")
 #: pixels whose median infrared is this many times their median visible light are plants
 _PLANTS = 2.0
-#: so many plants are needed, and this share of them must contradict the order; at most 0.04 of real ones do
+#: so many plants are needed, and this share of them must contradict the order; at most 0.05 of real ones do
 _FEWEST_PLANTS = 100
 _AGAINST = 0.25
 #: over plants the first is darker than the second

@@ -86,9 +86,7 @@ def read_of(entry: dict) -> Read:
 
 
 def _grid_patterns(source: dict) -> tuple[str, ...]:
-    """The files that a grid names; of a Shapefile, all that share its name. All files for classes of torchgeo."""
-    if "torchgeo" in source:
-        return ()
+    """The files that a grid names; of a Shapefile, all that share its name; of a class of torchgeo, its folders."""
     found: list[str] = []
     for key in ("images", "masks", "targets", "extent"):
         value = source.get(key, [])
@@ -96,7 +94,11 @@ def _grid_patterns(source: dict) -> tuple[str, ...]:
             found += (
                 [one] if isinstance(one, str) else [name for name in one if isinstance(name, str)]
             )
-    return tuple(f"{name[:-3]}*" if name.lower().endswith(".shp") else name for name in found)
+    found = [f"{name[:-3]}*" if name.lower().endswith(".shp") else name for name in found]
+    classes = [source.get("torchgeo", {}).get(key) for key in ("image", "mask")]
+    for folder in (folder for one in classes if one for folder in one["paths"]):
+        found += ["*"] if folder == "." else [folder, f"{folder_prefix(folder)}*"]
+    return tuple(found)
 
 
 def source_paths(entry: dict) -> list[Path]:

@@ -79,6 +79,15 @@ def _check_bands(entry: DatasetEntry, *, where: object) -> None:
     selected_bands(entry, where=where)
 
 
+def _check_pairs(entry: DatasetEntry, *, where: object) -> None:
+    if task_of(entry.task).of_pairs and entry.dates != "pair":
+        raise PermafrostError(
+            f"the task {entry.task} compares two images of a place, and the entry has dates: {entry.dates}",
+            where=where,
+            remedy="set dates: pair (before and after), or correct the task",
+        )
+
+
 def _check_modalities(entry: DatasetEntry, *, where: object) -> None:
     asked = [f"dates: {entry.dates}"] * (entry.dates != "one")
     asked += ["modalities"] * (entry.modalities is not None)
@@ -107,11 +116,17 @@ def _check_modalities(entry: DatasetEntry, *, where: object) -> None:
 
 def _check_classes(entry: DatasetEntry, *, where: object) -> None:
     # generated masks and torchgeo's name their classes themselves
-    if entry.task == "segmentation" and KINDS[entry.kind].places:
+    if task_of(entry.task).masks and KINDS[entry.kind].places:
         mask_coding(entry, required_classes(entry, where=where), where=where)
     if entry.classes:
         declared_dead(entry, entry.classes, where=where)
 
 
-_OPTIONS = (check_mask_options, check_object_options, check_target_options, _check_modalities)
+_OPTIONS = (
+    check_mask_options,
+    check_object_options,
+    check_target_options,
+    _check_pairs,
+    _check_modalities,
+)
 _CONTENT = (_check_splits, _check_bands, _check_classes)

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.core.tasks import task_of
 from permafrost.data.decode import UnreadableImage, image_format, is_deep_colour_png, open_tiff
 from permafrost.data.entry import DatasetEntry
 
@@ -126,9 +127,10 @@ def declared_dead(entry: DatasetEntry, classes: Sequence[str], *, where: object)
 def check_options(entry: DatasetEntry, *, where: object) -> None:
     """Refuse options about masks in an entry that has none: they would do nothing in silence."""
     idle = [key for key in OPTIONS if getattr(entry, key) not in (None, False, [])]
-    if entry.kind != "demo" and entry.task == "segmentation":
+    masks = task_of(entry.task).masks
+    if entry.kind != "demo" and masks:
         return
-    if entry.task == "segmentation":
+    if masks:
         idle = [key for key in idle if key in ("ignore_index", "mask_values")]
     if idle:
         raise PermafrostError(

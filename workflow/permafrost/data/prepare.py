@@ -189,7 +189,7 @@ def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
         source, records, plan = samples_of(source, records, plan, entry.tiles, workers, where)
     names = [source.bands[i].name for i in selected]
     job = Job(name, entry, source, records, plan, names, dead, workers, images)
-    if source.task != "segmentation":
+    if not task_of(source.task).masks:
         _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
     if task_of(source.task).objects:
         check_objects(job.images, where=where)
@@ -219,7 +219,7 @@ def _first_layout(job: Job) -> Layout:
         dates = len(array) if array.ndim == 4 else None
         images.append(Images(stored, dates, *array.shape[-2:], array.dtype))
     mask_dtype = None
-    if job.source.task == "segmentation":
+    if task_of(job.source.task).masks:
         largest = max(len(job.source.classes) - 1, job.source.ignore_index or 0)
         mask_dtype = np.dtype(np.uint8 if largest < 256 else np.uint16)
     return Layout(
@@ -294,7 +294,7 @@ def _read_pixels(job: Job, writers: dict, stores: dict[str, StoreWriter]) -> Non
 def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
     source, entry, plan = job.source, job.entry, job.plan
     ignored = dict.fromkeys(SPLITS)
-    if source.task == "segmentation":
+    if task_of(source.task).masks:
         pixels = {split: writers[split].pixel_counts for split in SPLITS}
         counts = {split: pixels[split][:-1] for split in SPLITS}
         ignored = {split: int(pixels[split][-1]) for split in SPLITS}

@@ -67,8 +67,8 @@ class Decoded:
     further: tuple[np.ndarray, ...] = ()
     """Pixels of the modalities after the first, in the order of the entry, each as `image`."""
     dates: tuple[tuple[str | None, ...] | None, ...] = ()
-    """Of each of `arrays`, the dates of its T images (ISO 8601, None for one that is not known); None of one image.
-    Empty where no modality is a series, or where no date is known."""
+    """Of each of `arrays`, the dates of its T images, of one image its only one (ISO 8601, None for one that is not
+    known); None where none is. Empty where no date is known. Of one image, it is the record's where that has none."""
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:

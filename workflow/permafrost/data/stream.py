@@ -292,8 +292,9 @@ class Reader:
         counts = np.zeros(classes + 1, np.int64)
         for one in decoded:
             if one.mask is not None:
-                slots = np.minimum(one.mask, classes).astype(np.intp, copy=False)
-                counts += np.bincount(slots.ravel(), minlength=classes + 1)
+                found = np.bincount(one.mask.ravel(), minlength=classes + 1)
+                counts[:-1] += found[:classes]
+                counts[-1] += found[classes:].sum()
         return counts
 
 

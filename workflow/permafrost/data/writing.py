@@ -95,6 +95,8 @@ class SplitWriter:
         self.dates: dict[str, list[Sequence[str | None]]] = {
             one.stored.dates: [] for one in layout.images if one.stored.dates is not None
         }
+        # of a first modality of one image each
+        self.days: list[str | None] = []
         self._hashes: list[ImageHashes] = []
 
     @property
@@ -172,15 +174,21 @@ class SplitWriter:
 
     def _remember_dates(self, decoded: Decoded) -> None:
         known = decoded.dates or (None,) * len(decoded.arrays)
+        single = decoded.image.ndim == 3 and known[0]
+        self.days.append(known[0][0] if single else None)
         for one, array, dates in zip(self.layout.images, decoded.arrays, known, strict=True):
             if one.stored.dates is not None:
                 self.dates[one.stored.dates].append(dates or (None,) * len(array))
 
     def placed(self, records: list[Record]) -> list[Record]:
-        """The records with lon and lat from the files where they have none themselves."""
-        return [
+        """The records with lon, lat and date from the files where they have none themselves."""
+        placed = [
             record if record.lon is not None else record.placed(place.lon, place.lat)
             for record, place in zip(records, self.places, strict=True)
+        ]
+        return [
+            record if record.date or not day else replace(record, date=day)
+            for record, day in zip(placed, self.days, strict=True)
         ]
 
 

@@ -95,6 +95,19 @@ METRICS: dict[str, tuple[Metric, ...]] = {
         Metric("iou", "IoU", per_class=True),
         Metric("boundary_iou", "boundary IoU", per_class=True, needs="boundary"),
     ),
+    # means over the classes but the first, which is no change
+    "change": (
+        Metric("change_f1", "F1 of change", primary=True),
+        Metric("change_iou", "IoU of change"),
+        Metric("change_precision", "precision of change"),
+        Metric("change_recall", "recall of change"),
+        Metric("mean_iou", "mean IoU"),
+        Metric("pixel_accuracy", "pixel accuracy"),
+        Metric("mean_boundary_iou", "mean boundary IoU", needs="boundary"),
+        Metric("f1", "F1", per_class=True),
+        Metric("iou", "IoU", per_class=True),
+        Metric("boundary_iou", "boundary IoU", per_class=True, needs="boundary"),
+    ),
     "regression": _NUMBERS,
     "pixel_regression": _NUMBERS,
     "detection": (
@@ -186,7 +199,7 @@ def overall_metrics(
 
     Parameters
     ----------
-    boundary : whether boundaries were counted; only ``segmentation`` has metrics of them.
+    boundary : whether boundaries were counted; only tasks with masks have metrics of them.
     calibration : whether probabilities were judged; only tasks that are `calibrated` have metrics of them.
     """
     found = _counted(task, classes=classes, boundary=boundary)

@@ -184,7 +184,7 @@ KINDS = {
     "segmentation": ProbeKind(
         "permafrost.probes.segmentation.probe:run_segmentation",
         "permafrost.probes.segmentation.probe:SegmentationOptions",
-        frozenset({"segmentation"}),
+        frozenset({"segmentation", "change"}),
         "train a segmentation head on maps of layers and predict the test split",
         "trains a head that gives every pixel a class, on the maps of frozen layers.",
         reads="maps",
@@ -195,7 +195,7 @@ KINDS = {
     "dense_knn": ProbeKind(
         "permafrost.probes.dense_knn.probe:run_dense_knn",
         "permafrost.probes.dense_knn.probe:DenseKnnOptions",
-        frozenset({"segmentation", "pixel_regression"}),
+        frozenset({"segmentation", "change", "pixel_regression"}),
         "label patches of test images by their nearest neighbours",
         "gives each patch the class (or number) of the nearest training patches and trains nothing.",
         reads="patches",

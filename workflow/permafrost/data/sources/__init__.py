@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _BOXES = tasks_with("boxes")
 _OBJECTS = tasks_with("boxes", "points")
 _LABELS = tasks_with("label", "labels", "number", "mask", "raster")
+# of sources that can give several dates
+_CHANGE = tasks_with("mask", of_pairs=True)
 
 
 class Kind(NamedTuple):
@@ -63,8 +65,9 @@ KINDS: dict[str, Kind] = {
     "demo": Kind(
         "permafrost.data.sources.demo:open_demo",
         "permafrost.data.sources.demo:DemoOptions",
-        _LABELS | _OBJECTS,
+        _LABELS | _OBJECTS | _CHANGE,
         places=(),
+        several=True,
     ),
     "folder": Kind(
         "permafrost.data.sources.folder:open_folder",
@@ -99,14 +102,14 @@ KINDS: dict[str, Kind] = {
     "torchgeo": Kind(
         "permafrost.data.sources.torchgeo:open_torchgeo",
         "permafrost.data.sources.torchgeo:TorchgeoOptions",
-        _LABELS | _BOXES,
+        _LABELS | _BOXES | _CHANGE,
         places=(),
         several=True,
     ),
     "tortilla": Kind(
         "permafrost.data.sources.tortilla:TortillaSource",
         "permafrost.data.sources.tortilla:TortillaOptions",
-        tasks_with("label", "labels", "mask", "raster", "boxes"),
+        tasks_with("label", "labels", "mask", "raster", "boxes") | _CHANGE,
         places=("path",),
         several=True,
     ),

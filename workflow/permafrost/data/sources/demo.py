@@ -1,10 +1,12 @@
 """Kind ``demo``: chips of the procedural world, generated on the spot.
 
-Land cover as a satellite sees it, 10 m per pixel; crowns of trees and heights as an aircraft sees them.
+Land cover as a satellite sees it, 10 m per pixel, also before and after a change; crops on several dates; crowns of
+trees and heights as an aircraft sees them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +22,7 @@ from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.sensors import SENSORS, Band
 from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.units import resolve_unit
-from permafrost.data.world import aerial, crowns, cuts, spectra
+from permafrost.data.world import aerial, crowns, cuts, farmland, pairs, spectra
 from permafrost.data.world import photograph as photographs
 from permafrost.data.world import scene as scenes
 from permafrost.data.world.canvas import GROUND
@@ -40,6 +42,8 @@ class DemoOptions:
     scenes, chips : how many, by split.
     presence : share of a chip that a class must cover to count as present (multilabel).
     cover : class whose share of a chip is the target (regression).
+    kinds : ``one``, so that every change is the same class, or ``each`` (change).
+    cloudy : probability that clouds hide a date of a series.
     """
 
     seed: int
@@ -50,6 +54,8 @@ class DemoOptions:
     chips: dict[str, int]
     presence: float
     cover: str
+    kinds: str
+    cloudy: float
 
 
 def open_demo(entry: DatasetEntry, *, where: object) -> Source:
@@ -58,6 +64,22 @@ def open_demo(entry: DatasetEntry, *, where: object) -> Source:
         return HeightSource(entry, where=where)
     kind = CrownSource if task_of(entry.task).objects else DemoSource
     return kind(entry, where=where)
+
+
+def check_entry(entry: DatasetEntry, *, where: object) -> None:
+    """Refuse what the world cannot show."""
+    problem = remedy = None
+    if entry.modalities is not None:
+        problem, remedy = "the demo has images of one sensor", "list its bands in source"
+    elif entry.dates == "pair" and not task_of(entry.task).of_pairs:
+        problem, remedy = f"the demo's pairs are of the task change, not {entry.task}", "correct it"
+    elif entry.dates == "series" and entry.task == PIXEL_REGRESSION:
+        problem, remedy = f"the demo has no series for {entry.task}", "leave dates out"
+    elif entry.task == REGRESSION and entry.source.cover not in (classes := _land(entry).classes):
+        problem = f"there is no cover {entry.source.cover!r} to predict the share of"
+        remedy = f"set cover to {', '.join(classes)}"
+    if problem is not None:
+        raise PermafrostError(problem, where=where, remedy=remedy)
 
 
 def entry_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
@@ -124,50 +146,102 @@ class DemoChips:
             )
 
 
+@dataclass(frozen=True)
+class _Land:
+    """What there is to see from a satellite.
+
+    Attributes
+    ----------
+    mask : of a scene, (size, size) ids of `classes`.
+    render : of a scene, given the names of bands: (C, size, size), of several dates (T, C, size, size).
+    days : of a scene, when it was seen; None for a single image.
+    patchy : whether single clouds hide parts of an image.
+    """
+
+    classes: list[str]
+    mask: Callable[[scenes.SceneSpec], np.ndarray]
+    render: Callable[[scenes.SceneSpec, list[str]], np.ndarray]
+    days: Callable[[scenes.SceneSpec], Sequence[np.datetime64]] | None = None
+    patchy: bool = False
+
+
+def _land(entry: DatasetEntry) -> _Land:
+    options: DemoOptions = entry.source
+    masks = task_of(entry.task).masks
+    if entry.dates == "pair":
+        each = options.kinds == "each"
+        return _Land(
+            list(pairs.KINDS) if each else [pairs.KINDS[0], "change"],
+            lambda spec: pairs.mask(spec, each=each),
+            pairs.render,
+            pairs.days,
+            patchy=True,
+        )
+    if entry.dates == "series":
+
+        def seen(spec):
+            return farmland.visible(spec, options.cloudy)
+
+        return _Land(
+            list(farmland.CROPS),
+            farmland.layout,
+            lambda spec, bands: farmland.render(spec, bands, seen(spec)),
+            lambda spec: [farmland.day(spec, date) for date in seen(spec)],
+        )
+    return _Land(list(scenes.CLASSES), scenes.mask, scenes.render, patchy=masks)
+
+
 class DemoSource(DemoChips):
-    """Chips of land cover, 10 m per pixel.
+    """Chips of land cover, 10 m per pixel; of a series, of crops.
 
     The task of the entry decides the cut: ``classification`` (chips by their dominant class),
-    ``multilabel`` (classes that cover at least `presence` of a chip), ``segmentation`` (masks,
+    ``multilabel`` (classes that cover at least `presence` of a chip), ``segmentation`` and ``change`` (masks,
     clouds ignored), ``regression`` (the share of a chip that the class `cover` has).
     """
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
+        self._land, self._options = _land(entry), entry.source
+        self._masks = task_of(entry.task).masks
         super().__init__(entry, where=where)
-        options: DemoOptions = entry.source
-        self.classes = [] if self.task == REGRESSION else list(scenes.CLASSES)
-        self._cover = scenes.CLASSES.index(options.cover)
-        self.ignore_index = scenes.CLOUD if self.task == "segmentation" else None
-        self.presence = options.presence
+        self.classes = [] if self.task == REGRESSION else self._land.classes
+        self.ignore_index = scenes.CLOUD if self._land.patchy else None
         names = [band.name for band in self.bands]
-        self._render = LeastRecentlyUsed(lambda spec: scenes.render(spec, names), keep=4)
-        self._mask = LeastRecentlyUsed(scenes.mask, keep=4)
+        self._render = LeastRecentlyUsed(lambda spec: self._land.render(spec, names), keep=4)
+        self._mask = LeastRecentlyUsed(self._land.mask, keep=4)
 
     def decode(self, index: int) -> Decoded:
         chip = self._chips[index][1]
-        mask = chip.window(self._mask(chip.scene)).copy() if self.task == "segmentation" else None
-        return Decoded(image=chip.window(self._render(chip.scene)).copy(), mask=mask)
+        mask = chip.window(self._mask(chip.scene)).copy() if self._masks else None
+        image = chip.window(self._render(chip.scene)).copy()
+        days = self._days(chip)
+        return Decoded(image=image, mask=mask, dates=() if days is None else (days,))
 
     def _scene(self, number: int) -> scenes.SceneSpec:
-        return scenes.SceneSpec(self.seed, number, self.scene_size, self.task == "segmentation")
+        return scenes.SceneSpec(self.seed, number, self.scene_size, self._land.patchy)
 
     def _cut(self, specs: list, count: int) -> list[cuts.Chip]:
-        cut = cuts.by_class if self.task == "classification" else cuts.anywhere
-        return cut(specs, count, self.size)
+        if self.task != "classification":
+            return cuts.anywhere(specs, count, self.size)
+        return cuts.by_class(specs, count, self.size, self._land.mask, self._land.classes)
 
     def _record(self, split: str, chip: cuts.Chip) -> Record:
-        return replace(super()._record(split, chip), label=self._label(chip))
+        record = replace(super()._record(split, chip), label=self._label(chip))
+        days = self._days(chip)
+        return record if days is None else replace(record, date=days[-1])
+
+    def _days(self, chip: cuts.Chip) -> tuple[str, ...] | None:
+        return None if self._land.days is None else tuple(map(str, self._land.days(chip.scene)))
 
     def _label(self, chip: cuts.Chip) -> int | float | tuple[int, ...] | None:
         if self.task == "classification":
             return chip.label
-        if self.task == "segmentation":
+        if self._masks:
             return None
         window = chip.window(self._mask(chip.scene))
         if self.task == REGRESSION:
-            return float((window == self._cover).mean())
+            return float((window == self._land.classes.index(self._options.cover)).mean())
         share = np.bincount(window.ravel(), minlength=len(self.classes)) / window.size
-        return tuple(int(part >= self.presence) for part in share)
+        return tuple(int(part >= self._options.presence) for part in share)
 
 
 class AerialSource(DemoChips):

@@ -11,17 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from permafrost.core.progress import progress
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
-from permafrost.data.sources.grid_inputs import GeoInputs, RasterInputs
+from permafrost.data.sources.grid_inputs import RasterInputs
 from permafrost.data.sources.grid_layout import Axis, Grid, Tiles, cut, region, shared_pixels
 from permafrost.data.sources.grid_options import GridOptions, refuse
 from permafrost.data.sources.grid_options import check_entry as check_entry
 from permafrost.data.sources.grid_scenes import limit_cache
+from permafrost.data.sources.grid_torchgeo import GeoInputs
 from permafrost.data.targets import PIXEL_REGRESSION
 from permafrost.data.windows import Window, tile_name
 
@@ -144,14 +146,8 @@ class GridSource:
         """The tiles inside an extent that meet the rasters."""
         import shapely
 
-        grid, options, where = self.grid, self._options, self._where
-        outline, box = None, (0, 0, grid.width, grid.height)
-        if isinstance(extent, str):
-            outline = shapely.union_all(self._inputs.shapes(extent, where))
-            box = _whole(shapely.bounds(outline), grid)
-        elif extent is not None:
-            box = region(grid, extent)
-        xmin, ymin, xmax, ymax = box
+        options, where = self._options, self._where
+        outline, (xmin, ymin, xmax, ymax) = self._bounded(extent)
         if min(xmax - xmin, ymax - ymin) < options.size:
             refuse(
                 f"tiles of {options.size} pixels do not fit into {max(0, xmax - xmin)} x {max(0, ymax - ymin)}"
@@ -159,15 +155,12 @@ class GridSource:
                 "use a smaller size, or correct extent, crs or resolution in source",
                 where,
             )
+        blocks = self._blocks or (None, None)
         across, down = (
-            Axis(
-                *ends,
-                options.size,
-                options.step,
-                None if self._blocks is None else self._blocks[axis],
-                self._margin[axis],
+            Axis(*ends, options.size, options.step, block, margin)
+            for ends, block, margin in zip(
+                [(xmin, xmax), (ymin, ymax)], blocks, self._margin, strict=True
             )
-            for axis, ends in enumerate([(xmin, xmax), (ymin, ymax)])
         )
         first, *others = self._inputs.footprints
         tiles = cut(across, down, shapely.bounds(first), where=where)
@@ -183,12 +176,24 @@ class GridSource:
             )
         return tiles
 
+    def _bounded(self, extent: Sequence[float] | str | None):
+        """The shape that tiles must lie in, None for a box; and the box of whole pixels that holds all of them."""
+        import shapely
+
+        grid = self.grid
+        if extent is None:
+            return None, (0, 0, grid.width, grid.height)
+        if not isinstance(extent, str):
+            return None, region(grid, extent)
+        outline = shapely.union_all(self._inputs.shapes(extent, self._where))
+        return outline, _whole(shapely.bounds(outline), grid)
+
     def _usable(self, tiles: Tiles) -> Tiles:
         """The tiles with enough data and labels; reads the pixels only if that has to be known."""
         kept = np.ones(len(tiles), bool)
         if self._options.min_valid is None and self._options.min_labelled is None:
             return tiles
-        for index in range(len(tiles)):
+        for index in progress(range(len(tiles)), total=len(tiles), label="listing", unit="tile"):
             try:
                 lacking = self._lacking(tiles.window(index))
             except UnreadableImage:

@@ -1,10 +1,9 @@
-"""What the tiles of a grid are read from: files of rasters and polygons, or GeoDatasets of torchgeo."""
+"""Raster files as what the tiles of a grid are read from, with rasters or polygons of labels."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,17 +15,12 @@ from permafrost.data.masks import MaskCoding
 from permafrost.data.rasters import Raster, TargetCoding
 from permafrost.data.sensors import Band
 from permafrost.data.sources.grid_layout import Grid
-from permafrost.data.sources.grid_rasters import Layer
+from permafrost.data.sources.grid_options import KEEPS_VALUES, GridOptions
+from permafrost.data.sources.grid_rasters import KEPT_OPEN, Layer, all_hold
 from permafrost.data.sources.grid_scenes import declared_grid, read_scenes
 from permafrost.data.sources.grid_shapes import Burnt, read_shapes
-from permafrost.data.sources.grid_torchgeo import GeoLayers
-from permafrost.data.sources.reading import stored_as
+from permafrost.data.sources.reading import coded
 from permafrost.data.windows import Window
-
-if TYPE_CHECKING:
-    from permafrost.data.sources.grid_options import GridOptions
-
-Coding = MaskCoding | TargetCoding
 
 
 class RasterInputs:
@@ -43,17 +37,14 @@ class RasterInputs:
         self,
         entry: DatasetEntry,
         bands: Sequence[Band],
-        coding: Coding,
+        coding: MaskCoding | TargetCoding,
         classes: Sequence[str],
         *,
         where: object,
     ) -> None:
         options: GridOptions = entry.source
-        self._coding, self._ignore, self._channel = (
-            coding,
-            entry.ignore_index,
-            options.label_channel,
-        )
+        self._coding, self._ignore = coding, entry.ignore_index
+        self._channel = options.label_channel
         self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
         self._strict = entry.nodata is None
         self.members = open_members(options.path, where=where)
@@ -80,6 +71,7 @@ class RasterInputs:
                 resampling=options.resampling,
                 marked=entry.nodata != "keep",
                 strict=self._strict,
+                keep=max(2, KEPT_OPEN // len(scenes)),
                 **placed,
             )
             for one in scenes.values()
@@ -98,9 +90,7 @@ class RasterInputs:
         """
         parts = [layer.read(window) for layer in self._images]
         values = np.concatenate([values for values, _ in parts])
-        return values, self._joined([valid for _, valid in parts]) & ~_all_equal(
-            values, self._nodata
-        )
+        return values, self._joined([valid for _, valid in parts]) & ~all_hold(values, self._nodata)
 
     def valid(self, window: Window) -> np.ndarray:
         """(H, W) bool where there are data; reads the pixels only where they tell it."""
@@ -120,17 +110,17 @@ class RasterInputs:
         if isinstance(self._coding, TargetCoding):
             scene = self._labels.scenes[0]
             raster = Raster(values, scene.nodata, ~covered, scene.scale, scene.offset)
-            return _coded(self._coding.decode, raster)
+            return coded(self._coding, raster)
         if covered.all():
-            return _coded(self._coding, values)
+            return coded(self._coding, values)
         if self._ignore is None:
             raise UnreadableImage(
                 f"{np.count_nonzero(~covered)} of its pixels lie outside of all masks",
-                remedy="give such pixels a value, e.g. ignore_index: 255, or leave such tiles out with"
-                " min_labelled: 1 in source",
+                remedy="say that they have no label, ignore_index: 255; min_labelled in source can leave such"
+                " tiles out",
             )
         ids = np.full(values.shape, self._ignore, np.int32)
-        ids[covered] = _coded(self._coding, values[covered])
+        ids[covered] = coded(self._coding, values[covered])
         return ids
 
     def both(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -178,63 +168,14 @@ class RasterInputs:
                 where=where,
                 remedy="store all of them alike",
             )
-        # by nearest, what is marked is copied as any value, and means what the entry says
-        blended = options.label_resampling != "nearest"
+        # unless it would be blended with others, what is marked stays a value, and means what the entry says
+        blended = options.label_resampling not in KEEPS_VALUES
         return Layer(scenes, resampling=options.label_resampling, marked=blended, **placed)
 
 
-class GeoInputs:
-    """GeoDatasets of torchgeo; as `RasterInputs`. torchgeo fills what is missing with nodata, or with 0."""
-
-    def __init__(self, entry: DatasetEntry, coding: Coding, *, where: object) -> None:
-        options: GridOptions = entry.source
-        self._coding, self._channel, self._root = coding, options.label_channel, options.path
-        self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
-        self._dtype = None if options.dtype is None else np.dtype(options.dtype)
-        self._layers = GeoLayers(
-            options.torchgeo,
-            options.path,
-            crs=options.crs,
-            resolution=options.resolution,
-            where=where,
-        )
-        self.grid = self._layers.grid
-        self.footprints = [self._layers.footprints]
-        self.name = options.torchgeo.image.name.lower()
-
-    def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        return self.both(window)[:2]
-
-    def valid(self, window: Window) -> np.ndarray:
-        return self.image(window)[1]
-
-    def labels(self, window: Window) -> np.ndarray:
-        return self.both(window)[2]
-
-    def both(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        sample = self._layers.read(window)
-        missing = {"image", "mask"} - set(sample)
-        if missing:
-            raise UnreadableImage(
-                f"torchgeo gives no {' and no '.join(sorted(missing))}, only {', '.join(sample)}"
-            )
-        values, mask = sample["image"], sample["mask"]
-        if mask.ndim == 3 and (len(mask) == 1 or self._channel is not None):
-            mask = mask[self._channel or 0]
-        shapes = {values.shape[-2:], mask.shape}
-        if values.ndim != 3 or shapes != {(window.height, window.width)}:
-            raise UnreadableImage(f"torchgeo gives an image {values.shape} and a mask {mask.shape}")
-        values = stored_as(values, self._dtype)
-        return values, ~_all_equal(values, self._nodata), _coded(self._coding, mask)
-
-    def shapes(self, name: str, where: object) -> np.ndarray:
-        members = open_members(self._root, where=where)
-        return read_shapes(members, name, self.grid, None, where=where).polygons
-
-
 def matching(members: Members, patterns: str | Sequence[str], where: object) -> list[str]:
-    """The names that fit one of the patterns, in order; a pattern that fits none is an error."""
-    found: set[str] = set()
+    """The names that fit the patterns, in their order, each once; a pattern that fits none is an error."""
+    found: list[str] = []
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         fits = fnmatch.filter(members.names, pattern)
         if not fits:
@@ -243,8 +184,8 @@ def matching(members: Members, patterns: str | Sequence[str], where: object) -> 
                 where=where,
                 remedy="correct the pattern: it is relative to path, and * stands for any characters",
             )
-        found |= set(fits)
-    return sorted(found)
+        found += sorted(fits)
+    return list(dict.fromkeys(found))
 
 
 def _check_names(named: list[str | None], bands: Sequence[Band], where: object) -> None:
@@ -308,22 +249,7 @@ def _text(value) -> str:
     return str(value)
 
 
-def _coded(coding: Callable, stored) -> np.ndarray:
-    """What a coding makes of stored labels; its complaints name them."""
-    try:
-        return coding(stored)
-    except UnreadableImage as failure:
-        raise UnreadableImage(f"its labels: {failure}", remedy=failure.remedy) from failure
-
-
 def _boxes(layer: Layer) -> np.ndarray:
     import shapely
 
     return shapely.box(*np.array([scene.box for scene in layer.scenes], float).T)
-
-
-def _all_equal(values: np.ndarray, nodata: float | str | None) -> np.ndarray:
-    """(H, W) bool, whether all bands hold what stands for missing pixels."""
-    if nodata is None:
-        return np.zeros(values.shape[1:], bool)
-    return (np.isnan(values) if nodata == "nan" else values == nodata).all(axis=0)

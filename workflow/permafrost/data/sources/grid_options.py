@@ -8,7 +8,6 @@ from typing import NoReturn
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry import DatasetEntry
 from permafrost.data.sources.grid_shapes import is_shapes
-from permafrost.data.sources.grid_torchgeo import GeoPair
 from permafrost.data.targets import PIXEL_REGRESSION
 
 #: ways to resample labels that make no new values
@@ -25,6 +24,24 @@ class Blocks:
     buffer_m: float
     tiles: int | None = None
     metres: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeoClass:
+    """A GeoDataset class: its name, its ``paths`` inside the source's path, its other arguments."""
+
+    name: str
+    paths: list[str]
+    arguments: dict
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeoPair:
+    """Where images come from, and masks where another class has them; `dates` (first, last) that count."""
+
+    image: GeoClass
+    mask: GeoClass | None = None
+    dates: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +131,13 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
             f"use {' or '.join(KEEPS_VALUES)}",
             where,
         )
-    if options.ignore_nodata and not numbers and entry.ignore_index is None:
+    if options.dtype is not None and options.torchgeo is None:
+        refuse("dtype is for torchgeo's images; rasters keep their type", "remove it", where)
+    unlabelled = {"ignore_nodata": options.ignore_nodata, "min_labelled": options.min_labelled}
+    needing = [key for key, value in unlabelled.items() if value]
+    if needing and not numbers and entry.ignore_index is None:
         refuse(
-            "ignore_nodata needs a value for pixels without a label", "add ignore_index: 255", where
+            f"{needing[0]} needs a value for pixels without a label", "add ignore_index: 255", where
         )
     _check_shapes(entry, options, where)
     _check_splits(entry, options, where)

@@ -15,7 +15,7 @@ from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_scenes import Scene, box_of, open_raster
 from permafrost.data.windows import Window
 
-#: open files of a layer per thread
+#: files that a thread keeps open: of one layer, or of those of all bands
 KEPT_OPEN = 16
 
 
@@ -29,6 +29,7 @@ class Layer:
     resampling : what rasterio calls the method for scenes that do not lie on the grid.
     declared : whether the entry says that scenes are to be resampled.
     marked : whether what a scene marks as nodata is missing; else it is a value like any other.
+    keep : files to keep open, for each thread.
     strict : whether a pixel is missing that is so in one band, or only that which is so in all.
     """
 
@@ -41,9 +42,11 @@ class Layer:
         declared: bool,
         marked: bool,
         strict: bool = True,
+        keep: int = KEPT_OPEN,
         where: object,
     ) -> None:
         self._grid, self._resampling, self._marked = grid, resampling, marked
+        self._keep = keep
         self._joined = np.all if strict else np.any
         self.scenes = [self._placed(scene, declared, where) for scene in scenes]
         self.bands, self.dtype = scenes[0].bands, scenes[0].dtype
@@ -71,7 +74,10 @@ class Layer:
     @property
     def marks(self) -> bool:
         """Whether pixels inside the scenes' boxes may be missing."""
-        return any(scene.warped or (self._marked and scene.masked) for scene in self.scenes)
+        return any(
+            scene.warped or (self._marked and (scene.masked or scene.transparent))
+            for scene in self.scenes
+        )
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """(C, H, W) values, 0 outside of all scenes, and (H, W) bool where there are data.
@@ -116,19 +122,26 @@ class Layer:
         bands = list(range(1, scene.bands + 1))
         try:
             dataset = self._dataset(number)
-            values = dataset.read(bands, window=part)
-            if scene.warped or (self._marked and scene.masked):
-                return values, self._joined(dataset.read_masks(bands, window=part) != 0, axis=0)
+            return dataset.read(bands, window=part), self._there(dataset, scene, bands, part)
         # decoders fail in many ways on damaged bytes; each means the same here
         except Exception as error:
             raise UnreadableImage(f"{scene.name}: {first_line(error, named=True)}") from error
-        return values, np.ones(values.shape[1:], bool)
+
+    def _there(self, dataset, scene: Scene, bands: list[int], part) -> np.ndarray:
+        """(H, W) bool where a scene has data, by its transparency and by what marks nodata."""
+        there = np.ones((part.height, part.width), bool)
+        if dataset.count > scene.bands and (scene.warped or self._marked):
+            # read as a band: GDAL takes it for a mask only where its type is unsigned
+            there &= dataset.read(scene.bands + 1, window=part) > 0
+        if self._marked and scene.masked:
+            there &= self._joined(dataset.read_masks(bands, window=part) != 0, axis=0)
+        return there
 
     def _dataset(self, number: int):
         """The open file, or how it looks on the grid; a dataset of GDAL belongs to one thread."""
         kept = self._open.__dict__.setdefault("datasets", OrderedDict())
         if number not in kept:
-            while len(kept) >= KEPT_OPEN:
+            while len(kept) >= self._keep:
                 kept.popitem(last=False)[1].close()
             kept[number] = self._opened(self.scenes[number])
         kept.move_to_end(number)
@@ -167,3 +180,10 @@ def _slices(window: Window, begin: np.ndarray, end: np.ndarray) -> tuple[slice, 
         slice(begin[1] - window.y, end[1] - window.y),
         slice(begin[0] - window.x, end[0] - window.x),
     )
+
+
+def all_hold(values: np.ndarray, nodata: float | str | None) -> np.ndarray:
+    """(H, W) bool, whether all bands of (C, H, W) hold what stands for missing pixels."""
+    if nodata is None:
+        return np.zeros(values.shape[1:], bool)
+    return (np.isnan(values) if nodata == "nan" else values == nodata).all(axis=0)

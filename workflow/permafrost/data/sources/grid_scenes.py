@@ -152,6 +152,21 @@ def own_grid(scene: Scene, *, where: object) -> Grid:
     )
 
 
+def declared_crs(text: str, *, where: object):
+    """rasterio's coordinate system for what an entry calls it."""
+    from rasterio.crs import CRS
+    from rasterio.errors import CRSError
+
+    try:
+        return CRS.from_user_input(text)
+    except CRSError as error:
+        raise PermafrostError(
+            f"crs {text!r} is no coordinate system ({first_line(error)})",
+            where=where,
+            remedy="name one by its code, e.g. crs: EPSG:32633",
+        ) from error
+
+
 def declared_grid(
     scenes: Sequence[Scene], crs: str | None, resolution: float | None, *, where: object
 ) -> Grid:
@@ -159,19 +174,10 @@ def declared_grid(
 
     A declared one begins at a whole number of pixels from the system's origin.
     """
-    from rasterio.crs import CRS
-    from rasterio.errors import CRSError
     from rasterio.warp import calculate_default_transform
 
     first = scenes[0]
-    try:
-        system = first.crs if crs is None else CRS.from_user_input(crs)
-    except CRSError as error:
-        raise PermafrostError(
-            f"crs {crs!r} is no coordinate system ({first_line(error)})",
-            where=where,
-            remedy="name one by its code, e.g. crs: EPSG:32633",
-        ) from error
+    system = first.crs if crs is None else declared_crs(crs, where=where)
     own = system == first.crs
     step = None if resolution is None else (resolution, resolution)
     if own and (step is None or np.allclose(step, (first.transform.a, -first.transform.e))):

@@ -1,4 +1,4 @@
-"""A GeoDataset of torchgeo, or one of images and one of masks that meet, as what a grid reads."""
+"""GeoDatasets of torchgeo as what the tiles of a grid are read from: one of images, one of masks on its ground."""
 
 from __future__ import annotations
 
@@ -6,91 +6,104 @@ import contextlib
 import inspect
 import io
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.entry import DatasetEntry
+from permafrost.data.files import open_members
+from permafrost.data.masks import MaskCoding
+from permafrost.data.rasters import TargetCoding
 from permafrost.data.sources.grid_layout import Grid
+from permafrost.data.sources.grid_options import GeoClass, GridOptions
+from permafrost.data.sources.grid_rasters import all_hold
+from permafrost.data.sources.grid_scenes import declared_crs
+from permafrost.data.sources.grid_shapes import read_shapes
+from permafrost.data.sources.reading import coded, stored_as
 from permafrost.data.sources.torchgeo_samples import arguments_of
 from permafrost.data.windows import Window
 
 
-@dataclass(frozen=True, kw_only=True)
-class GeoClass:
-    """A GeoDataset class: its name, its ``paths`` inside the source's path, its other arguments."""
+class GeoInputs:
+    """The intersection of the classes, read by bounds; as `grid_inputs.RasterInputs`.
 
-    name: str
-    paths: list[str]
-    arguments: dict
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeoPair:
-    """Where images come from, and masks where another class has them; `dates` (first, last) that count."""
-
-    image: GeoClass
-    mask: GeoClass | None = None
-    dates: list[str] | None = None
-
-
-class GeoLayers:
-    """The intersection of the classes, read by bounds; torchgeo merges the files that lie there."""
+    torchgeo merges the files that lie there, and fills what is missing with nodata, or with 0.
+    """
 
     def __init__(
-        self,
-        pair: GeoPair,
-        root: str,
-        *,
-        crs: str | None,
-        resolution: float | None,
-        where: object,
+        self, entry: DatasetEntry, coding: MaskCoding | TargetCoding, *, where: object
     ) -> None:
-        target = {
-            key: value for key, value in (("crs", crs), ("res", resolution)) if value is not None
-        }
-        parts = [_built(pair.image, root, target, where)]
-        if pair.mask is not None:
-            parts.append(_built(pair.mask, root, {}, where))
-        try:
-            # torchgeo prints what it converts
-            with contextlib.redirect_stdout(io.StringIO()):
-                self._dataset = parts[0] if len(parts) == 1 else parts[0] & parts[1]
-        except (RuntimeError, ValueError) as error:
-            raise PermafrostError(
-                f"torchgeo's {' and '.join(type(part).__name__ for part in parts)} do not meet"
-                f" ({first_line(error)})",
-                where=where,
-                remedy="correct paths in source.torchgeo; the two have to share ground and dates",
-            ) from error
-        self._dates = _dates(pair.dates, where)
+        options: GridOptions = entry.source
+        self._coding, self._channel, self._root = coding, options.label_channel, options.path
+        self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
+        self._dtype = None if options.dtype is None else np.dtype(options.dtype)
+        self._dataset = _opened(options, where)
+        self._dates = _dates(options.torchgeo.dates, where)
         if not len(self._index()):
             raise PermafrostError(
-                f"no file of the classes lies in these dates: {' to '.join(pair.dates)}",
+                f"no file of the classes lies in these dates: {' to '.join(options.torchgeo.dates)}",
                 where=where,
                 remedy="correct dates in source.torchgeo",
             )
         self.grid = _grid(self._dataset)
+        self.footprints = [self._footprints()]
+        self.name = options.torchgeo.image.name.lower()
         # torchgeo keeps open files, and a file of GDAL's belongs to one thread
         self._lock = threading.Lock()
 
-    @property
-    def footprints(self) -> np.ndarray:
+    def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        return self.both(window)[:2]
+
+    def valid(self, window: Window) -> np.ndarray:
+        return self.image(window)[1]
+
+    def labels(self, window: Window) -> np.ndarray:
+        return self.both(window)[2]
+
+    def both(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        sample = self._sample(window)
+        missing = {"image", "mask"} - set(sample)
+        if missing:
+            raise UnreadableImage(
+                f"torchgeo gives no {' and no '.join(sorted(missing))}, only {', '.join(sample)}"
+            )
+        values, mask = np.asarray(sample["image"]), np.asarray(sample["mask"])
+        if mask.ndim == 3 and (len(mask) == 1 or self._channel is not None):
+            mask = mask[self._channel or 0]
+        shapes = {values.shape[-2:], mask.shape}
+        if values.ndim != 3 or shapes != {(window.height, window.width)}:
+            raise UnreadableImage(f"torchgeo gives an image {values.shape} and a mask {mask.shape}")
+        values = stored_as(values, self._dtype)
+        return values, ~all_hold(values, self._nodata), coded(self._coding, mask)
+
+    def shapes(self, name: str, where: object) -> np.ndarray:
+        members = open_members(self._root, where=where)
+        return read_shapes(members, name, self.grid, None, where=where).polygons
+
+    def _sample(self, window: Window) -> dict:
+        """What torchgeo gives for the bounds of a window."""
+        left, bottom, right, top = self.grid.bounds(window)
+        across, down = self.grid.step
+        place = [slice(left, right, across), slice(bottom, top, down)]
+        if self._dates is not None:
+            place.append(slice(*self._dates))
+        try:
+            with self._lock:
+                return self._dataset[tuple(place)]
+        # readers of many libraries hide behind a torchgeo dataset
+        except Exception as error:
+            raise UnreadableImage(first_line(error, named=True)) from error
+
+    def _footprints(self) -> np.ndarray:
         """Where both have files, as shapely's shapes in pixels of the grid."""
         import shapely
 
         grid = self.grid
+        corner, step = np.array([grid.left, grid.top]), np.array([grid.step[0], -grid.step[1]])
         return shapely.transform(
-            self._index().geometry.to_numpy(),
-            lambda points: np.stack(
-                [
-                    (points[:, 0] - grid.left) / grid.step[0],
-                    (grid.top - points[:, 1]) / grid.step[1],
-                ],
-                axis=1,
-            ),
+            self._index().geometry.to_numpy(), lambda points: (points - corner) / step
         )
 
     def _index(self):
@@ -102,25 +115,30 @@ class GeoLayers:
             return index
         return index[index.index.overlaps(pd.Interval(*self._dates, closed="both"))]
 
-    def read(self, window: Window) -> dict:
-        """torchgeo's sample of a window, its tensors as arrays.
 
-        Raises
-        ------
-        UnreadableImage : the class cannot read it.
-        """
-        left, bottom, right, top = self.grid.bounds(window)
-        across, down = self.grid.step
-        place = [slice(left, right, across), slice(bottom, top, down)]
-        if self._dates is not None:
-            place.append(slice(*self._dates))
-        try:
-            with self._lock:
-                sample = self._dataset[tuple(place)]
-        # readers of many libraries hide behind a torchgeo dataset
-        except Exception as error:
-            raise UnreadableImage(first_line(error, named=True)) from error
-        return {key: np.asarray(value) for key, value in sample.items() if hasattr(value, "numpy")}
+def _opened(options: GridOptions, where: object):
+    """The dataset of the one class, or the intersection of the two."""
+    from pyproj import CRS
+
+    pair, target = options.torchgeo, {}
+    if options.crs is not None:
+        target["crs"] = CRS.from_wkt(declared_crs(options.crs, where=where).to_wkt())
+    if options.resolution is not None:
+        target["res"] = options.resolution
+    images = _built(pair.image, options.path, target, where)
+    if pair.mask is None:
+        return images
+    masks = _built(pair.mask, options.path, {}, where)
+    try:
+        # torchgeo prints what it converts
+        with contextlib.redirect_stdout(io.StringIO()):
+            return images & masks
+    except (RuntimeError, ValueError) as error:
+        raise PermafrostError(
+            f"torchgeo's {pair.image.name} and {pair.mask.name} do not meet ({first_line(error)})",
+            where=where,
+            remedy="correct paths in source.torchgeo; the two have to share ground and dates",
+        ) from error
 
 
 def _built(part: GeoClass, root: str, target: dict, where: object):

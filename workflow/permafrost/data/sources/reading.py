@@ -24,7 +24,7 @@ from permafrost.data.decode import (
 )
 from permafrost.data.files import DirectoryMembers, Members
 from permafrost.data.masks import MaskCoding
-from permafrost.data.rasters import TargetCoding
+from permafrost.data.rasters import Raster, TargetCoding
 from permafrost.data.records import Decoded
 from permafrost.data.windows import Window
 
@@ -69,6 +69,14 @@ def read_pair(
         problem = f"its {coding.noun} {companion}: {failure}"
         raise UnreadableImage(problem, remedy=failure.remedy) from failure
     return replace(decoded, **{coding.field: values}, mask_name=companion)
+
+
+def coded(coding: MaskCoding | TargetCoding, stored: np.ndarray | Raster) -> np.ndarray:
+    """(H, W) labels for what is stored; what is wrong with them says that it is the mask or target."""
+    try:
+        return coding.decode(stored) if isinstance(stored, Raster) else coding(stored)
+    except UnreadableImage as failure:
+        raise UnreadableImage(f"its {coding.noun}: {failure}", remedy=failure.remedy) from failure
 
 
 def stored_as(image: np.ndarray, dtype: np.dtype | None) -> np.ndarray:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from permafrost.core.errors import first_line
 from permafrost.data.decode import UnreadableImage
 from permafrost.data.entry import DatasetEntry
@@ -28,7 +26,9 @@ class TorchgeoOptions:
     name : of the class.
     arguments : of its constructor, such as root, bands, download.
     split_arguments : our split -> its further arguments.
-    image_key, label_key, boxes_key : of a sample.
+    image_key : of a sample; or several keys, and by modality, see `torchgeo_images`.
+    axes : of an image of several dates: ``TCHW``, or ``(TC)HW``, all bands of a date and then of the next.
+    label_key, boxes_key : of a sample.
     label_channel : of masks that have several, the one that is meant, from 0.
     boxes : ``upright`` (x_min, y_min, x_max, y_max), or ``corners``: all corners of rotated boxes, kept as outlines,
         whose upright boxes count.
@@ -36,13 +36,15 @@ class TorchgeoOptions:
     label_values : number -> class.
     clip_boxes : cut boxes at the edge of their image.
     group : regular expression whose group in parentheses is the sample's group, found in its name.
-    dtype : to store, since torchgeo returns floats; a value that does not fit is an error.
+    dtype : to store, of all images or by modality, since torchgeo returns floats; a value that does not fit is an
+        error.
     """
 
     name: str
     arguments: dict
     split_arguments: dict[str, dict]
-    image_key: str
+    image_key: str | list[str] | dict[str, str | list[str]]
+    axes: str
     boxes_key: str
     boxes: str
     corners: str
@@ -51,7 +53,7 @@ class TorchgeoOptions:
     label_channel: int | None = None
     label_values: dict | None = None
     group: str | None = None
-    dtype: str | None = None
+    dtype: str | dict[str, str] | None = None
 
 
 def open_torchgeo(entry: DatasetEntry, *, where: object) -> Source:
@@ -113,7 +115,7 @@ class TorchgeoDetection(TorchgeoSource):
         except Exception as error:
             raise UnreadableImage(first_line(error, named=True)) from error
         if quick is None:
-            size = np.asarray(sample[self._image]).shape[-2:]
+            size = self._images(sample)[0].shape[-2:]
         else:
             size = sample_size(self._parts[split], number)
         return Annotated(name, self._objects(sample, name), tuple(size), split)

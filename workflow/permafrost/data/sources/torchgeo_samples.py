@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
@@ -15,6 +18,25 @@ from permafrost.data.georeference import NOWHERE, Georeference
 _FOLDERS: dict[str, Callable[[object], list[str]]] = {
     "USAVars": lambda part: ["uar"],
     "TreeSatAI": lambda part: [f"{sensor}/60m" for sensor in part.sensors],
+}
+
+_DATE = re.compile(r"(\d{4})[-_]?(\d{2})(?:[-_]?(\d{2}))?(T[\d:]+)?")
+#: keys of the first image among the files of a sample
+_IMAGES = ("image", "image1", "image_pre")
+#: classes that list their samples in the order of the file system
+_UNORDERED = frozenset({"CaFFe", "FLAIRHUB", "FLAIRHUBToy", "OSCD", "OSCD100"})
+#: classes that name their samples otherwise than by a file
+_NAMES: dict[str, Callable[[object, int], str]] = {
+    "BigEarthNetV2": lambda part, i: part.metadata_df.iloc[i]["patch_id"],
+    "BioMassters": lambda part, i: _biomassters_name(part, i),
+    "CaFFe": lambda part, i: os.path.basename(part.fpaths[i]),
+    "CaBuAr": lambda part, i: part.uuids[i],
+    "ChaBuD": lambda part, i: part.uuids[i],
+    "DigitalTyphoon": lambda part, i: "{id}/{seq_id[0]:04d}".format(**part.sample_sequences[i]),
+    "OSCD": lambda part, i: part.files[i]["region"],
+    "OSCD100": lambda part, i: part.files[i]["region"],
+    "PASTIS": lambda part, i: part.idxs[i],
+    "PASTIS100": lambda part, i: part.idxs[i],
 }
 
 
@@ -41,23 +63,35 @@ def _listed(part, number: int) -> str | None:
     if type(part).__name__ == "SeasoNet":
         # one file per group of bands, listed by what their names have in common
         return f"{part.files.iloc[number][0]}_{next(iter(part.bands))}.tif"
-    for name in ("image_fns", "image_paths", "files", "source"):
+    for name in ("image_fns", "image_paths", "files", "file_list", "sample_paths", "source"):
         listed = getattr(part, name, None)
         if not isinstance(listed, list) or len(listed) != len(part):
             continue
         file = listed[number]
-        file = file.get("image") if isinstance(file, dict) else file
+        file = _image_of(file, part) if isinstance(file, dict) else file
         if isinstance(file, str | os.PathLike):
             return str(file)
     return None
 
 
+def _image_of(files: dict, part) -> str | os.PathLike | None:
+    """The file of the image, of a pair the one before, among those of a sample."""
+    if "images1" in files:
+        # one file per band
+        return files["images1"][0]
+    own = (getattr(part, "image_key", None), *_sequence(getattr(part, "bands", None)))
+    return next((files[key] for key in (*_IMAGES, *own) if key in files), None)
+
+
 def sample_name(part, split: str, number: int) -> str:
     """A name that is unique in the dataset and the same wherever it lies.
 
-    Class and file of an image folder; the path below the root of other files; the dataset's own id;
+    Class and file of an image folder; the path below the root of other files; split and the dataset's own id;
     else split and number.
     """
+    named = _NAMES.get(type(part).__name__)
+    if named is not None:
+        return f"{split}/{named(part, number)}"
     listed, root = _listed(part, number), Path(getattr(part, "root", "."))
     if hasattr(part, "imgs"):
         return "/".join(listed.split(os.sep)[-2:])
@@ -70,6 +104,70 @@ def sample_name(part, split: str, number: int) -> str:
     if isinstance(ids, list) and len(ids) == len(part):
         return f"{split}/{str(ids[number]).strip()}"
     return f"{split}/{number:07d}"
+
+
+def sample_order(part, split: str) -> list[int]:
+    """Positions of a class's samples in an order that is the same on every machine."""
+    numbers = list(range(len(part)))
+    if type(part).__name__ in _UNORDERED:
+        numbers.sort(key=lambda number: sample_name(part, split, number))
+    return numbers
+
+
+def _biomassters_name(part, number: int) -> str:
+    """The chip, and its month where each is a sample."""
+    row = part.df[part.df["num_index"] == number].iloc[0]
+    return row["chip_id"] if part.as_time_series else f"{row['chip_id']}/{row['month']}"
+
+
+def listed_dates(part, number: int, count: int) -> tuple[str | None, ...] | None:
+    """The dates of a sample's `count` images (ISO 8601) where its class has them beside it; else None."""
+    files = getattr(part, "files", None)
+    if isinstance(files, list) and isinstance(files[number], dict) and "dates" in files[number]:
+        listed = files[number]["dates"]
+    elif type(part).__name__ == "DigitalTyphoon":
+        listed = _typhoon_hours(part, number)
+    elif type(part).__name__ in ("PASTIS", "PASTIS100"):
+        listed = _pastis_dates(part, number)
+    else:
+        # of classes whose samples all are of the same dates
+        listed = getattr(part, "dates", None)
+    if not isinstance(listed, tuple | list) or len(listed) != count:
+        return None
+    return tuple(map(_iso, listed))
+
+
+def _typhoon_hours(part, number: int) -> list[str]:
+    sequence, table = part.sample_sequences[number], part.aux_df
+    rows = table[(table["id"] == sequence["id"]) & table["seq_id"].isin(sequence["seq_id"])]
+    return [moment.strftime("%Y-%m-%dT%H:%M") for moment in rows["datetime"]]
+
+
+def _pastis_dates(part, number: int) -> list | None:
+    """From the table of patches, which the class reads for its folds alone: position -> day, as JSON in JSON."""
+    key = f"dates-{part.image_key.upper()}"
+    table = _properties(os.path.join(part.root, part.directory, "metadata.geojson"))
+    listed = table[part.idxs[number]].get(key)
+    listed = json.loads(listed) if isinstance(listed, str) else listed
+    return None if listed is None else [listed[i] for i in sorted(listed, key=int)]
+
+
+@functools.lru_cache(maxsize=4)
+def _properties(path: str) -> dict[int, dict]:
+    """What the GeoJSON of PASTIS says of each patch."""
+    features = json.loads(Path(path).read_bytes())["features"]
+    return {int(one["properties"]["ID_PATCH"]): one["properties"] for one in features}
+
+
+def _iso(date: object) -> str | None:
+    """A day or month written as 20200131, 2020_01 or ISO 8601, as ISO 8601; None for what is no date."""
+    found = _DATE.fullmatch(str(date).strip())
+    return None if found is None else "-".join(filter(None, found.groups()[:3])) + (found[4] or "")
+
+
+def _sequence(value: object) -> Iterable:
+    """The items of a tuple or list, none of anything else."""
+    return value if isinstance(value, tuple | list) else ()
 
 
 def sample_place(part, number: int) -> Georeference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,21 +20,23 @@ from permafrost.data.masks import mask_coding
 from permafrost.data.rasters import TargetCoding
 from permafrost.data.records import Decoded, Record
 from permafrost.data.sources.common import declared_bands, required_classes
-from permafrost.data.sources.reading import grouped, stored_as
+from permafrost.data.sources.reading import coded, grouped
+from permafrost.data.sources.torchgeo_images import SampleImages, sample_point
 from permafrost.data.sources.torchgeo_samples import (
     arguments_of,
     dataset_class,
     sample_name,
+    sample_order,
     sample_place,
 )
-from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
+from permafrost.data.targets import REGRESSION
 
 if TYPE_CHECKING:
     from permafrost.data.sources.torchgeo import TorchgeoOptions
 
 #: classes whose list of classes does not stand in the order of the numbers in their masks
 NOT_IN_ORDER = frozenset({"LoveDA"})
-_PIXELS = frozenset({"segmentation", PIXEL_REGRESSION})
+_PIXELS = ("mask", "raster")
 
 
 class TorchgeoSource:
@@ -45,22 +48,21 @@ class TorchgeoSource:
         self.task = entry.task
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.ignore_index
-        self._image = options.image_key
-        masked = self.task in _PIXELS
+        self._images = SampleImages(entry, self.bands, where=where)
+        self._masked = task_of(entry.task).targets in _PIXELS
         self._channel = options.label_channel
-        self._label = options.label_key or ("mask" if masked else "label")
-        self._dtype = None if options.dtype is None else np.dtype(options.dtype)
+        self._label = options.label_key or ("mask" if self._masked else "label")
         self._parts = {
             split: self._build(options, extra) for split, extra in options.split_arguments.items()
         }
-        self._index = [(s, i) for s, part in self._parts.items() for i in range(len(part))]
+        self._index = [(s, i) for s, part in self._parts.items() for i in sample_order(part, s)]
         first = next(iter(self._parts.values()))
         self.classes = self._classes(first, entry.classes)
         self._check_bands(first, options.arguments)
-        if masked:
+        if self._masked:
             self._coding = (
                 self._mask_coding()
-                if self.task == "segmentation"
+                if task_of(entry.task).targets == "mask"
                 else TargetCoding.of(entry.target)
             )
             self._check_masks()
@@ -76,7 +78,7 @@ class TorchgeoSource:
         ]
 
     def _labels(self) -> list:
-        if self.task in _PIXELS:
+        if self._masked:
             return [None] * len(self._index)
         if self.task in ("multilabel", REGRESSION) or not self._image_folder():
             return [self._labels_of(split, i) for split, i in self._index]
@@ -84,29 +86,39 @@ class TorchgeoSource:
 
     def decode(self, index: int) -> Decoded:
         split, number = self._index[index]
-        try:
-            sample = self._parts[split][number]
-            image = self._pixels(sample)
-        # readers of many libraries hide behind a torchgeo dataset
-        except Exception as error:
-            raise UnreadableImage(first_line(error, named=True)) from error
+        sample = self._sample(split, number)
+        arrays = self._images(sample)
+        dates = self._images.dates(self._parts[split], number, sample, arrays)
         place = sample_place(self._parts[split], number)
-        if place is not NOWHERE and place.size != image.shape[-2:]:
+        if place is not NOWHERE and place.size != arrays[0].shape[-2:]:
             # a class that resizes leaves the file's transform behind
             place = replace(place, crs=None, transform=None)
-        decoded = Decoded(stored_as(image, self._dtype), place=place)
-        if self.task not in _PIXELS:
+        image, *further = self._images.stored(arrays)
+        decoded = Decoded(
+            image, further=tuple(further), dates=dates, place=sample_point(sample, place)
+        )
+        if not self._masked:
             return decoded
         return replace(decoded, **{self._coding.field: self._mask(sample)})
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         split, number = self._index[index]
         place = sample_place(self._parts[split], number)
+        if place.lon is None:
+            place = sample_point(self._sample(split, number), place)
         return place.lon, place.lat
+
+    def _sample(self, split: str, number: int) -> dict:
+        try:
+            return self._parts[split][number]
+        # readers of many libraries hide behind a torchgeo dataset
+        except Exception as error:
+            raise UnreadableImage(first_line(error, named=True)) from error
 
     def _build(self, options: TorchgeoOptions, extra: dict):
         cls = dataset_class(options.name, self._where)
-        arguments = {**options.arguments, **extra}
+        # some classes change the lists that they are given
+        arguments = copy.deepcopy({**options.arguments, **extra})
         known = arguments_of(cls)
         unknown = [name for name in arguments if known is not None and name not in known]
         if unknown:
@@ -126,11 +138,6 @@ class TorchgeoSource:
                 remedy="correct root, or set download: true on a machine with a network",
             ) from error
 
-    def _pixels(self, sample: dict) -> np.ndarray:
-        """(C, H, W) of a sample; the axis of a time series of one date is dropped."""
-        image = np.asarray(sample[self._image])
-        return image[0] if image.ndim == 4 and len(image) == 1 else image
-
     def _mask(self, sample: dict) -> np.ndarray:
         if self._label not in sample:
             raise UnreadableImage(f"has no {self._label!r}, only {', '.join(sample)}")
@@ -143,11 +150,7 @@ class TorchgeoSource:
                 f"its {self._coding.noun} has shape {mask.shape}, not (height, width)",
                 remedy="say with label_channel which channel of a mask is meant, where it has several",
             )
-        try:
-            return self._coding(mask)
-        except UnreadableImage as failure:
-            problem = f"its {self._coding.noun}: {failure}"
-            raise UnreadableImage(problem, remedy=failure.remedy) from failure
+        return coded(self._coding, mask)
 
     def _mask_coding(self):
         name = self._entry.source.name
@@ -186,7 +189,7 @@ class TorchgeoSource:
     def _classes(self, dataset, declared: Sequence[str] | None) -> list[str]:
         if task_of(self.task).numbers:
             return []
-        if self.task == "segmentation" and self._entry.mask_values is not None:
+        if task_of(self.task).targets == "mask" and self._entry.mask_values is not None:
             # masks are translated, so that the dataset's own order of classes has no say
             return required_classes(self._entry, where=self._where)
         sets = getattr(dataset, "class_sets", None)
@@ -212,6 +215,8 @@ class TorchgeoSource:
 
     def _check_bands(self, dataset, arguments: dict) -> None:
         """The declared order against the dataset's own, where it tells: a swap would go unseen."""
+        if self._entry.modalities is not None:
+            return
         offered = arguments.get("bands", getattr(dataset, "bands", None))
         if isinstance(offered, str) or offered is None or isinstance(offered, dict):
             return
@@ -239,11 +244,11 @@ class TorchgeoSource:
     def _channels(self, dataset) -> int | None:
         """Number of channels of the first sample; None of one that cannot be read, or that is no image."""
         try:
-            image = self._pixels(dataset[0])
+            (image,) = self._images(dataset[0])
         # a damaged sample is reported with all others, later
         except Exception:
             return None
-        return len(image) if image.ndim == 3 else None
+        return image.shape[-3] if image.ndim in (3, 4) else None
 
     def _labels_of(self, split: str, number: int):
         part = self._parts[split]

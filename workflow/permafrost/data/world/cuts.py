@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,19 +47,26 @@ class Chip:
         return LON0 + east * DEGREES / float(np.cos(np.radians(LAT0))), lat
 
 
-def by_class(specs: list[scenes.SceneSpec], count: int, size: int) -> list[Chip]:
-    """`count` chips, equally many per class, spread over the scenes; two of a scene overlap by a quarter at most."""
-    wanted = _shares(count, len(scenes.CLASSES))
-    pools = [_Pool(spec, size) for spec in specs]
+def by_class(
+    specs: list[scenes.SceneSpec],
+    count: int,
+    size: int,
+    layout: Callable[[scenes.SceneSpec], np.ndarray],
+    classes: Sequence[str],
+) -> list[Chip]:
+    """`count` chips, equally many per class, spread over the scenes; two of a scene overlap by a quarter at most.
+
+    `layout` gives the ids of the `classes` in a scene.
+    """
+    wanted = _shares(count, len(classes))
+    pools = [_Pool(spec, size, layout(spec), len(classes)) for spec in specs]
     chosen: list[Chip] = []
     while any(wanted):
         # the class that has the least room for what it still needs goes first
         label = max(range(len(wanted)), key=lambda c: wanted[c] / (1 + _room(pools, c)))
         chip = _take(pools, label)
         if chip is None:
-            raise _too_small(
-                f"{wanted[label]} chips of class {scenes.CLASSES[label]} find no place"
-            )
+            raise _too_small(f"{wanted[label]} chips of class {classes[label]} find no place")
         chosen.append(chip)
         wanted[label] -= 1
     return _in_order(chosen)
@@ -80,14 +88,13 @@ def anywhere(specs: list, count: int, size: int) -> list[Chip]:
 class _Pool:
     """Windows of one scene, by dominant class, in random order; taken ones block their neighbours."""
 
-    def __init__(self, spec: scenes.SceneSpec, size: int) -> None:
+    def __init__(self, spec: scenes.SceneSpec, size: int, truth: np.ndarray, classes: int) -> None:
         self.spec, self.size, self.apart = spec, size, size * 3 // 4
         step = max(1, size // 8)
-        truth = scenes.layout(spec)
         rng = np.random.default_rng(derive_seed("chips", spec.seed, spec.number, size))
         self.used = 0
         self.places: list[np.ndarray] = []
-        for label in range(len(scenes.CLASSES)):
+        for label in range(classes):
             share = _window_means(truth == label, size)[::step, ::step]
             self.places.append(rng.permutation(np.argwhere(share >= DOMINANT) * step))
 

@@ -30,7 +30,9 @@ class SceneSpec:
     pixel_m: ClassVar[float] = 10.0
     corner_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
-    def rng(self, part: str) -> np.random.Generator:
+    def rng(self, part: str, date: int = 0) -> np.random.Generator:
+        """The random numbers of a part of the scene; `date` is the place of an image among several."""
+        part = f"{part} {date}" if date else part
         # the layout must not change when clouds are asked for, so they are no part of the seed
         return np.random.default_rng(derive_seed("world", self.seed, self.number, self.size, part))
 
@@ -66,9 +68,9 @@ def _height_preference(rng, small: int) -> np.ndarray:
     return np.stack([liking.get(name, 0.0) * height for name in CLASSES])
 
 
-def clouds(spec: SceneSpec) -> np.ndarray:
+def clouds(spec: SceneSpec, date: int = 0) -> np.ndarray:
     """Share of cloud per pixel, float32 (size, size); thick in one corner of the sky or nowhere."""
-    rng = spec.rng("clouds")
+    rng = spec.rng("clouds", date)
     amount = rng.uniform(0.9, 2.2)
     return 0.95 * fields.soft_step(fields.smooth_noise(rng, spec.size, 20, rough=0.3), amount, 1.4)
 
@@ -77,39 +79,64 @@ def mask(spec: SceneSpec) -> np.ndarray:
     """Labels per pixel, uint8: class ids, `CLOUD` where cloud hides the ground."""
     truth = layout(spec).copy()
     if spec.clouds:
-        truth[clouds(spec) > 0.3] = CLOUD
+        truth[hidden(spec)] = CLOUD
     return truth
+
+
+def hidden(spec: SceneSpec, date: int = 0) -> np.ndarray:
+    """Where clouds are too thick to see the ground, bool (size, size)."""
+    return clouds(spec, date) > 0.3
 
 
 def render(spec: SceneSpec, bands: list[str]) -> np.ndarray:
     """Digital numbers (C, size, size) uint16, reflectance times 10,000."""
     rng = spec.rng("render")
+    shares = materials(rng, layout(spec), season(rng))
+    return expose(spec, bands, shares, light(rng, spec.size), rng)
+
+
+def expose(
+    spec: SceneSpec,
+    bands: list[str],
+    shares: np.ndarray,
+    sunlight: np.ndarray,
+    air: np.random.Generator,
+    date: int = 0,
+) -> np.ndarray:
+    """What the camera records, as `render`.
+
+    Parameters
+    ----------
+    shares : of materials, see `materials`; sunlight : see `light`.
+    air : what haze is drawn from.
+    """
     columns = [spectra.BANDS.index(band) for band in bands]
-    shares = _materials(rng, spec)
     reflectance = np.tensordot(spectra.REFLECTANCE[:, columns], shares, axes=(0, 0))
-    reflectance *= _light(rng, spec.size)
-    reflectance += haze(rng, spec.size, columns)
+    reflectance *= sunlight
+    reflectance += haze(air, spec.size, columns)
     if spec.clouds:
-        cover = clouds(spec)
+        cover = clouds(spec, date)
         cloud = spectra.REFLECTANCE[spectra.MATERIALS.index("cloud"), columns]
         reflectance += cover * (cloud[:, None, None] - reflectance)
     reflectance = _blur_coarse(reflectance, spectra.COARSE[columns])
     for plane, band in zip(reflectance, bands, strict=True):
         # noise of its own for each band, so that asking for fewer bands changes none of them
-        noise = spec.rng(f"noise {band}").standard_normal(plane.shape, dtype=np.float32)
+        noise = spec.rng(f"noise {band}", date).standard_normal(plane.shape, dtype=np.float32)
         plane += noise * (0.002 + 0.02 * plane)
     return np.rint(np.clip(reflectance, 1e-4, 1.6) * 10_000).astype(np.uint16)
 
 
-def _materials(rng, spec: SceneSpec) -> np.ndarray:
-    """Share of each material per pixel, (M, size, size) float32."""
-    season = covers.Season(
+def season(rng: np.random.Generator) -> covers.Season:
+    return covers.Season(
         dryness=rng.uniform(0.15, 0.85),
         broadleaf=rng.uniform(-0.2, 1.0),
         harvest=rng.uniform(-0.3, 0.3),
     )
-    truth = layout(spec)
-    shares = np.zeros((len(spectra.MATERIALS), spec.size, spec.size), np.float32)
+
+
+def materials(rng: np.random.Generator, truth: np.ndarray, season: covers.Season) -> np.ndarray:
+    """Share of each material per pixel, (M, size, size) float32, where `truth` has the covers' ids."""
+    shares = np.zeros((len(spectra.MATERIALS), *truth.shape), np.float32)
     for number, cover in enumerate(covers.COVERS.values()):
         site = fields.Site(rng, truth == number)
         for material, share in cover(site, season).items():
@@ -117,13 +144,16 @@ def _materials(rng, spec: SceneSpec) -> np.ndarray:
     return shares
 
 
-def _light(rng, size: int) -> np.ndarray:
-    """Sun and slopes: one factor per scene, and hillshade of rolling ground."""
+def light(
+    rng: np.random.Generator, size: int, sun: np.random.Generator | None = None
+) -> np.ndarray:
+    """Sun and slopes: one factor per scene, and hillshade of rolling ground; `sun` is drawn from `rng` by default."""
     ground = fields.smooth_noise(rng, size, 16)
     down, right = np.gradient(ground)
-    angle = rng.uniform(0, 2 * np.pi)
+    sun = rng if sun is None else sun
+    angle = sun.uniform(0, 2 * np.pi)
     slope = np.cos(angle) * right + np.sin(angle) * down
-    return (rng.uniform(0.88, 1.12) * (1 + 0.08 * slope / slope.std())).astype(np.float32)
+    return (sun.uniform(0.88, 1.12) * (1 + 0.08 * slope / slope.std())).astype(np.float32)
 
 
 def haze(rng, size: int, columns: list[int]) -> np.ndarray:

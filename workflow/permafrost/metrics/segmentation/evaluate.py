@@ -8,6 +8,14 @@ never holds or declares dead, takes part in none of them and has no IoU of its o
 given a dead class remain errors for the class they are of, and pixels of a dead class, where there
 are any, for the class they are given and for pixel accuracy.
 Nothing scored gives NaN throughout, where torchmetrics has NaN for IoU and 0 for the others.
+
+Change
+------
+Of masks of change, class 0 is no change, and the others are its kinds. ``change_f1``, ``change_iou``,
+``change_precision`` and ``change_recall`` are means over the kinds by the same rules. Of one kind they are those of the
+class of change, as OSCD and LEVIR-CD are scored. Of several they are plain means over kinds, where xView2 takes the
+harmonic mean of the F1 of each kind of damage on pixels of buildings. Where nothing changed and no change is predicted
+they are NaN; where change is predicted, 0.
 """
 
 from __future__ import annotations
@@ -17,13 +25,19 @@ from collections.abc import Iterable
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.segmentation.confusion import class_counts
-from permafrost.metrics.tasks import class_metrics
+from permafrost.metrics.tasks import class_metrics, overall_metrics
+
+#: of masks of change, the class of what did not change
+NO_CHANGE = 0
 
 
-def evaluate(confusion, *, dead_classes: Iterable[int] = (), boundary=None) -> dict:
-    """All metrics of segmentation.
+def evaluate(
+    confusion, *, task: str = "segmentation", dead_classes: Iterable[int] = (), boundary=None
+) -> dict:
+    """All metrics of a task with masks.
 
     Parameters
     ----------
@@ -40,14 +54,21 @@ def evaluate(confusion, *, dead_classes: Iterable[int] = (), boundary=None) -> d
     undefined is NaN.
     """
     boundary = None if boundary is None else [np.moveaxis(counts, -1, 0) for counts in boundary]
-    values = evaluate_counts(*class_counts(confusion), dead_classes=dead_classes, boundary=boundary)
-    for name in class_metrics("segmentation", boundary=boundary is not None):
+    counts = class_counts(confusion)
+    values = evaluate_counts(*counts, task=task, dead_classes=dead_classes, boundary=boundary)
+    for name in class_metrics(task, boundary=boundary is not None):
         values[name] = np.moveaxis(values[name], 0, -1)
     return values
 
 
 def evaluate_counts(
-    hits, truths, predictions, *, dead_classes: Iterable[int] = (), boundary=None
+    hits,
+    truths,
+    predictions,
+    *,
+    task: str = "segmentation",
+    dead_classes: Iterable[int] = (),
+    boundary=None,
 ) -> dict:
     """The metrics of `evaluate` from `class_counts`, classes first in and out.
 
@@ -62,7 +83,7 @@ def evaluate_counts(
     """
     alive = np.ones(len(hits), bool)
     alive[_known(dead_classes, len(hits))] = False
-    iou = _iou(hits, truths + predictions - hits, alive)
+    iou = _ratio(hits, truths + predictions - hits, alive)
     values = {
         "mean_iou": mean_of_defined(iou),
         "frequency_weighted_iou": _weighted(iou, truths, alive),
@@ -70,10 +91,22 @@ def evaluate_counts(
         **macro_means(hits[alive], truths[alive], predictions[alive]),
     }
     each = {"iou": iou}
+    if task_of(task).of_pairs:
+        values |= _of_change(hits, truths, predictions, iou, alive)
+        each["f1"] = _ratio(2 * hits, truths + predictions, alive)
     if boundary is not None:
-        each["boundary_iou"] = _iou(*boundary, alive)
+        each["boundary_iou"] = _ratio(*boundary, alive)
         values["mean_boundary_iou"] = mean_of_defined(each["boundary_iou"])
-    return values | each
+    wanted = {*overall_metrics(task, len(hits), boundary=True), *each}
+    return {name: value for name, value in (values | each).items() if name in wanted}
+
+
+def _of_change(hits, truths, predictions, iou, alive: np.ndarray) -> dict:
+    kinds = alive.copy()
+    kinds[NO_CHANGE] = False
+    means = macro_means(hits[kinds], truths[kinds], predictions[kinds])
+    renamed = {name.replace("macro", "change"): value for name, value in means.items()}
+    return {**renamed, "change_iou": mean_of_defined(iou[kinds])}
 
 
 def mean_iou(confusion, dead_classes: Iterable[int] = ()) -> np.ndarray:
@@ -81,10 +114,10 @@ def mean_iou(confusion, dead_classes: Iterable[int] = ()) -> np.ndarray:
     return evaluate(confusion, dead_classes=dead_classes)["mean_iou"]
 
 
-def _iou(intersection, union, alive: np.ndarray) -> np.ndarray:
-    iou = divide(intersection, union)
-    iou[~alive] = np.nan
-    return iou
+def _ratio(numerator, denominator, alive: np.ndarray) -> np.ndarray:
+    ratio = divide(numerator, denominator)
+    ratio[~alive] = np.nan
+    return ratio
 
 
 def _weighted(iou: np.ndarray, truths, alive: np.ndarray) -> np.ndarray:

@@ -88,7 +88,7 @@ WORDS = {
     "below_chance": (
         "not above chance",
         "The interval lies at or below what is reached without looking at the images, such as by always answering "
-        "the largest class.",
+        "the largest class, or that everything changed.",
     ),
     "not_converged": (
         "not converged",
@@ -115,8 +115,8 @@ WORDS = {
     ),
     "spatially_random": (
         "random split of spatial data",
-        "Train and test were drawn at random from data with places or groups, so neighbours of training "
-        "samples are tested: the value overstates what to expect at new places.",
+        "Splits of data with places or groups were drawn at random, or share groups as given, so neighbours of "
+        "training samples are tested: the value overstates what to expect at new places.",
     ),
 }
 _WITH_CLASS = {
@@ -159,6 +159,47 @@ _WITH_CLASS = {
     ),
 }
 
+# the same of several classes
+_OF_CLASSES = {
+    "class_missing_in_train": (
+        "{} classes missing in train",
+        "The classes {} have no training sample (pixel, object), so they cannot be predicted; what is of them in test "
+        "counts as errors.",
+    ),
+    "class_missing_in_val": (
+        "{} classes missing in val",
+        "The classes {} have no validation sample (pixel, object): settings were chosen without them.",
+    ),
+    "class_missing_in_test": (
+        "{} classes missing in test",
+        "The classes {} have no test sample (pixel, object): how well they are recognised cannot be said.",
+    ),
+    "fewer_samples_than_asked": (
+        "too few samples of {} classes",
+        "Train has fewer samples of the classes {} than a draw asked for; the draw has all of them.",
+    ),
+    "label_always_present_in_train": (
+        "{} labels always present in train",
+        "Every training sample has the labels {}, so nothing could be learned about them.",
+    ),
+}
+# fewer are said one by one
+_MANY = 3
+
+
+def gather_classes(gates: list[str]) -> list[str]:
+    """The gates, those that many classes have in common as one: ``class_missing_in_test:0, 4, 7``."""
+    of_kind: dict[str, list[str]] = {}
+    for gate in gates:
+        kind, _, detail = gate.partition(":")
+        if kind in _OF_CLASSES:
+            of_kind.setdefault(kind, []).append(detail)
+    many = {kind: found for kind, found in of_kind.items() if len(found) >= _MANY}
+    rest = [gate for gate in gates if gate.partition(":")[0] not in many]
+    # class ids are numbers, but nobody promises it
+    listed = {kind: sorted(found, key=lambda one: (len(one), one)) for kind, found in many.items()}
+    return sorted([*rest, *(f"{kind}:{', '.join(found)}" for kind, found in listed.items())])
+
 
 def explain(gate: str) -> str:
     """A gate in a few words; one that is not known is shown by its name."""
@@ -174,6 +215,9 @@ def _look_up(gate: str) -> tuple[str, str]:
     if gate in WORDS:
         return WORDS[gate]
     kind, _, detail = gate.partition(":")
+    if kind in _OF_CLASSES and ", " in detail:
+        short, long = _OF_CLASSES[kind]
+        return short.format(detail.count(", ") + 1), long.format(detail)
     if kind in _WITH_CLASS and detail:
         short, long = _WITH_CLASS[kind]
         return short.format(detail), long.format(detail)

@@ -16,6 +16,7 @@ from permafrost.report.figures.style import (
 from permafrost.report.values.rows import brief_count
 
 _COUNTS_UP_TO = 25  # more classes than this leave no room for numbers in the cells
+_LETTERS = 24  # that names of up to five columns may have side by side, all as long as the longest
 
 
 def confusion_counts(target: np.ndarray, prediction: np.ndarray, classes: int) -> np.ndarray:
@@ -56,7 +57,8 @@ def draw_confusion(counts: np.ndarray, classes: list[str], *, title: str, unit: 
         colours = blues.with_extremes(bad="#eeeeee")
         image = axes.imshow(share, cmap=colours, vmin=0, vmax=1, aspect="equal")
         _cells(axes, counts, share, font, unit)
-        axes.set_xticks(range(count), names, rotation=90 if count > 5 else 0, fontsize=font)
+        upright = count > 5 or count * max(map(len, names)) > _LETTERS
+        axes.set_xticks(range(count), names, rotation=90 if upright else 0, fontsize=font)
         axes.set_yticks(
             range(count),
             [f"{n} ({brief_count(int(t[0]))})" for n, t in zip(names, totals, strict=True)],

@@ -90,7 +90,7 @@ def counted_of(card: Card) -> str:
         return "objects"
     if card.target is not None:
         return "numbers"
-    return "pixels" if card.task == "segmentation" else "samples"
+    return "pixels" if task_of(card.task).masks else "samples"
 
 
 def draw_bands(card: Card):

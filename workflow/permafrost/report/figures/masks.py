@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +13,28 @@ from permafrost.report.figures.style import drawing, plain, shorten
 from permafrost.report.values.rows import finite
 
 ACROSS = 8  # panels in a line
+PAIRS_ACROSS = 10  # where images are pairs
 _MOST_IN_LEGEND = 24
 
 
 @dataclass(frozen=True)
 class Example:
-    """A test image: its name, pixels (h, w, 3) or (h, w) in [0, 1], and (h, w) true class ids."""
+    """A test image: its name, pixels (h, w, 3) or (h, w) in [0, 1], and (h, w) true class ids.
+
+    Of a pair, `image` shows what is after, and `before` what was.
+    """
 
     name: str
     image: np.ndarray
     truth: np.ndarray
+    before: np.ndarray | None = None
+
+    @property
+    def known(self) -> list[tuple[str, np.ndarray]]:
+        """What is shown of it beside the truth, in words and pixels."""
+        if self.before is None:
+            return [("image", self.image)]
+        return [("before", self.before), ("after", self.image)]
 
 
 @dataclass(frozen=True)
@@ -49,25 +62,25 @@ def draw_pictures(
     note : which bands are shown and how.
     """
     lines = in_pairs(groups)
+    across = across_of(example for _, found in groups for example, _ in found)
     seen = [(example.truth, answer.mask) for _, found in groups for example, answer in found]
     with drawing() as Figure:
         legend = _legend(classes, colours, seen, errors=True)
-        sheet = Sheet(Figure, Grid.of_pairs(ACROSS, lines), title, note, legend)
+        sheet = Sheet(Figure, Grid.of_pairs(across, lines), title, note, legend)
         for line, (heading, pairs) in enumerate(lines):
             sheet.heading(line, heading)
             for place, (example, answer) in enumerate(pairs):
                 truth = example.truth
                 panels = (
-                    ("image", example.image),
+                    *example.known,
                     ("truth", paint_mask(truth, colours)),
                     ("prediction", paint_mask(answer.mask, colours)),
                     ("errors", paint_errors(truth, answer.mask, colours)),
                 )
-                for column, (word, picture) in enumerate(panels, start=4 * place):
+                first = place * across // 2
+                for column, (word, picture) in enumerate(panels, start=first):
                     sheet.picture(line, column, picture, word if heading else "")
-                sheet.words(
-                    line, 4 * place, f"{shorten(example.name, 44)}: {_right(answer.accuracy)}"
-                )
+                sheet.words(line, first, f"{shorten(example.name, 44)}: {_right(answer.accuracy)}")
         sheet.legend()
     return sheet.figure
 
@@ -85,28 +98,36 @@ def draw_comparison(
 
     Parameters
     ----------
-    columns : (name, an answer per example); at most `ACROSS` - 2. None where there is no answer.
+    columns : (name, an answer per example); at most 6, or of pairs 7. None where there is no answer.
     classes, colours, note : as for `draw_pictures`.
     """
-    if len(columns) > ACROSS - 2:
+    across = across_of(examples)
+    left = 2 if across == ACROSS else 3
+    if len(columns) > across - left:
         raise ValueError(f"{len(columns)} columns do not fit")
     seen = [(example.truth,) for example in examples]
     seen += [(answer.mask,) for _, answers in columns for answer in answers if answer]
     with drawing() as Figure:
         legend = _legend(classes, colours, seen, errors=False)
-        grid = Grid.of_columns(ACROSS, len(examples), 2 + len(columns))
+        grid = Grid.of_columns(across, len(examples), left + len(columns))
         sheet = Sheet(Figure, grid, title, note, legend)
         for line, example in enumerate(examples):
-            sheet.picture(line, 0, example.image, "image" if line == 0 else "")
-            sheet.picture(line, 1, paint_mask(example.truth, colours), "truth" if line == 0 else "")
+            panels = [*example.known, ("truth", paint_mask(example.truth, colours))]
+            for column, (word, picture) in enumerate(panels):
+                sheet.picture(line, column, picture, word if line == 0 else "")
             sheet.words(line, 0, shorten(example.name, 30))
-            for column, (name, answers) in enumerate(columns, start=2):
+            for column, (name, answers) in enumerate(columns, start=left):
                 if answers[line] is not None:
                     painted = paint_mask(answers[line].mask, colours)
                     sheet.picture(line, column, painted, name if line == 0 else "")
                     sheet.words(line, column, _right(answers[line].accuracy))
         sheet.legend()
     return sheet.figure
+
+
+def across_of(examples: Iterable[Example]) -> int:
+    """Panels in a line of a sheet with these examples."""
+    return PAIRS_ACROSS if any(one.before is not None for one in examples) else ACROSS
 
 
 def _right(value: float) -> str:

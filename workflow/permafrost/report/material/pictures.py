@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card
@@ -37,7 +38,8 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
         chosen, kind = [0], "grey"
     used = ", ".join(names[index] for index in chosen)
     last = ", the last date of each" if card.dates == "series" else ""
-    last = ", after" if card.dates == "pair" else last
+    if card.dates == "pair" and not task_of(card.task).of_pairs:
+        last = ", after"
     return (
         chosen,
         f"{kind} ({used}){last}, stretched from the 2nd to the 98th percentile of these images, gamma {GAMMA}",
@@ -152,27 +154,43 @@ def _whole(store, windows: list[dict], bands: list[int], longest: int) -> np.nda
 
 def _image(store, index: int) -> np.ndarray:
     """(C, H, W) of one sample, of its first modality; of a series, of its last date."""
-    image = store.read("images", index, index + 1)[0]
-    if image.ndim == 3:
-        return image
-    dates = store.samples(columns=["dates"])["dates"]
-    return image[len(dates[index]) - 1]
+    return _dates(store, index)[-1]
+
+
+def _dates(store, index: int) -> np.ndarray:
+    """(T, C, H, W) of all dates of one sample, of its first modality; one of a single image."""
+    images = store.read("images", index, index + 1)[0]
+    if images.ndim == 3:
+        return images[None]
+    return images[: len(store.samples(columns=["dates"])["dates"][index])]
 
 
 def read_pictures(store, indices: list[int], bands: list[int]) -> dict[int, np.ndarray]:
-    """Read and stretch a few images of an image store.
+    """Read and stretch a few images of an image store; of a series, those of the last date.
 
     Parameters
     ----------
     store : `core.stores.Store` of images; padding beyond an image's true size is cut off.
     indices : which samples; bands : which bands, in the order red, green, blue.
     """
+    read = _read(store, indices, bands, slice(-1, None))
+    return {index: shown[0] for index, shown in read.items()}
+
+
+def read_pairs(store, indices: list[int], bands: list[int]) -> dict[int, list[np.ndarray]]:
+    """As `read_pictures` of a store of pairs: before and after, all stretched alike."""
+    return _read(store, indices, bands, slice(None))
+
+
+def _read(store, indices, bands, dates: slice) -> dict[int, list[np.ndarray]]:
+    """Pictures of the chosen dates of some samples."""
     if not indices:
         return {}
     samples = store.samples(columns=["height", "width"])
     heights, widths = samples["height"].to_pylist(), samples["width"].to_pylist()
     cut = {
-        index: _image(store, index)[bands, : heights[index], : widths[index]] for index in indices
+        index: _dates(store, index)[dates, bands, : heights[index], : widths[index]]
+        for index in indices
     }
-    limits = stretch_limits(list(cut.values()))
-    return {index: to_picture(image, limits) for index, image in cut.items()}
+    limits = stretch_limits([image for images in cut.values() for image in images])
+    return {index: [to_picture(image, limits) for image in images] for index, images in cut.items()}

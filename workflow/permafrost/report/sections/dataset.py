@@ -78,7 +78,7 @@ def dataset_flags(card: Card) -> list[dict]:
 
 def card_facts(card: Card) -> list[tuple[str, str]]:
     """A dataset's card as (what, value) lines."""
-    sizes, masks = card.image_size, card.task == "segmentation"
+    sizes, masks = card.image_size, task_of(card.task).masks
     facts = [
         ("task", card.task),
         ("classes", str(len(card.classes)) if card.classes else ""),
@@ -243,7 +243,7 @@ def split_lines(card: Card) -> dict:
 def _split_values(name: str, card: Card) -> dict[str, str]:
     split = card.splits[name]
     counts = split["class_counts"] or [0]
-    words = brief_count if card.task == "segmentation" else str
+    words = brief_count if task_of(card.task).masks else str
     if card.target is not None:
         counts = [card.target["splits"][name][key] for key in ("min", "max")]
         words = lambda value: true_minus(f"{value:.4g}")  # noqa: E731

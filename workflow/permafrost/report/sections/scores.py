@@ -6,7 +6,7 @@ import math
 
 import pyarrow as pa
 
-from permafrost.report.explanations.gates import explain, explain_at_length
+from permafrost.report.explanations.gates import explain, explain_at_length, gather_classes
 from permafrost.report.values.notation import p_value_text, places
 from permafrost.report.values.rows import (
     better_first,
@@ -87,7 +87,7 @@ def over_datasets(summed: list[dict], lines: list[dict]) -> tuple[list[dict], li
 
 def flags_of(row: dict) -> list[str]:
     """Everything that limits what a score row means: its gates, and a split that leaks places."""
-    return gates_of(row) + ([_SPATIAL] if row["spatially_random"] else [])
+    return gather_classes(gates_of(row)) + ([_SPATIAL] if row["spatially_random"] else [])
 
 
 def leaderboard_lines(rows: list[dict]) -> list[dict]:

@@ -45,7 +45,9 @@ def _marks(rows: list[dict]) -> dict[str, str]:
 
 
 def _flags(row: dict) -> list[str]:
-    return gates_of(row) + ([_SPATIAL] if row["spatially_random"] else [])
+    from permafrost.report.explanations.gates import gather_classes
+
+    return gather_classes(gates_of(row)) + ([_SPATIAL] if row["spatially_random"] else [])
 
 
 def _block(rows: list[dict], marks: dict[str, str], digits: int, shown: int | None) -> str:

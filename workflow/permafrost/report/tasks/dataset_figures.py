@@ -91,8 +91,15 @@ def _dotplot(material: Material, rows: list[dict], chance: float | None, folder:
         wide=True,
         alt=f"Dot plot of {metric} with intervals of every backbone on {material.name}",
         caption=f"{metric[0].upper()}{metric[1:]} of every backbone with its interval, "
-        "best on top.",
+        f"best on top.{_baselines(material, chance)}",
     )
+
+
+def _baselines(material: Material, chance: float | None) -> str:
+    """What detecting change without looking gives, where that is what the plot marks."""
+    if chance is None or not task_of(material.card.task).of_pairs:
+        return ""
+    return f" Saying everywhere that there was a change gives {chance:.3f}, the dashed line; never saying so gives 0."
 
 
 def _objects(material: Material, folder: Path) -> list[Drawn]:

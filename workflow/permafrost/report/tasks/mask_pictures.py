@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from permafrost.core.stores import Store
+from permafrost.core.tasks import task_of
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.report.figures import masks
 from permafrost.report.figures.class_colours import class_colours, shared_colours
@@ -41,10 +42,17 @@ def _examples(material: Material, predictions: DensePredictions) -> tuple[dict, 
     bands, how = pictures.picture_bands(material.card)
     sizes = {predictions.sample_ids[row]: mask.shape for row, mask in predictions.masks.items()}
     at = {name: places[name] for name in sizes}
-    images = pictures.read_pictures(store, list(at.values()), bands)
+    pairs = task_of(material.card.task).of_pairs
+    read = pictures.read_pairs if pairs else pictures.read_pictures
+    images = read(store, list(at.values()), bands)
     truth = pictures.read_masks(store, list(at.values()))
     return {
-        name: masks.Example(name, images[place], resize_mask(truth[place], sizes[name]))
+        name: masks.Example(
+            name,
+            images[place][1] if pairs else images[place],
+            resize_mask(truth[place], sizes[name]),
+            images[place][0] if pairs else None,
+        )
         for name, place in at.items()
     }, how
 

@@ -1,7 +1,8 @@
-"""Figures of a dataset of masks: pictures, training, confusion of pixels, classes."""
+"""Figures of a dataset of masks, of classes or of change: pictures, training, confusion of pixels, classes."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from permafrost.report.figures import confusion, per_class
@@ -22,11 +23,12 @@ from permafrost.report.values.rows import metric_name
 from permafrost.statistics.scores.gates import chance_level
 
 
-def chance(material: Material, best: Evaluation) -> float:
-    """Mean IoU of giving every pixel the largest class."""
+def chance(material: Material, best: Evaluation) -> float | None:
+    """What the primary metric is of giving every pixel the same class; see `chance_level`. None if undefined."""
     predictions = _read(material, best)
     pixels = predictions.confusion.sum(axis=2)
-    return chance_level(pixels, "segmentation", predictions.metadata["dead_classes"])
+    level = chance_level(pixels, material.card.task, predictions.metadata["dead_classes"])
+    return None if math.isnan(level) else level
 
 
 def draw(

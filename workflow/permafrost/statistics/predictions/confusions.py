@@ -140,14 +140,27 @@ class Confusions:
         if self.boundaries is not None:
             boundary = [counts.sum(axis=0) for counts in self.boundaries]
         return evaluate(
-            self.confusion.sum(axis=0), dead_classes=self.dead_classes, boundary=boundary
+            self.confusion.sum(axis=0),
+            task=self.task,
+            dead_classes=self.dead_classes,
+            boundary=boundary,
         )
 
     def family(self, units: np.ndarray) -> PixelCounts:
         """Every metric on resamples of the units."""
         return PixelCounts(
-            self.confusion, units, dead_classes=self.dead_classes, boundaries=self.boundaries
+            self.confusion,
+            units,
+            task=self.task,
+            dead_classes=self.dead_classes,
+            boundaries=self.boundaries,
         )
+
+
+class ChangeConfusions(Confusions):
+    """Predictions of the task ``change``, whose class 0 is no change."""
+
+    task = "change"
 
 
 def _counts(values, shape: tuple[int, ...], name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Every metric of segmentation on many resamples at once, from counts of pixels.
+"""Every metric of masks on many resamples at once, from counts of pixels.
 
 A confusion matrix of a resample is the sum of those of its units, each as often as it was drawn.
 The metrics need less of it: pixels hit, pixels of each class, pixels predicted as each class. With these
@@ -21,17 +21,21 @@ _EXACT = 1 << 53
 
 
 class PixelCounts:
-    """Metrics of segmentation from counts of pixels per unit.
+    """Metrics of masks from counts of pixels per unit.
 
     Parameters
     ----------
     confusion : (N, K, K) counts of each image, rows truth, columns predictions.
     units : (N,) unit of each image.
+    task : with masks.
     dead_classes : ids of classes that take part in no mean.
     boundaries : (intersection, union) of boundaries, (N, K) each, or None.
     """
 
-    def __init__(self, confusion, units, *, dead_classes=(), boundaries=None) -> None:
+    def __init__(
+        self, confusion, units, *, task: str = "segmentation", dead_classes=(), boundaries=None
+    ) -> None:
+        self.task = task
         self.classes, self.dead_classes = confusion.shape[-1], tuple(dead_classes)
         self.boundary = boundaries is not None
         counts = [*class_counts(confusion)]
@@ -41,8 +45,8 @@ class PixelCounts:
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,), or (K, B) per class, on each resample; NaN if undefined."""
-        names = overall_metrics("segmentation", self.classes, boundary=self.boundary)
-        names += class_metrics("segmentation", boundary=self.boundary)
+        names = overall_metrics(self.task, self.classes, boundary=self.boundary)
+        names += class_metrics(self.task, boundary=self.boundary)
         wanted = set(names if metrics is None else metrics)
         drawn = weighted_sums(self.sums, resamples)
         hits, truths, predictions, *boundary = drawn.reshape(-1, self.classes, len(resamples))
@@ -50,6 +54,7 @@ class PixelCounts:
             hits,
             truths,
             predictions,
+            task=self.task,
             dead_classes=self.dead_classes,
             boundary=boundary if self.boundary else None,
         )

@@ -1,7 +1,7 @@
 """Sanity gates: signs that a score should not be believed. They are recorded, never acted upon.
 
 What is true of a test set, ``truth`` below, is (N,) class ids, (N, L) of 0 and 1 for
-``multilabel``, (N, K) pixels of each class and image for ``segmentation``, or (N, K) objects of each
+``multilabel``, (N, K) pixels of each class and image for ``segmentation`` and ``change``, or (N, K) objects of each
 class and image, crowds left out, for ``detection`` and ``point_detection``, or (N,) numbers for
 ``regression``, or (N, 2) smallest and largest number of each image, NaN where it has none, for
 ``pixel_regression``, or (N,) shares of the gallery that are relevant for ``retrieval``.
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from permafrost.core.tasks import task_of
+from permafrost.metrics.segmentation.evaluate import NO_CHANGE
 from permafrost.metrics.tasks import primary_metric
 from permafrost.statistics.predictions.reading import Predictions
 
@@ -37,6 +38,9 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     micro-AP, the share of positives among all entries (the expected precision of a random order).
     For mean IoU, that of giving every pixel the most frequent class: its share of the pixels,
     divided by the number of classes of the test set. NaN if the test set holds dead classes only.
+    For F1 of change, that of saying everywhere that there was the same change: 2 p / (1 + p) of the share p of the
+    changed pixels; of several kinds, that of the most frequent one divided by the number of kinds of the test set.
+    Who never finds a change has 0. NaN if nothing changed.
     For average precision 0, that of detecting nothing: boxes or points at random hardly ever match.
     For R² 0, that of always saying the mean of the test set.
     For mean average precision of retrieval, the mean share of the gallery that is relevant (the
@@ -48,7 +52,9 @@ def chance_level(truth, task: str, dead_classes: Iterable[int] = ()) -> float:
     truth = np.asarray(truth)
     if about.targets == "relevance":
         return float(truth[truth > 0].mean()) if truth.any() else float("nan")
-    if about.targets == "mask":
+    if about.of_pairs:
+        return _always_changed(truth.sum(axis=0), dead_classes)
+    if about.masks:
         pixels = truth.sum(axis=0)
         alive = np.delete(pixels, list(dead_classes))
         present = np.count_nonzero(alive)
@@ -170,11 +176,20 @@ def score_gates(predictions: Predictions, rows: list[dict]) -> list[str]:
     ]
 
 
+def _always_changed(pixels: np.ndarray, dead_classes: Iterable[int]) -> float:
+    """The best F1 of change of one answer for all pixels, given the (K,) pixels of each class."""
+    kinds = np.delete(pixels, [NO_CHANGE, *dead_classes])
+    present = np.count_nonzero(kinds)
+    if not present:
+        return float("nan")
+    return float(2 * kinds.max() / (kinds.max() + pixels.sum()) / present)
+
+
 def _one_class(values, task: str) -> bool:
     values = np.asarray(values)
     about = task_of(task)
     # counts of each class and image
-    if about.targets == "mask" or about.objects:
+    if about.masks or about.objects:
         return np.count_nonzero(values.sum(axis=0)) <= 1
     if about.targets == "raster":
         values = values[~np.isnan(values)]
