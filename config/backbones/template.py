@@ -18,7 +18,8 @@ The contract
    ``(B, T, C)`` or maps as in 5, once per forward pass. Tokens need the attribute ``grid``: their (rows, columns),
    or a function of the height and width fed; they come row by row after ``num_prefix_tokens`` others.
    ``layer_layouts`` maps names of layers to NCHW, NHWC or tokens where they differ from ``layout``.
-7. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the modules of your own that it
+7. With ``input: {dates: all}`` it takes all dates of a sample, ``(B, T, C, H, W)``, see docs/dates-and-change.md.
+8. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the modules of your own that it
    imports (from its folder or the repository root), the weights file and what the entry lists under ``files``
    identify the backbone: a change of their content runs its jobs again.
 """

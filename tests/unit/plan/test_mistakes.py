@@ -272,6 +272,23 @@ def test_a_probe_that_serves_no_dataset_is_a_mistake(root, config):
     assert "add a dataset of the task segmentation" in text
 
 
+def test_a_probe_of_series_needs_a_dataset_of_series(root, config):
+    config["probes"]["when"] = {"kind": "ltae"}
+    text = refused(root, config)
+    assert (
+        "probes.when: the probe 'when' of kind ltae serves none of the datasets,"
+        " none of whose samples are series of dates"
+    ) in text
+    assert "with dates: series, or remove the probe" in text
+
+
+def test_a_dataset_of_single_dates_needs_more_than_a_probe_of_series(root, config):
+    config["probes"] = {"when": {"kind": "ltae"}}
+    text = refused(root, config)
+    assert "no probe of this configuration serves the task 'classification' of dataset" in text
+    assert "add a probe of kind few_shot" in text and "or ltae" not in text
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -279,6 +296,8 @@ def test_a_probe_that_serves_no_dataset_is_a_mistake(root, config):
          "probes.seg: the learning rate 1e-07 is below min_learning_rate 1e-06"),
         ({"probes": {"ft": {"kind": "fine_tune", "epochs": 2, "warmup_epochs": 3}}},
          "probes.ft: warmup_epochs: a warm-up of 3 of 2 epochs"),
+        ({"probes": {"seg": {"kind": "segmentation", "head": "linear", "ltae": {"heads": 3}}}},
+         "probes.seg.ltae: 256 hidden channels cannot be shared equally among 3 heads"),
         ({"probes": {"linear": {"kind": "linear", "c_min": 1.0, "c_max": 1.0}}},
          "probes.linear: c_min and c_max are both 1"),
         ({"extraction": {"precision": "fp16"}, "runtime": {"device": "cpu"}},

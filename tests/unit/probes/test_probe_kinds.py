@@ -67,11 +67,15 @@ def _shape(options: type) -> dict:
 
 
 def _described(schema: dict) -> dict:
-    """The same of an object in the schema."""
+    """The same of an object in the schema, without what is said of the dates of any probe's features."""
+    resolved = {
+        name: SCHEMA["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+        for name, one in schema["properties"].items()
+    }
     return {
         name: _described(one) if "properties" in one else None
-        for name, one in schema["properties"].items()
-        if name != "kind"
+        for name, one in resolved.items()
+        if name not in ("kind", *OF_DATES)
     }
 
 

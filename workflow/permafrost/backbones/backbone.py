@@ -43,7 +43,8 @@ class Backbone:
 
     Attributes
     ----------
-    module : called with a float32 tensor (B, C, H, W); returns anything `pool_output` understands.
+    module : called with a float32 tensor (B, C, H, W), where it is fed all dates at once (B, T, C, H, W); returns
+        anything `pool_output` understands.
     plan : how that tensor is made.
     pooling, prefix_tokens, layout : how the output is read, see `pool_output`.
     weights_sha256 : digest of the weights file, None where there is none.
@@ -52,6 +53,7 @@ class Backbone:
     dense : describes the layers of the module; called only when maps are wanted.
     layers : layers whose maps are made, coarse to fine; none until `make_maps`.
     learnable : parameters that training may change, see `learnable_parameters`.
+    takes : of ``dates`` and ``present``, those that the module is told beside all dates.
     """
 
     module: nn.Module
@@ -66,6 +68,7 @@ class Backbone:
     dense: Callable[[], Dense] | None = None
     layers: tuple[str, ...] = ()
     learnable: tuple[nn.Parameter, ...] = ()
+    takes: frozenset[str] = frozenset()
 
     @property
     def parameters(self) -> int:
@@ -90,9 +93,14 @@ class Backbone:
         """(B, C, H, W) -> (B, K)."""
         return self.features_and_maps(batch)[0]
 
-    def features_and_maps(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """(B, C, H, W) -> (B, K), and one map (B, C', H', W') for each of `layers`."""
-        output, maps = self.module(batch) if self.layers else (self.module(batch), [])
+    def features_and_maps(self, batch: Tensor, **when: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """(B, C, H, W) or (B, T, C, H, W) -> (B, K), and one map (B, C', H', W') for each of `layers`.
+
+        `when` says of all dates what the module takes.
+        """
+        told = {name: when[name] for name in self.takes if name in when}
+        output = self.module(batch, **told)
+        output, maps = output if self.layers else (output, [])
         pooled = pool_output(
             output,
             pooling=self.pooling,

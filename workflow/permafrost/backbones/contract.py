@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OWN_WANTS = {
     "imagestats": {"normalization": "none"},
     "rcf": {"normalization": "dataset"},
-    "entrypoint": {"normalization": "dataset", "unit": "unit_interval"},
+    "entrypoint": {"normalization": "dataset", "unit": "unit_interval", "dates": "each"},
 }
 
 
@@ -51,6 +51,7 @@ class InputContract:
     missing : what is fed for bands that do not exist: ``error``, nothing; ``zero``, zeros (after normalisation);
         ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It may be fed twice.
     white : reflectance that an 8-bit picture shows as 255; needed only to pass between the two.
+    dates : of a series, ``each`` date is fed by itself, or ``all`` of them at once.
     """
 
     bands: str | tuple[str | float, ...] = "rgb"
@@ -67,6 +68,7 @@ class InputContract:
     missing: str = "error"
     nearest_nm: float | None = None
     white: float | None = None
+    dates: str = "each"
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class InputPlan:
     """How the tensor that a backbone receives is made from stored pixels.
 
     ``channels`` in the order fed; ``size``, ``crop``, ``interpolation``, ``antialias``, ``normalization``,
-    ``clip`` as in `InputContract`.
+    ``clip``, ``dates`` as in `InputContract`.
     """
 
     channels: tuple[Channel, ...]
@@ -103,6 +105,7 @@ class InputPlan:
     antialias: bool
     normalization: str
     clip: bool = False
+    dates: str = "each"
 
     def __len__(self) -> int:
         return len(self.channels)
@@ -139,6 +142,7 @@ class InputPlan:
             "center": [channel.center for channel in self.channels],
             "gain": [channel.gain for channel in self.channels],
             "wavelengths_nm": self.wavelengths_nm,
+            **({"dates": self.dates} if self.dates != "each" else {}),
         }
 
 
@@ -168,6 +172,12 @@ def input_contract(
             raise PermafrostError(
                 f"unknown key {key!r}, {near_names(key, known)}", where=f"{where}: input"
             )
+    if entry_input.get("dates", "each") != "each" and "dates" not in own:
+        raise PermafrostError(
+            "only a module of your own can be fed all dates of a series at once",
+            where=f"{where}: input.dates",
+            remedy="leave dates out, or write an entry of kind entrypoint",
+        )
     if ("mean" in entry_input) != ("std" in entry_input):
         raise PermafrostError("mean and std belong together", where=f"{where}: input")
     general = {k: extraction[k] for k in ("size", "interpolation", "antialias") if k in extraction}
@@ -246,6 +256,7 @@ def resolve_input(
         contract.antialias,
         contract.normalization,
         contract.clip,
+        contract.dates,
     )
 
 

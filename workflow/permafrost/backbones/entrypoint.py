@@ -24,6 +24,9 @@ from permafrost.backbones.outputs import LAYOUTS
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 
+#: keywords that say when the images of all dates were taken, and which there are
+TOLD = ("dates", "present")
+
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsFile:
@@ -86,7 +89,16 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
         layout=layout,
         weights_sha256=file_digest(weights) if weights is not None else None,
         dense=lambda: declared_dense(module, layout, where),
+        takes=_taken(module),
     )
+
+
+def _taken(module: nn.Module) -> frozenset[str]:
+    """Which of the keywords ``dates`` and ``present`` the module's forward pass accepts."""
+    parameters = inspect.signature(module.forward).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return frozenset(TOLD)
+    return frozenset(TOLD) & set(parameters)
 
 
 def load_function(entrypoint: str, where: str):

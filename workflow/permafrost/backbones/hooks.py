@@ -50,11 +50,11 @@ class WithMaps(nn.Module):
                     lambda _, inputs, output, catch=catch: catch(output)
                 )
 
-    def forward(self, images: torch.Tensor):
-        """(B, C, H, W) -> output of the module, maps (B, C, H, W) in the order of the names."""
+    def forward(self, images: torch.Tensor, **told: torch.Tensor):
+        """(B, C, H, W), or of all dates (B, T, C, H, W) -> output of the module, maps (B, C, H, W) by name."""
         self._caught = {}
-        self._fed = (images.shape[0], images.shape[2], images.shape[3])
-        output = self.module(images)
+        self._fed = (images.shape[0], *images.shape[-2:])
+        output = self.module(images, **told)
         caught, self._caught = self._caught, {}
         unused = [name for name in self._names if name not in caught]
         if unused:

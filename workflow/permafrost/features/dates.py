@@ -1,21 +1,45 @@
 """Features of several dates as those of one sample: of a series, or of a pair before and after a change.
 
-Stores keep features of every date, so that another way to reduce them computes none of them again.
+Stores keep features of every date, so that another way to reduce them computes none of them again. What is learned
+of dates (L-TAE) is learned by probes: they are given all of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.specification import from_json
 
 # the plan reads options before any job runs, and pays for no NumPy
 if TYPE_CHECKING:
     import numpy as np
 
 #: options of jobs
-OF_DATES = ("temporal", "pair", "shuffle_dates")
+OF_DATES = ("temporal", "pair", "shuffle_dates", "ltae")
+
+
+@dataclass(frozen=True)
+class LtaeOptions:
+    """See ``ltae_encoder`` in the schema of the configuration."""
+
+    heads: int
+    key: int
+    hidden: int
+    width: int
+    dropout: float
+
+
+def check_heads(heads: int, hidden: int, where: str | None = None) -> None:
+    """Refuse hidden channels that heads cannot share equally."""
+    if hidden % heads:
+        raise PermafrostError(
+            f"{hidden} hidden channels cannot be shared equally among {heads} heads",
+            where=where,
+            remedy="let hidden be a multiple of heads",
+        )
 
 
 @dataclass(frozen=True)
@@ -26,20 +50,24 @@ class OverDates:
     ----------
     kind : ``series`` or ``pair``.
     how : of a series the ``mean`` or ``max`` over its dates, those of the ``last`` one, or all of them one after the
-        other (``concatenate``, where all have as many). Of a pair (a, b), before and after, ``concatenate`` is
-        (a, b, |a - b|), ``difference`` b - a and ``absolute`` |a - b|.
+        other (``concatenate``, where all have as many); or ``ltae``: all dates are kept, for the probe to learn
+        what to make of them. Of a pair (a, b), before and after, ``concatenate`` is (a, b, |a - b|), ``difference``
+        b - a and ``absolute`` |a - b|.
     shuffled : whether the dates of each sample are put into a random order first: what a probe then still can tell
-        owes nothing to time.
+        owes nothing to time. Their days stay where they are.
+    ltae : options of the encoder that a segmentation head gets; None where there is none.
     """
 
     kind: str
     how: str
     shuffled: bool = False
+    ltae: LtaeOptions | None = None
 
     def as_options(self) -> dict:
         """The options of a job that say it."""
         key = "temporal" if self.kind == "series" else "pair"
-        return {key: self.how, "shuffle_dates": self.shuffled}
+        learned = {} if self.ltae is None else {"ltae": asdict(self.ltae)}
+        return {key: self.how, "shuffle_dates": self.shuffled, **learned}
 
     def channels(self, channels: int, most: int) -> int:
         """Number of features of a sample, whose dates have `channels` each and are `most`."""
@@ -58,7 +86,7 @@ class OverDates:
 
         Returns
         -------
-        (n, C', …) in the type of `values`.
+        (n, C', …) in the type of `values`; with ``ltae`` (n, T, C, …).
 
         Raises
         ------
@@ -68,6 +96,8 @@ class OverDates:
 
         if self.shuffled:
             values = _shuffled(values, counts, first)
+        if self.how == "ltae":
+            return values
         if self.kind == "pair":
             before, after = values[:, 0], values[:, 1]
             change = after - before
@@ -96,8 +126,10 @@ class OverDates:
 
 
 def without_dates(options: dict, dates: str) -> dict:
-    """The options of a job without what says nothing of a dataset with such `dates`."""
-    idle = {"one": OF_DATES, "pair": ("temporal",), "series": ("pair",)}[dates]
+    """The options of a job without what says nothing of features with such `dates`."""
+    idle = {"one": OF_DATES, "pair": ("temporal", "ltae"), "series": ("pair",)}[dates]
+    if options.get("temporal") != "ltae":
+        idle = (*idle, "ltae")
     return {key: value for key, value in options.items() if key not in idle}
 
 
@@ -105,7 +137,13 @@ def over_dates(options: dict) -> OverDates | None:
     """How the options of a job say it, see the schema of the configuration; None where samples are single images."""
     for kind, key in (("series", "temporal"), ("pair", "pair")):
         if key in options:
-            return OverDates(kind, options[key], options.get("shuffle_dates", False))
+            learned = options.get("ltae")
+            return OverDates(
+                kind,
+                options[key],
+                options.get("shuffle_dates", False),
+                None if learned is None else from_json(LtaeOptions, learned, where="ltae"),
+            )
     return None
 
 
@@ -117,6 +155,64 @@ def date_counts(samples, attributes: dict) -> np.ndarray | None:
     from pyarrow.compute import list_value_length
 
     return list_value_length(samples[attributes["dates"]["column"]]).to_numpy().astype(np.int64)
+
+
+def calendar(dates, most: int) -> np.ndarray:
+    """When the images of samples were taken.
+
+    Parameters
+    ----------
+    dates : a list for each sample: ISO 8601 text, None or other text for a date that is not known.
+    most : T, the most dates of a sample.
+
+    Returns
+    -------
+    (N, T, 2) int16 year and day of the year (from 1); zeros where a date is not known, or there is none.
+    """
+    import numpy as np
+
+    found = np.zeros((len(dates), most, 2), np.int16)
+    for row, listed in zip(found, dates, strict=True):
+        for place, text in enumerate(listed):
+            row[place] = _day(text)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _day(text: str | None) -> tuple[int, int]:
+    from datetime import datetime
+
+    try:
+        day = datetime.fromisoformat(text or "")
+    except ValueError:
+        return 0, 0
+    return day.year, day.timetuple().tm_yday
+
+
+def positions_of(stores: dict[str, tuple]) -> tuple[dict[str, np.ndarray], str]:
+    """Where each date of a series stands in time, for what is learned from several splits.
+
+    Parameters
+    ----------
+    stores : samples and attributes of each split's feature store, and T of its arrays.
+
+    Returns
+    -------
+    (N, T) int64 of each split: days of the year where every date is known, else places in the series, from 1; 0 where
+    there is no date. And which of the two it is, in words.
+    """
+    import numpy as np
+
+    days, there = {}, {}
+    for split, (samples, attributes, most) in stores.items():
+        listed = samples[attributes["dates"]["column"]].to_pylist()
+        days[split] = calendar(listed, most)[..., 1].astype(np.int64)
+        there[split] = np.arange(most) < date_counts(samples, attributes)[:, None]
+    known = all((days[split] > 0)[there[split]].all() for split in stores)
+    if known:
+        return days, "days of the year"
+    places = {split: one * np.arange(1, one.shape[1] + 1) for split, one in there.items()}
+    return places, "places in the series, since not every date is known"
 
 
 def reduction_of(over: OverDates | None, attributes: dict, *, where: object) -> OverDates | None:
@@ -138,7 +234,6 @@ def reduction_of(over: OverDates | None, attributes: dict, *, where: object) -> 
             remedy="run snakemake, which plans the job anew",
         )
     return over
-
 
 
 def _there(values: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -119,18 +119,22 @@ def open_backbone(
         plan, note = whole_image(plan)
     if extraction.maps and maps:
         dense = dense_attributes(plan, stores, card_content, where=f"{where} on {spec.dataset}")
+    prepare = Preparer(plan, torch.device("cpu"))
     resources = Resources(
         where=where,
         card=card_content,
         train_count=len(stores["train"]),
-        train_image=FedImages(stores["train"], Preparer(plan, torch.device("cpu"))),
+        train_image=FedImages(stores["train"], prepare),
     )
     backbone = build(entry, plan, resources)
     promised.check(backbone)
     if extraction.maps and maps:
         backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     backbone.notes.update({"crop": note} if note else {})
-    run = set_up(backbone, extraction, target, batch_size)
+    dates = 1
+    if plan.dates == "all":
+        dates = max(SampleReader(one, prepare.stored).most_dates for one in stores.values())
+    run = set_up(backbone, extraction, target, batch_size, dates)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
     return Opened(run, stores, card_content, extraction, {**attributes, **dense}, promised)
 
@@ -144,7 +148,7 @@ def _extract_split(
     where = f"{run.backbone.where} on {dataset} ({split})"
     names, maps = store.samples["sample_id"], None
     reader = SampleReader(store, run.prepare.stored)
-    most = reader.most_dates if reader.dates else None
+    most = reader.most_dates if reader.dates and run.dates is None else None
     with feature_store(path, fingerprint=fingerprint) as writer:
         if extraction.maps:
             dtype = np.dtype(extraction.maps_dtype)
@@ -161,8 +165,10 @@ def _extract_split(
                     batch_size=running.batch_size,
                     workers=running.workers,
                     pin=run.device.type == "cuda",
+                    when=run.dates is not None,
                 ):
-                    sink.put(fetch(*batch_outputs(run, batch, where=where), batch.dates))
+                    dates = None if most is None else batch.dates
+                    sink.put(fetch(*batch_outputs(run, batch, where=where), dates))
                     bar.update(len(batch))
                 gates = sink.finish()
             finally:
@@ -200,6 +206,7 @@ def _attributes(
         "notes": backbone.notes,
         "input": {
             **backbone.plan.describe(),
+            **({} if run.dates is None else {"most_dates": run.dates}),
             "tensor_fingerprint": tensor_fingerprint(train, run.prepare),
         },
         "precision": extraction.precision,

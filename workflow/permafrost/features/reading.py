@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
+from permafrost.features.dates import calendar
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Batch:
 
     ``pixels`` (n, bands, H, W) stored values; true sizes in `heights`, `widths`. ``further``, of each further modality
     that is read, pixels of one size. Of series, every date is an image of its own, one sample's after the other's,
-    and ``dates`` says how many each sample has; None where samples are single images.
+    and ``dates`` says how many each sample has; None where samples are single images. ``when`` (n, T, 2), see
+    `dates.calendar`, only of readers that are asked for it.
     """
 
     start: int
@@ -29,6 +32,7 @@ class Batch:
     widths: np.ndarray
     further: tuple[torch.Tensor, ...] = ()
     dates: np.ndarray | None = None
+    when: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -58,6 +62,7 @@ def read_batches(
     workers: int,
     pin: bool = False,
     rows: np.ndarray | None = None,
+    when: bool = False,
 ) -> Iterator[Batch]:
     """The samples of a store in order, decoded ahead by `workers` threads.
 
@@ -67,8 +72,9 @@ def read_batches(
     batch_size : images in a batch; of series, so many samples as have no more images, one at least.
     pin : put batches into page-locked memory, from which a GPU can fetch them while it computes.
     rows : ascending positions of the samples to read; all of them by default.
+    when : whether batches say when images were taken.
     """
-    reader = SampleReader(store, bands)
+    reader = SampleReader(store, bands, when=when)
     step = store.store.chunk_rows("images")
     every = np.arange(len(store)) if rows is None else rows
     starts = np.unique(every // step * step).tolist()
@@ -96,8 +102,8 @@ class SampleReader:
     PermafrostError : bands of modalities whose dates do not go together.
     """
 
-    def __init__(self, store: ImageStore, bands: list[int]) -> None:
-        self._store = store
+    def __init__(self, store: ImageStore, bands: list[int], *, when: bool = False) -> None:
+        self._store, self._dated = store, when
         self.modalities = [one for one in store.modalities if set(one.bands) & set(bands)]
         # of a backbone that is fed nothing but zeros, images are read for their number and size
         self.modalities = self.modalities or store.modalities[:1]
@@ -128,6 +134,17 @@ class SampleReader:
         """Images of a sample, at most."""
         return self._store.store.shape(self._series[0].array)[1] if self._series else 1
 
+    @functools.cached_property
+    def _when(self) -> np.ndarray:
+        samples = self._store.samples
+        if self.dates is not None:
+            listed = samples[self.dates].to_pylist()
+        elif "date" in samples.column_names:
+            listed = [[one] for one in samples["date"].to_pylist()]
+        else:
+            listed = [[None]] * len(samples)
+        return calendar(listed, self.most_dates)
+
     @property
     def counts(self) -> np.ndarray:
         """(N,) images of each sample."""
@@ -145,8 +162,9 @@ class SampleReader:
     def batch(self, start: int, rows: np.ndarray, stored: Sequence[torch.Tensor]) -> Batch:
         """The batch of the samples at `rows` of the store, as `stored` gave them."""
         heights, widths = self._heights[rows], self._widths[rows]
+        when = self._when[rows] if self._dated else None
         if not self._series:
-            return Batch(start, stored[0], heights, widths, tuple(stored[1:]))
+            return Batch(start, stored[0], heights, widths, tuple(stored[1:]), when=when)
         counts = self._counts[rows]
         there = torch.from_numpy(np.arange(self.most_dates) < counts[:, None])
         repeats = torch.from_numpy(counts)
@@ -162,6 +180,7 @@ class SampleReader:
             np.repeat(widths, counts),
             tuple(further),
             counts,
+            when,
         )
 
 

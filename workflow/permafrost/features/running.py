@@ -20,7 +20,10 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Run:
-    """A backbone on a device, and how it is run there."""
+    """A backbone on a device, and how it is run there.
+
+    ``dates`` is T, where it is fed all dates of a sample at once; None where every date is an image of its own.
+    """
 
     backbone: Backbone
     prepare: Preparer
@@ -28,24 +31,44 @@ class Run:
     precision: torch.dtype | None
     channels_last: bool
     pad_to: int | None
+    dates: int | None = None
 
-    def outputs(self, images: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Prepared (B, C, H, W) -> (B, K) float32 and the maps of the backbone's layers, on the device."""
+    def outputs(
+        self, images: torch.Tensor, **when: torch.Tensor
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Prepared (B, C, H, W) -> (B, K) float32 and the maps of the backbone's layers, on the device.
+
+        Of all dates (B, T, C, H, W), with ``dates`` (B, T, 2) and ``present`` (B, T); single images are taken for
+        series of T each, whose dates are not known.
+        """
+        if self.dates is not None and images.ndim == 4:
+            images = images.reshape(-1, self.dates, *images.shape[1:])
+            present = torch.ones(images.shape[:2], dtype=torch.bool, device=images.device)
+            when = {"dates": present.new_zeros((*present.shape, 2), dtype=torch.int64)}
+            when["present"] = present
         count = len(images)
-        if self.pad_to is not None and count < self.pad_to:
-            # a compiled model would be compiled again for the last, smaller batch
-            images = torch.cat([images, images[-1:].expand(self.pad_to - count, -1, -1, -1)])
+        # a compiled model would be compiled again for the last, smaller batch
+        images = self._padded(images)
+        when = {name: self._padded(one) for name, one in when.items()}
         enabled = self.precision is not None
         with torch.autocast(
             self.device.type, dtype=self.precision or torch.bfloat16, enabled=enabled
         ):
-            features, maps = self._forward(images)
+            features, maps = self._forward(images, when)
         self._check_rows(features, len(images))
         return features[:count].float(), [values[:count] for values in maps]
 
-    def _forward(self, images: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    def _padded(self, values: torch.Tensor) -> torch.Tensor:
+        lacking = 0 if self.pad_to is None else self.pad_to - len(values)
+        if lacking <= 0:
+            return values
+        return torch.cat([values, values[-1:].expand(lacking, *values.shape[1:])])
+
+    def _forward(
+        self, images: torch.Tensor, when: dict[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         try:
-            return self.backbone.features_and_maps(images)
+            return self.backbone.features_and_maps(images, **when)
         except torch.OutOfMemoryError as error:
             raise PermafrostError(
                 f"the GPU has not enough memory for a batch of shape {tuple(images.shape)}",
@@ -83,9 +106,16 @@ class Run:
 
 
 def set_up(
-    backbone: Backbone, extraction: Extraction, device: torch.device, batch_size: int
+    backbone: Backbone,
+    extraction: Extraction,
+    device: torch.device,
+    batch_size: int,
+    dates: int = 1,
 ) -> Run:
-    """The backbone on the device, compiled if that is wanted. Nothing else may wrap its module any more."""
+    """The backbone on the device, compiled if that is wanted. Nothing else may wrap its module any more.
+
+    `dates` is the most that a sample has; it matters to a backbone that is fed all of them at once.
+    """
     if extraction.precision not in PRECISIONS:
         raise PermafrostError(
             f"unknown precision {extraction.precision!r}, known: {', '.join(PRECISIONS)}",
@@ -97,7 +127,9 @@ def set_up(
             "precision: fp16 needs a GPU", where=backbone.where, remedy="use bf16 or fp32 on a CPU"
         )
     # up to twice as fast for convolutions on a CPU and with half precision, no slower for the rest
-    channels_last = device.type == "cpu" or precision is not None
+    together = backbone.plan.dates == "all"
+    # torch knows this layout for weights of single images only
+    channels_last = not together and (device.type == "cpu" or precision is not None)
     layout = torch.channels_last if channels_last else torch.contiguous_format
     backbone.module.to(device, memory_format=layout)
     if extraction.compile:
@@ -108,7 +140,8 @@ def set_up(
         device,
         precision,
         channels_last,
-        pad_to=batch_size if extraction.compile else None,
+        pad_to=max(1, batch_size // (dates if together else 1)) if extraction.compile else None,
+        dates=dates if together else None,
     )
 
 
@@ -138,6 +171,8 @@ def _naming(batch: Batch, where: str) -> Iterator[None]:
 
 
 def _batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    if run.dates is not None:
+        return _series_outputs(run, batch)
     groups, order = _prepared(run, batch)
     if len(groups) == 1:
         return run.outputs(groups[0])
@@ -145,6 +180,37 @@ def _batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Ten
         return run.outputs(torch.cat(groups)[order])
     # native sizes differ, and so no maps are asked for
     return torch.cat([run.outputs(images)[0] for images in groups])[order], []
+
+
+def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Of samples whose dates are fed at once, zeros where there is none."""
+    counts = np.ones(len(batch), np.int64) if batch.dates is None else batch.dates
+    sample = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(sample)) - np.repeat(np.cumsum(counts) - counts, counts)
+    when = np.zeros((len(counts), run.dates, 2), np.int64)
+    if batch.when is not None:
+        when[:, : batch.when.shape[1]] = batch.when
+    told = {"dates": when, "present": np.arange(run.dates) < counts[:, None]}
+    if run.prepare.plan.size is not None:
+        parts = [(np.arange(len(sample)), fed_images(run, batch))]
+    else:
+        parts = [
+            (np.arange(len(sample)) if where is None else where, run.prepare(*pixels))
+            for where, pixels in batch.same_sizes()
+        ]
+    made, samples = [], []
+    for where, images in parts:
+        here, row = np.unique(sample[where], return_inverse=True)
+        series = images.new_zeros(len(here), run.dates, *images.shape[1:])
+        series[torch.from_numpy(row), torch.from_numpy(place[where])] = images
+        about = {k: torch.from_numpy(one[here]).to(run.device) for k, one in told.items()}
+        made.append(run.outputs(series, **about))
+        samples.append(here)
+    if len(made) == 1:
+        return made[0]
+    # native sizes differ, and so no maps are asked for
+    order = torch.from_numpy(np.argsort(np.concatenate(samples))).to(run.device)
+    return torch.cat([features for features, _ in made])[order], []
 
 
 def fed_images(run: Run, batch: Batch) -> torch.Tensor:

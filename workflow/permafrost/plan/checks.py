@@ -11,6 +11,7 @@ from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import read_entry
+from permafrost.features.dates import check_heads
 from permafrost.plan.compatibility import check_feeding, known_of
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
@@ -90,6 +91,10 @@ def check_options(config: dict, where: str, mistakes: Mistakes) -> None:
         if "warmup_epochs" in options:
             with mistakes.gathered():
                 check_warmup(options["warmup_epochs"], options["epochs"], place)
+        for key in ("encoder", "ltae"):
+            if key in options:
+                with mistakes.gathered():
+                    check_heads(options[key]["heads"], options[key]["hidden"], f"{place}.{key}")
         if options.get("c_min") is not None and options["c_count"] > 1:
             with mistakes.gathered():
                 _check_grid(options["c_min"], options["c_max"], place)

@@ -95,34 +95,47 @@ def check_feeding(
 def check_probes(
     probes: dict, datasets: dict, named: list[str] | None, where: str, mistakes: Mistakes
 ) -> None:
-    """Every dataset needs a probe that serves its task, and every probe a dataset.
+    """Every dataset needs a probe that serves it, and every probe a dataset.
 
     Parameters
     ----------
     probes, datasets : options and entries by name, of those that can be used.
     named : the datasets that the configuration asks for; None where that is not known.
     """
-    for task in dict.fromkeys(entry["task"] for entry in datasets.values()):
-        if not any(task in KINDS[options["kind"]].tasks for options in probes.values()):
-            unserved = [repr(name) for name, entry in datasets.items() if entry["task"] == task]
-            mistakes.add(_no_probe(task, unserved, where))
+    unserved: dict[str, list[str]] = {}
+    for name, entry in datasets.items():
+        if not any(_serves(options, entry) for options in probes.values()):
+            unserved.setdefault(entry["task"], []).append(repr(name))
+    for task, names in unserved.items():
+        mistakes.add(_no_probe(task, names, where))
     if named is None or len(datasets) < len(named):
         # a dataset that cannot be used may be the one that a probe is for
         return
-    tasks = {entry["task"] for entry in datasets.values()}
     for name, options in probes.items():
-        served = KINDS[options["kind"]].tasks
-        if not tasks & served:
-            problem = (
-                f"the probe {name!r} of kind {options['kind']} serves none of the datasets, whose"
-                f" tasks are {', '.join(sorted(tasks))}"
-            )
-            remedy = f"add a dataset of the task {' or '.join(sorted(served))}, or remove the probe"
-            mistakes.add(PermafrostError(problem, where=f"{where}: probes.{name}", remedy=remedy))
+        if not any(_serves(options, entry) for entry in datasets.values()):
+            mistakes.add(_no_dataset(name, options["kind"], datasets, f"{where}: probes.{name}"))
+
+
+def _serves(options: dict, entry: dict) -> bool:
+    return KINDS[options["kind"]].serves(entry["task"], entry["dates"])
+
+
+def _no_dataset(probe: str, kind: str, datasets: dict, where: str) -> PermafrostError:
+    served, series = KINDS[kind].tasks, KINDS[kind].series
+    tasks = {entry["task"] for entry in datasets.values()}
+    about = f"whose tasks are {', '.join(sorted(tasks))}"
+    if tasks & served:
+        about = "none of whose samples are series of dates"
+    return PermafrostError(
+        f"the probe {probe!r} of kind {kind} serves none of the datasets, {about}",
+        where=where,
+        remedy=f"add a dataset of the task {' or '.join(sorted(served))}{' with dates: series' * series},"
+        " or remove the probe",
+    )
 
 
 def _no_probe(task: str, datasets: list[str], where: str) -> PermafrostError:
-    able = sorted(kind for kind, known in KINDS.items() if task in known.tasks)
+    able = sorted(kind for kind, known in KINDS.items() if known.serves(task, "one"))
     return PermafrostError(
         f"no probe of this configuration serves the task {task!r} of dataset"
         f"{'s' if len(datasets) > 1 else ''} {' and '.join(datasets)}",

@@ -126,14 +126,14 @@ class Plan:
         return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
 
     def probes_of(self, dataset: str) -> list[str]:
-        """Names of the probes that serve the dataset's task."""
-        task = self.datasets[dataset]["task"]
+        """Names of the probes that serve the dataset: its task, and the dates of its samples."""
+        entry = self.datasets[dataset]
         several = is_several(self.datasets[dataset])
         return [
             name
             for name, options in self.probes.items()
             # what reads images itself knows one image of one sensor
-            if task in KINDS[options["kind"]].tasks
+            if KINDS[options["kind"]].serves(entry["task"], entry["dates"])
             and not (several and KINDS[options["kind"]].reads == "images")
         ]
 
@@ -207,13 +207,18 @@ class Plan:
             backbone=backbone,
             probe=probe,
             seed=seed,
-            options=without_dates(options, self.datasets[dataset]["dates"]),
+            options=without_dates(options, self._dates(dataset, backbone)),
             **(
                 self._from_images(dataset, backbone)
                 if kind.reads == "images"
                 else {"inputs": {"features": self.extract(dataset, backbone).fingerprint}}
             ),
         )
+
+    def _dates(self, dataset: str, backbone: str) -> str:
+        """The dates of features of a sample: one where the backbone is fed all of its images at once."""
+        together = self.backbones[backbone]["input"].get("dates") == "all"
+        return "one" if together else self.datasets[dataset]["dates"]
 
     def _running(self, dataset: str, backbone: str, options_of: Callable) -> dict:
         """The fields of a job that runs the backbone; `options_of` selects what its stage depends on."""
@@ -269,7 +274,7 @@ class Plan:
             "measure",
             dataset=dataset,
             backbone=backbone,
-            options=without_dates(self._measures.of_features, self.datasets[dataset]["dates"]),
+            options=without_dates(self._measures.of_features, self._dates(dataset, backbone)),
             inputs={
                 "features": self.extract(dataset, backbone).fingerprint,
                 **(

@@ -33,6 +33,7 @@ class ProbeKind:
     trains_backbone : it changes the backbone's weights; all others leave them as they are.
     answers : what its predictions are read as (`statistics.predictions.reading`), where that is not the dataset's task.
     leaves : the folder of results for what it always leaves beside its table.
+    series : it serves only datasets whose samples are series of dates.
     """
 
     run: str
@@ -48,6 +49,11 @@ class ProbeKind:
     trains_backbone: bool = False
     answers: str | None = None
     leaves: str | None = None
+    series: bool = False
+
+    def serves(self, task: str, dates: str) -> bool:
+        """Whether it can score a dataset of this task, whose samples have these `dates` (`Entry.dates`)."""
+        return task in self.tasks and (dates == "series" or not self.series)
 
     def load(self):
         """The function that runs it."""
@@ -126,6 +132,20 @@ KINDS = {
         minutes=60,
         seeded=True,
         probabilities=True,
+    ),
+    "ltae": ProbeKind(
+        "permafrost.probes.ltae.probe:run",
+        "permafrost.probes.ltae.probe:LtaeProbeOptions",
+        frozenset({"classification", "multilabel", "regression"}),
+        "train temporal attention over the dates of series and predict the test split",
+        "trains a lightweight temporal attention encoder (L-TAE) over the features of all dates of a series: what it "
+        "gains over a probe of their mean is in how they follow each other.",
+        reads="embeddings",
+        memory_mb=4000,
+        minutes=120,
+        seeded=True,
+        probabilities=True,
+        series=True,
     ),
     "few_shot": ProbeKind(
         "permafrost.probes.few_shot.probe:run",

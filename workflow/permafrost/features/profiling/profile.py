@@ -98,6 +98,7 @@ def profile_backbone(
             "maps": list(run.backbone.layers),
             "hardware": describe_hardware(target),
             "load": busy,
+            **({} if run.dates is None else {"dates": run.dates}),
             **({"several_sizes": True} if several_sizes(about_card) else {}),
         }
     promised.check()
@@ -142,7 +143,10 @@ def _set_up(
     if extraction.maps:
         backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     plain = backbone.module
-    run = set_up(backbone, extraction, device, spec.options["batch_size"])
+    dates = max(
+        (one["dates"]["most"] for one in content.modalities or [] if one["dates"]), default=1
+    )
+    run = set_up(backbone, extraction, device, spec.options["batch_size"], dates)
     # a single image must not be filled up to a batch
     return dataclasses.replace(run, pad_to=None), plain, content, promised
 
@@ -152,10 +156,12 @@ def _measure(
     run: Run, plain: torch.nn.Module, size: Size, card: Card, options: dict
 ) -> tuple[dict[str, Quantity], list[int], int]:
     """What is measured and counted by running it, the shape of one image as fed, and the number of features."""
-    device, count = run.device, options["batch_size"]
+    # of all dates at once, a batch holds whole series, and the single one is a series
+    device, dates = run.device, run.dates or 1
+    count = max(1, options["batch_size"] // dates) * dates
     stored = stored_images(run.prepare.plan, card, count)
     # what is done once per process (threads, kernels) is no part of any measurement
-    single = run.prepare(*(one[:1] for one in stored))
+    single = run.prepare(*(one[:dates] for one in stored))
     features, _ = run.outputs(single)
     if run.backbone.module is not plain:
         # compiled once for each size of a batch

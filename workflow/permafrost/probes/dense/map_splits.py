@@ -95,13 +95,16 @@ class MapSplit:
         layers = [Layer(*(entry[key] for key in keys)) for entry in self.attributes["layers"]]
         if self._over is None:
             return layers
-        return [
-            replace(one, channels=self._over.channels(one.channels, self.store.shape(one.array)[1]))
-            for one in layers
-        ]
+        most = self.most_dates
+        return [replace(one, channels=self._over.channels(one.channels, most)) for one in layers]
+
+    @property
+    def most_dates(self) -> int:
+        """Dates of a sample at most, where samples have several."""
+        return self.store.shape(self.attributes["layers"][0]["array"])[1]
 
     def maps(self, layer: Layer, start: int, stop: int) -> np.ndarray:
-        """(n, C, H, W) of samples [start, stop), in the type that is stored."""
+        """(n, C, H, W) of samples [start, stop), in the type that is stored; (n, T, C, H, W) if all dates are kept."""
         maps = self.store.read(layer.array, start, stop)
         return (
             maps if self._over is None else self._over(maps, self._dates[start:stop], first=start)

@@ -80,18 +80,25 @@ CPU_SHARE, GPU_SHARE = 0.25, 0.3
 class MapBatch:
     """Samples in the order in which they are used, on the device of the run.
 
-    ``rows`` (B,) their places in the split; ``maps`` per layer (B, C, H, W) float32, channels last;
-    ``masks`` (B, *working size) int64, None where they were not asked for.
+    ``rows`` (B,) their places in the split; ``maps`` per layer (B, C, H, W) float32, channels last, of all dates
+    (B, T, C, H, W); ``masks`` (B, *working size) int64, None where they were not asked for; ``positions`` (B, T) of
+    dates, None where there are none.
     """
 
     rows: np.ndarray
     maps: list[torch.Tensor]
     masks: torch.Tensor | None
+    positions: torch.Tensor | None = None
+
+    def fed(self, part: slice = slice(None)) -> list[torch.Tensor]:
+        """What a head is called with, of some samples: maps and, where all dates are kept, their positions."""
+        dates = [] if self.positions is None else [self.positions]
+        return [one[part] for one in (*self.maps, *dates)]
 
 
 @dataclass
 class _Held:
-    """Rows of a split in memory: maps as stored, but (n, H, W, C); masks at the working size."""
+    """Rows of a split in memory: maps as stored, but (n, …, H, W, C); masks at the working size."""
 
     arrays: list[torch.Tensor]
 
@@ -116,6 +123,7 @@ class MapStream:
     keep : keep the split in memory where it fits. The batches are the same, kept or streamed.
     budget : bytes that it may fill, instead of a share of what is measured to be free.
     masks : whether batches have masks; the split then is one of `mask_splits`.
+    positions : (N, T) of the dates of each sample, where the split keeps all of them (`OverDates`).
     """
 
     #: what is kept or streamed, in the log
@@ -131,8 +139,10 @@ class MapStream:
         keep: bool = True,
         budget: int | None = None,
         masks: bool = True,
+        positions: np.ndarray | None = None,
     ) -> None:
         self.split, self.layers, self.device, self.masks = split, layers, device, masks
+        self.positions = positions
         self.batch_size = batch_size
         self._shapes, self._dtypes = self._rows_as_held()
         row_bytes = sum(
@@ -196,9 +206,12 @@ class MapStream:
                 del held
 
     def _batch(self, rows: np.ndarray, held: _Held) -> MapBatch:
-        # (B, H, W, C) in memory, seen as (B, C, H, W)
-        maps = [x.float().permute(0, 3, 1, 2) for x in held.arrays[: len(self.layers)]]
-        return MapBatch(rows, maps, held.arrays[-1].long() if self.masks else None)
+        # (B, …, H, W, C) in memory, seen as (B, …, C, H, W)
+        maps = [x.float().movedim(-1, -3) for x in held.arrays[: len(self.layers)]]
+        masks = held.arrays[-1].long() if self.masks else None
+        if self.positions is None:
+            return MapBatch(rows, maps, masks)
+        return MapBatch(rows, maps, masks, torch.from_numpy(self.positions[rows]).to(self.device))
 
     def _move(self, held: _Held) -> _Held:
         if self.device.type == "cpu":
@@ -227,7 +240,7 @@ class MapStream:
     def _stored(self, start: int, stop: int) -> Iterator[torch.Tensor]:
         for layer in self.layers:
             stored = self.split.maps(layer, start, stop)
-            yield torch.from_numpy(stored).permute(0, 2, 3, 1)
+            yield torch.from_numpy(stored).movedim(-3, -1)
         if self.masks:
             masks = self.split.working_masks(start, stop)
             yield torch.from_numpy(masks.astype(torch_type(masks.dtype), copy=False))
@@ -236,7 +249,8 @@ class MapStream:
         described = self.split.attributes["arrays"]
         shapes, dtypes = [], []
         for layer in self.layers:
-            shapes.append((layer.height, layer.width, layer.channels))
+            dates = () if self.positions is None else self.positions.shape[1:]
+            shapes.append((*dates, layer.height, layer.width, layer.channels))
             dtypes.append(getattr(torch, described[layer.array][1]))
         if self.masks:
             shapes.append(self.split.working_size)

@@ -22,7 +22,7 @@ class Features:
 
     Attributes
     ----------
-    embeddings : (N, K) float32.
+    embeddings : (N, K) float32; (N, T, K) for a probe that is given all dates of series.
     labels : (N,) int64 class ids, (N, L) uint8 for multi-label, or (N,) float64 numbers.
     samples : one row per sample: ``sample_id``, ``group_id``, …
     attributes : what the feature store recorded of backbone, dataset and input.
@@ -78,7 +78,8 @@ def check_splits(splits: dict[str, Features], *, where: str) -> None:
             raise PermafrostError(
                 f"{name} has no sample", where=where, remedy=f"give the dataset a {name} split"
             )
-        bad = np.flatnonzero(~np.isfinite(split.embeddings).all(axis=1))
+        rows = split.embeddings.reshape(len(split.embeddings), -1)
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if bad.size:
             raise PermafrostError(
                 f"{bad.size} of {len(split.embeddings)} rows hold NaN or infinity, first row {bad[0]}",
@@ -103,7 +104,7 @@ def _read(path: Path, expect: str | None, split: str, over: OverDates | None) ->
     if over is not None:
         embeddings = over(embeddings, date_counts(samples, store.attributes))
     if not np.isfinite(embeddings).all():
-        rows = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
+        rows = np.flatnonzero(~np.isfinite(embeddings.reshape(len(embeddings), -1)).all(axis=1))
         raise PermafrostError(
             f"{len(rows)} embeddings hold NaN or infinity (first: row {rows[0]})",
             where=path,

@@ -61,7 +61,7 @@ def write_rows(
         job,
         test.attributes,
         counts={split: len(features.embeddings) for split, features in splits.items()},
-        feature_dim=int(test.embeddings.shape[1]),
+        feature_dim=int(test.embeddings.shape[-1]),
         settings=settings,
         gates=gates,
     )

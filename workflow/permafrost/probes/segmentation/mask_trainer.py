@@ -34,7 +34,7 @@ class MaskTrainer(HeadTrainer):
 
     def _forward(self, head: nn.Module, batch: MapBatch) -> torch.Tensor:
         with autocast(self.device, self.options.precision):
-            return head(batch.maps, batch.masks.shape[-2:]).float()
+            return head(batch.fed(), batch.masks.shape[-2:]).float()
 
     def _loss(self, output: torch.Tensor, batch: MapBatch, split: str) -> torch.Tensor:
         return self.loss(output, batch.masks)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from permafrost.core.memory import keep_freed_memory
+from permafrost.features.dates import positions_of
 from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.probes.dense.choice import LossOptions, TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, autocast
+from permafrost.probes.dense.ltae import HeadOverDates
 from permafrost.probes.dense.map_splits import Layer, MaskSplit, mask_gates, open_splits
 from permafrost.probes.dense.map_stream import MapBatch, MapStream
 from permafrost.probes.dense.mask_scoring import MaskTask, score_batches
@@ -47,17 +50,31 @@ def run_segmentation(job: ProbeJob[SegmentationOptions]) -> None:
     layers = splits["train"].choose_layers(options.layers, where=job.where)
     gates = mask_gates(splits)
     with exact_numerics():
-        fitted = _trainer(job, splits, layers, device).fit()
+        positions, meaning = _positions(job, splits)
+        fitted = _trainer(job, splits, layers, device, positions).fit()
         with rows_to_fill(MaskRows, job, splits["test"]) as rows:
-            score(fitted, rows, layers, device=device, batch_size=options.batch_size)
+            how = {"batch_size": options.batch_size, "positions": positions.get("test")}
+            score(fitted, rows, layers, device=device, **how)
             settings = {
                 "head": options.head,
                 "layers": [layer.name for layer in layers],
                 "working_size": list(splits["train"].working_size),
                 **fitted.settings,
+                **meaning,
             }
             outcome = Outcome(layers, settings, [*gates, *fitted.gates])
             rows.write(job, splits, outcome, head=options.head)
+
+
+def _positions(job: ProbeJob, splits: dict[str, MaskSplit]) -> tuple[dict[str, np.ndarray], dict]:
+    """Positions (N, T) of the dates of each split and what is recorded of them; none where no head is given dates."""
+    if job.over_dates is None or job.over_dates.ltae is None:
+        return {}, {}
+    stored = {
+        name: (split.samples, split.attributes, split.most_dates) for name, split in splits.items()
+    }
+    positions, meaning = positions_of(stored)
+    return positions, {"positions": meaning}
 
 
 def _trainer(
@@ -65,19 +82,23 @@ def _trainer(
     splits: dict[str, MaskSplit],
     layers: list[Layer],
     device: torch.device,
+    positions: dict[str, np.ndarray],
 ) -> MaskTrainer:
     options, train = job.options, splits["train"]
     names = ", ".join(layer.name for layer in layers)
+    channels = [layer.channels for layer in layers]
+    ltae = job.over_dates.ltae if positions else None
 
     def build():
-        return build_head(
+        head = build_head(
             options.head,
-            [layer.channels for layer in layers],
+            channels if ltae is None else [ltae.width] * len(layers),
             len(train.classes),
             hidden=options.hidden,
             sizes=[layer.size for layer in layers],
             where=f"{job.where}, head {options.head}, layers {names}",
         )
+        return head if ltae is None else HeadOverDates(channels, ltae, head)
 
     with torch.random.fork_rng(devices=[]):
         build()  # so that maps that a head cannot take are refused before anything is read
@@ -85,7 +106,10 @@ def _trainer(
     how = {"batch_size": options.batch_size, "device": device, "budget": job.memory}
     return MaskTrainer(
         build,
-        *(MapStream(splits[name], layers, **how) for name in ("train", "val")),
+        *(
+            MapStream(splits[name], layers, positions=positions.get(name), **how)
+            for name in ("train", "val")
+        ),
         task=MaskTask.of(train),
         loss=loss,
         options=options,
@@ -103,14 +127,14 @@ def score(
     *,
     device: torch.device,
     batch_size: int,
+    positions: np.ndarray | None = None,
 ) -> None:
     """Predict every test image and add it to `rows`; logits are resized once, to the scored size."""
-    stream = MapStream(
-        rows.test, layers, batch_size=batch_size, device=device, keep=False, masks=False
-    )
+    how = {"batch_size": batch_size, "device": device, "positions": positions}
+    stream = MapStream(rows.test, layers, keep=False, masks=False, **how)
 
     def predict(batch: MapBatch, part: slice, size) -> torch.Tensor:
         with autocast(device, fitted.settings["precision"]):
-            return fitted.head([x[part] for x in batch.maps], size).float()
+            return fitted.head(batch.fed(part), size).float()
 
     score_batches(rows, stream.in_order(), predict)

@@ -1,0 +1,1 @@
+"""Temporal attention over the features of all dates of a series."""
