@@ -30,7 +30,8 @@ def fixtures(shared_data, tmp_path_factory):
 
 
 def name_of(row: dict) -> str:
-    return "-".join([row["class"], row.get("dates", "one"), *row.get("modalities", {})])
+    kind = row.get("catalogue") or row.get("dates", "one")
+    return "-".join([row["class"], kind, *row.get("modalities", {})])
 
 
 def stored_pixels(store: ImageStore) -> list[np.ndarray]:
