@@ -195,13 +195,17 @@ def _read(job: ProbeJob) -> tuple[dict[str, Features], dict[str, np.ndarray], di
     """Features (N, T, K) and positions (N, T) of each split, and what is recorded of the latter."""
     splits = read_features(job.stores, expect=job.features, over=job.over_dates)
     check_splits(splits, where=job.where)
-    if job.over_dates is None:
-        # the backbone was fed all dates at once
+    if all(one.embeddings.ndim == 2 for one in splits.values()):
+        # the backbone was fed all dates at once, or single images beside the series
         splits = {
             name: replace(one, embeddings=one.embeddings[:, None]) for name, one in splits.items()
         }
         ones = {name: np.ones((len(one.labels), 1), np.int64) for name, one in splits.items()}
-        return splits, ones, {"positions": "one for all dates, which were fed at once"}
+        return (
+            splits,
+            ones,
+            {"positions": "one for each sample, whose dates were fed at once or are not fed"},
+        )
     stored = {
         name: (one.samples, one.attributes, one.embeddings.shape[1]) for name, one in splits.items()
     }

@@ -68,7 +68,8 @@ def run_segmentation(job: ProbeJob[SegmentationOptions]) -> None:
 
 def _positions(job: ProbeJob, splits: dict[str, MaskSplit]) -> tuple[dict[str, np.ndarray], dict]:
     """Positions (N, T) of the dates of each split and what is recorded of them; none where no head is given dates."""
-    if job.over_dates is None or job.over_dates.ltae is None:
+    of_series = "dates" in splits["train"].attributes
+    if not of_series or job.over_dates is None or job.over_dates.ltae is None:
         return {}, {}
     stored = {
         name: (split.samples, split.attributes, split.most_dates) for name, split in splits.items()
