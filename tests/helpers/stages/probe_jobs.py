@@ -16,12 +16,12 @@ def options_of(kind: str, values: dict, **changes):
     return from_json(KINDS[kind].options_class(), values, where=kind)
 
 
-def configured(kind: str, **values) -> dict:
-    """Options as the plan gives them of a dataset of single images, filled by the schema."""
+def configured(kind: str, *, dates: str = "one", **values) -> dict:
+    """Options as the plan gives them of a dataset with these `dates`, filled by the schema."""
     options = {"kind": kind, **values}
     config = {"backbones": ["a"], "datasets": ["b"], "probes": {"p": options}}
     validate(config, "config", where="test")
-    return without_dates(config["probes"]["p"], "one")
+    return without_dates(config["probes"]["p"], dates)
 
 
 def job_of(spec: dict, stores=None, output=None, *, fingerprint: str = "0" * 32, **how) -> ProbeJob:

@@ -125,6 +125,14 @@ def test_dates_of_pastis_are_those_of_its_table_of_patches(fixtures, tmp_path, k
         )
 
 
+@pytest.mark.shared
+def test_damage_is_not_named_by_the_list_of_torchgeo(fixtures):
+    row = next(row for row in READ if row["class"] == "xBD")
+    left = {key: value for key, value in row.items() if key not in ("classes", "mask_values")}
+    with pytest.raises(PermafrostError, match="do not number the classes in the order of its list"):
+        open_source(entry_of(left, fixtures / row["fixture"]))
+
+
 def test_every_class_of_torchgeo_is_in_the_table():
     from torchgeo import datasets
 

@@ -124,8 +124,6 @@ def test_every_probe_works_on_what_a_recurrent_network_gives(tmp_path, entry, ma
     for kind, own in probes:
         quick = {"epochs": 2} if kind != "knn" else {}
         options = configured(kind, **own, **quick)
-        for name in ("temporal", "pair", "shuffle_dates", "ltae"):
-            options.pop(name, None)
         spec = {"dataset": "tiny", "backbone": "tried", "probe": "p", "seed": 0}
         spec |= {"options": options, "inputs": {"features": "fingerprint-of-features"}}
         path = tmp_path / f"{kind}.parquet"

@@ -184,3 +184,13 @@ def test_probes_read_reduced_features_and_refuse_a_store_of_another_kind(dataset
     for wrong in (None, OverDates("pair", "concatenate")):
         with pytest.raises(PermafrostError, match="features of a series, the job is about"):
             read_features(paths, over=wrong)
+
+
+def test_single_images_of_a_dataset_of_series_are_read_as_they_are(dataset):
+    radar = {"kind": "imagestats", "input": {"bands": ["VV", "VH"], "size": None}}
+    dataset.extract(radar, out="single")
+    paths = {split: dataset.folder / "single" / f"{split}.zarr" for split in SPLITS}
+    read = read_features(paths, over=OverDates("series", "mean"))
+    for split, one in read.items():
+        expected = np.stack([statistics(image) for image in dataset.radar[split]])
+        np.testing.assert_allclose(one.embeddings, expected, rtol=1e-4)

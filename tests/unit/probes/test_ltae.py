@@ -10,7 +10,7 @@ from helpers.stores.images import SPLITS
 from helpers.stores.seasons import Seasons
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
-from permafrost.features.dates import LtaeOptions, OverDates, without_dates
+from permafrost.features.dates import LtaeOptions, OverDates
 from permafrost.probes.dense.ltae import Ltae, ltae_over_maps
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.map_stream import MapStream
@@ -136,7 +136,7 @@ def one_thread():
 
 def predicted(dataset: Seasons, options: dict, *, out="features", seed=0, **how):
     """Accuracy on test, of pixels where these have classes, and the metadata of the table."""
-    options = without_dates(configured(**options), "series")
+    options = configured(**options, dates="series")
     spec = {
         "dataset": "tiny",
         "backbone": "tried",

@@ -148,10 +148,10 @@ class Cleaning:
             )
         if self.dates == "one":
             return decoded
-        if arrays[0].ndim != 4:
+        if all(array.ndim != 4 for array in arrays):
             raise UnreadableImage(
                 f"has one image of shape {arrays[0].shape}, not a {self.dates} of dates",
-                remedy="leave dates out of the entry, or list the modality with dates first",
+                remedy="leave dates out of the entry, or correct what the source takes for its image",
             )
         dates = decoded.dates or (None,) * len(arrays)
         kept = []

@@ -215,16 +215,25 @@ def positions_of(stores: dict[str, tuple]) -> tuple[dict[str, np.ndarray], str]:
     return places, "places in the series, since not every date is known"
 
 
-def check_reduction(over: OverDates | None, attributes: dict, *, where: object) -> None:
-    """Refuse a job that does not say how the dates of a store are reduced, or says it of another kind."""
-    stored = attributes["dates"]["kind"] if "dates" in attributes else None
-    asked = None if over is None else over.kind
-    if stored != asked:
+def reduction_of(over: OverDates | None, attributes: dict, *, where: object) -> OverDates | None:
+    """How the dates of a store are reduced, as a job says it.
+
+    None of single images, also where the backbone is fed those of a dataset whose other modalities are series.
+
+    Raises
+    ------
+    PermafrostError : the job does not say it, or says it of another kind.
+    """
+    if "dates" not in attributes:
+        return None
+    stored = attributes["dates"]["kind"]
+    if over is None or over.kind != stored:
         raise PermafrostError(
-            f"the store has features of a {stored or 'single date'}, the job is about a {asked or 'single date'}",
+            f"the store has features of a {stored}, the job is about a {over.kind if over else 'single date'}",
             where=where,
             remedy="run snakemake, which plans the job anew",
         )
+    return over
 
 
 def _there(values: np.ndarray, counts: np.ndarray) -> np.ndarray:

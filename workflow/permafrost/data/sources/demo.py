@@ -6,7 +6,6 @@ trees and heights as an aircraft sees them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,10 +21,11 @@ from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.sensors import SENSORS, Band
 from permafrost.data.targets import PIXEL_REGRESSION, REGRESSION
 from permafrost.data.units import resolve_unit
-from permafrost.data.world import aerial, crowns, cuts, farmland, pairs, spectra
+from permafrost.data.world import aerial, crowns, cuts, spectra
 from permafrost.data.world import photograph as photographs
 from permafrost.data.world import scene as scenes
 from permafrost.data.world.canvas import GROUND
+from permafrost.data.world.land import Land, covers_of, pairs_of, series_of
 
 _DAYS = 180
 
@@ -146,49 +146,13 @@ class DemoChips:
             )
 
 
-@dataclass(frozen=True)
-class _Land:
-    """What there is to see from a satellite.
-
-    Attributes
-    ----------
-    mask : of a scene, (size, size) ids of `classes`.
-    render : of a scene, given the names of bands: (C, size, size), of several dates (T, C, size, size).
-    days : of a scene, when it was seen; None for a single image.
-    patchy : whether single clouds hide parts of an image.
-    """
-
-    classes: list[str]
-    mask: Callable[[scenes.SceneSpec], np.ndarray]
-    render: Callable[[scenes.SceneSpec, list[str]], np.ndarray]
-    days: Callable[[scenes.SceneSpec], Sequence[np.datetime64]] | None = None
-    patchy: bool = False
-
-
-def _land(entry: DatasetEntry) -> _Land:
+def _land(entry: DatasetEntry) -> Land:
     options: DemoOptions = entry.source
-    masks = task_of(entry.task).masks
     if entry.dates == "pair":
-        each = options.kinds == "each"
-        return _Land(
-            list(pairs.KINDS) if each else [pairs.KINDS[0], "change"],
-            lambda spec: pairs.mask(spec, each=each),
-            pairs.render,
-            pairs.days,
-            patchy=True,
-        )
+        return pairs_of(options.kinds)
     if entry.dates == "series":
-
-        def seen(spec):
-            return farmland.visible(spec, options.cloudy)
-
-        return _Land(
-            list(farmland.CROPS),
-            farmland.layout,
-            lambda spec, bands: farmland.render(spec, bands, seen(spec)),
-            lambda spec: [farmland.day(spec, date) for date in seen(spec)],
-        )
-    return _Land(list(scenes.CLASSES), scenes.mask, scenes.render, patchy=masks)
+        return series_of(options.cloudy)
+    return covers_of(patchy=task_of(entry.task).masks)
 
 
 class DemoSource(DemoChips):

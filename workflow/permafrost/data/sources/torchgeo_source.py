@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from permafrost.data.sources.torchgeo import TorchgeoOptions
 
 #: classes whose list of classes does not stand in the order of the numbers in their masks
-NOT_IN_ORDER = frozenset({"LoveDA"})
+NOT_IN_ORDER = frozenset({"LoveDA", "XView2", "xBD"})
 _PIXELS = ("mask", "raster")
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.stores import Store
-from permafrost.features.dates import OverDates, check_reduction, date_counts
+from permafrost.features.dates import OverDates, date_counts, reduction_of
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.job import ProbeJob
 
@@ -61,9 +61,9 @@ class MapSplit:
     ) -> None:
         self.store = Store(path, expect=expect, split=split)
         self.attributes: dict = self.store.attributes
-        check_reduction(over, self.attributes, where=path)
+        self._over = reduction_of(over, self.attributes, where=path)
         self.samples: pa.Table = self.store.samples()
-        self._over, self._dates = over, date_counts(self.samples, self.attributes)
+        self._dates = date_counts(self.samples, self.attributes)
         if not self.fits():
             problem, remedy = self.needs
             raise PermafrostError(problem, where=path, remedy=remedy)

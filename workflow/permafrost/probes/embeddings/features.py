@@ -12,7 +12,7 @@ import pyarrow as pa
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
-from permafrost.features.dates import OverDates, check_reduction, date_counts
+from permafrost.features.dates import OverDates, date_counts, reduction_of
 from permafrost.probes.job import ProbeJob
 
 
@@ -99,7 +99,7 @@ def class_gates(labels: np.ndarray, task: str, n_classes: int) -> list[str]:
 
 def _read(path: Path, expect: str | None, split: str, over: OverDates | None) -> Features:
     store = Store(path, expect=expect, split=split)
-    check_reduction(over, store.attributes, where=path)
+    over = reduction_of(over, store.attributes, where=path)
     embeddings, samples = store.read("embeddings").astype(np.float32, copy=False), store.samples()
     if over is not None:
         embeddings = over(embeddings, date_counts(samples, store.attributes))

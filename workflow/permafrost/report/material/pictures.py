@@ -37,9 +37,12 @@ def picture_bands(card: Card) -> tuple[list[int], str]:
     else:
         chosen, kind = [0], "grey"
     used = ", ".join(names[index] for index in chosen)
-    last = ", the last date of each" if card.dates == "series" else ""
-    if card.dates == "pair" and not task_of(card.task).of_pairs:
-        last = ", after"
+    last = ""
+    if card.dates != "one" and card.modalities[0]["dates"] is not None:
+        last = {"series": ", the last date of each", "pair": ", after"}[card.dates]
+    if task_of(card.task).of_pairs:
+        # both are shown
+        last = ""
     return (
         chosen,
         f"{kind} ({used}){last}, stretched from the 2nd to the 98th percentile of these images, gamma {GAMMA}",

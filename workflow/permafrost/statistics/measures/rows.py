@@ -10,7 +10,7 @@ import numpy as np
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.stores import Store
-from permafrost.features.dates import OverDates, check_reduction, date_counts, over_dates
+from permafrost.features.dates import OverDates, date_counts, over_dates, reduction_of
 from permafrost.metrics.representation.points import draw_rows
 from permafrost.statistics.resampling.units import Units, find_units
 
@@ -58,10 +58,7 @@ def read_rows(path: Path, options: dict, *, dataset: str, expect: str | None = N
         infinity (the sample is named).
     """
     store = Store(path, expect=expect, split=options["split"])
-    # backbones that are compared may differ in this
-    together = store.attributes["input"].get("dates") == "all"
-    over = None if together else over_dates(options)
-    check_reduction(over, store.attributes, where=path)
+    over = reduction_of(over_dates(options), store.attributes, where=path)
     if not len(store):
         raise PermafrostError(
             "the split has no samples to measure",

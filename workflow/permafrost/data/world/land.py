@@ -1,0 +1,60 @@
+"""What there is to see of a scene from a satellite: its covers, what changed, or its crops on several dates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.data.world import farmland, pairs, scene
+
+
+@dataclass(frozen=True)
+class Land:
+    """Images of scenes and what is true of their pixels.
+
+    Attributes
+    ----------
+    mask : of a scene, (size, size) ids of `classes`.
+    render : of a scene, given the names of bands: (C, size, size), of several dates (T, C, size, size).
+    days : of a scene, when it was seen; None for a single image.
+    patchy : whether single clouds hide parts of an image.
+    """
+
+    classes: list[str]
+    mask: Callable[[scene.SceneSpec], np.ndarray]
+    render: Callable[[scene.SceneSpec, list[str]], np.ndarray]
+    days: Callable[[scene.SceneSpec], Sequence[np.datetime64]] | None = None
+    patchy: bool = False
+
+
+def covers_of(*, patchy: bool) -> Land:
+    """Land cover on one date."""
+    return Land(list(scene.CLASSES), scene.mask, scene.render, patchy=patchy)
+
+
+def pairs_of(kinds: str) -> Land:
+    """Land cover before and after; changes are ``one`` class, or ``each`` kind is its own."""
+    each = kinds == "each"
+    return Land(
+        list(pairs.KINDS) if each else [pairs.KINDS[0], "change"],
+        lambda spec: pairs.mask(spec, each=each),
+        pairs.render,
+        pairs.days,
+        patchy=True,
+    )
+
+
+def series_of(cloudy: float) -> Land:
+    """Crops through a summer; clouds hide a date with probability `cloudy`."""
+
+    def seen(spec: scene.SceneSpec) -> list[int]:
+        return farmland.visible(spec, cloudy)
+
+    return Land(
+        list(farmland.CROPS),
+        farmland.layout,
+        lambda spec, bands: farmland.render(spec, bands, seen(spec)),
+        lambda spec: [farmland.day(spec, date) for date in seen(spec)],
+    )
