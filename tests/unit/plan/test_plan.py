@@ -373,6 +373,39 @@ def test_one_backbone_alone_is_compared_with_nothing(root, config):
     assert make_plan(root, config).compared() == []
 
 
+# --- dates ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def series(config) -> dict:
+    """Beside datasets of single images one of series, and a backbone that is fed all dates at once."""
+    source = {"kind": "demo", "chip_size": 32}
+    config["extra_datasets"]["crops"] = {
+        "task": "classification", "dates": "series", "source": source,
+    }  # fmt: skip
+    config["datasets"] += ["crops"]
+    fed = {"dates": "all"}
+    config["extra_backbones"]["whole"] = {**config["extra_backbones"]["own"], "input": fed}
+    config["backbones"] = ["stats", "whole"]
+    config["probes"]["when"] = {"kind": "ltae"}
+    return config
+
+
+def test_a_probe_of_series_is_planned_for_series_alone(root, series):
+    plan = make_plan(root, series)
+    assert plan.probes_of("crops") == ["knn", "linear", "when"]
+    assert plan.probes_of("pictures") == ["knn", "linear"] and plan.seeds_of("when") == [0, 1]
+
+
+def test_probes_of_a_backbone_that_is_fed_all_dates_do_not_know_of_dates(root, series):
+    first = fingerprints(make_plan(root, series))
+    for probe in ("knn", "linear"):
+        series["probes"][probe] |= {"temporal": "max", "shuffle_dates": True}
+    second = fingerprints(make_plan(root, series))
+    changed = {job[1:4] for job in first if first[job] != second[job] and job[0] == "probe"}
+    assert changed == {("crops", "stats", "knn"), ("crops", "stats", "linear")}
+
+
 # --- errors -----------------------------------------------------------------------------------
 
 

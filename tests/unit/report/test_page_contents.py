@@ -180,3 +180,13 @@ def test_what_jobs_ran_on_is_said_where_it_is_recorded():
     assert compute_words([plain, trained, {**plain, "device": "cpu"}]) == (
         "Features were computed on cpu and cuda (a card). Heads were trained in bf16."
     )
+
+
+def test_backbones_that_were_fed_all_dates_at_once_are_named():
+    one = {"backbone": "gru", "dataset": "crops", "input": {"dates": "all", "most_dates": 6}}
+    each = {"backbone": "net", "dataset": "crops", "input": {"size": 32}}
+    single = {**one, "dataset": "world", "input": {"dates": "all", "most_dates": 1}}
+    assert compute_words([one, each, one, single]) == (
+        "gru was fed all dates of a sample of crops at once (up to 6 dates)."
+        " gru was fed all dates of a sample of world at once (1 date)."
+    )

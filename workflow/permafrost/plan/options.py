@@ -128,7 +128,7 @@ def measuring(config: dict, *, where: str) -> Measuring | None:
     _check_free("measures", config, where=where)
     bootstrap = {key: config["bootstrap"][key] for key in ("resamples", "confidence", "seed")}
     kept = ("split", "max_rows", "seed", *OF_DATES)
-    drawn = {key: options[key] for key in kept} | {"bootstrap": bootstrap}
+    drawn = {key: options[key] for key in kept if key in options} | {"bootstrap": bootstrap}
     names = options["names"] and sorted(options["names"])
     of_features, augmentations = {**drawn, "names": names}, options["augmentations"]
     _check_names(names, augmentations, where=f"{where}: measures")

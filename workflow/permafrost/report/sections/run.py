@@ -105,9 +105,20 @@ def _settings(config: dict) -> list[tuple[str, str]]:
 
 
 def compute_words(metadata: list[dict]) -> str:
-    """On what features were computed and in which precision heads were trained, where it is recorded."""
+    """What is recorded of the computation: devices, backbones that were fed all dates at once, precision of heads."""
     devices = sorted({one["device"] for one in metadata if one.get("device")})
     sentences = [f"Features were computed on {' and '.join(devices)}."] if devices else []
+    for backbone, dataset, most in sorted(
+        {
+            (one["backbone"], one["dataset"], one["input"]["most_dates"])
+            for one in metadata
+            if (one.get("input") or {}).get("dates") == "all"
+        }
+    ):
+        dates = "1 date" if most == 1 else f"up to {most} dates"
+        sentences.append(
+            f"{backbone} was fed all dates of a sample of {dataset} at once ({dates})."
+        )
     settings = [one["settings"] for one in metadata if "settings" in one]
     precisions = sorted({one["precision"] for one in settings if one.get("precision")})
     sentences += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
