@@ -11,8 +11,8 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.data.entry import Splits
 from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
+from permafrost.data.job import plan_dataset
 from permafrost.data.objects import OBJECTS, WINDOW, Objects, objects_of
-from permafrost.data.prepare import plan_dataset
 from permafrost.data.records import Record
 from permafrost.data.splits import make_splits
 

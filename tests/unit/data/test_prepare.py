@@ -21,7 +21,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import PARTIAL
 from permafrost.data.card import read_card
 from permafrost.data.image_store import SAMPLES_SCHEMA, ImageStore
-from permafrost.data.prepare import plan_dataset
+from permafrost.data.job import plan_dataset
 
 
 @pytest.fixture

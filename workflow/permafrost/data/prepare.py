@@ -17,37 +17,24 @@ from permafrost.core.tasks import task_of
 from permafrost.data.audit import audit_splits
 from permafrost.data.band_audit import doubts
 from permafrost.data.band_statistics import BandStatistics
-from permafrost.data.bands import select_bands
 from permafrost.data.card import Card, write_card
-from permafrost.data.classes import check_classes, class_counts, dead_classes
+from permafrost.data.classes import dead_classes
+from permafrost.data.cleaning import is_ordered
 from permafrost.data.decode import UnreadableImage, no_truncated_images
-from permafrost.data.detection import check_objects, detection_card
-from permafrost.data.entry import DatasetEntry
-from permafrost.data.entry_checks import entry_mistakes
+from permafrost.data.detection import detection_card
 from permafrost.data.image_store import StoredModality
-from permafrost.data.masks import declared_dead
-from permafrost.data.records import Record, Source, check_records
-from permafrost.data.sources import open_source, read_entry
-from permafrost.data.splits import SplitPlan, make_splits
-from permafrost.data.stream import (
-    Cleaning,
-    Expected,
-    Failure,
-    Reader,
-    is_ordered,
-    locate_all,
-    read_chunks,
-    refuse_failures,
-)
+from permafrost.data.job import Job, check_counts, label_counts, plan_dataset
+from permafrost.data.records import Record
+from permafrost.data.sources import read_entry
+from permafrost.data.stream import Failure, Reader, read_chunks, refuse_failures
 from permafrost.data.targets import (
     PIXEL_REGRESSION,
     REGRESSION,
     check_rasters,
-    check_targets,
     raster_card,
     target_card,
 )
-from permafrost.data.tiles import placed_like, samples_of
+from permafrost.data.tiles import placed_like
 from permafrost.data.units import check_dtype, check_range
 from permafrost.data.writing import Images, Layout, SplitWriter, samples_table, write_labels
 
@@ -67,56 +54,6 @@ class PrepareSpec(Specification):
     dataset: str
     entry: dict
     source: str | None = None
-
-
-@dataclass(frozen=True)
-class Job:
-    """A dataset whose records are known and divided, before any pixel is read."""
-
-    name: str
-    entry: DatasetEntry
-    source: Source
-    records: list[Record]
-    plan: SplitPlan
-    selected: list[str]
-    dead: list[int]
-    workers: int
-    images: dict[str, list[Record]]
-    """The records of each split before they were cut into windows."""
-
-    @property
-    def where(self) -> str:
-        return f"dataset {self.name}"
-
-    def of(self, split: str) -> list[Record]:
-        return [self.records[i] for i in self.plan.indices[split]]
-
-    def cleaning(self) -> Cleaning:
-        entry = self.entry
-        images = tuple(
-            Expected(
-                len(bands),
-                (entry.modalities[name].nodata if name else None) or entry.nodata,
-                name,
-            )
-            for name, bands in self.modalities.items()
-        )
-        return Cleaning(
-            images,
-            len(self.source.classes),
-            self.source.ignore_index,
-            entry.allow_empty_masks,
-            entry.dates,
-            entry.most_dates,
-        )
-
-    @property
-    def modalities(self) -> dict[str | None, range]:
-        """Positions of the bands of each modality, by its name; None is the only one's."""
-        names = [band.modality for band in self.source.bands]
-        return {
-            name: range(names.index(name), names.index(name) + names.count(name)) for name in names
-        }
 
 
 class _Larger(Exception):
@@ -168,34 +105,6 @@ def prepare(
                 # sizes differ, and the first image was not the largest: a second pass pads to it
                 for writer in writers.values():
                     layout = layout.holding([one.shape for one in writer.needed.images])
-
-
-def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
-    """Everything about a dataset that is known without reading pixels, checked."""
-    where = f"dataset {name}"
-    for mistake in entry_mistakes(entry, where=where):
-        raise mistake
-    source = open_source(entry, where=where)
-    dead = declared_dead(entry, source.classes, where=where)
-    selected = select_bands(source.bands, entry.select)
-    records = source.records()
-    check_records(records, where)
-    if entry.splits.method == "block":
-        records = locate_all(source, records, workers, where=where)
-    plan = make_splits(records, entry.splits, name=name, where=where)
-    images = {split: [records[i] for i in plan.indices[split]] for split in SPLITS}
-    if task_of(source.task).objects:
-        # split first, then cut: all windows of an image belong to one split
-        source, records, plan = samples_of(source, records, plan, entry.tiles, workers, where)
-    names = [source.bands[i].name for i in selected]
-    job = Job(name, entry, source, records, plan, names, dead, workers, images)
-    if not task_of(source.task).masks:
-        _check_counts(job, {split: _label_counts(job, split) for split in SPLITS})
-    if task_of(source.task).objects:
-        check_objects(job.images, where=where)
-    if source.task == REGRESSION:
-        check_targets(images, where=where)
-    return job
 
 
 def _first_layout(job: Job) -> Layout:
@@ -298,9 +207,9 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         pixels = {split: writers[split].pixel_counts for split in SPLITS}
         counts = {split: pixels[split][:-1] for split in SPLITS}
         ignored = {split: int(pixels[split][-1]) for split in SPLITS}
-        _check_counts(job, counts)
+        check_counts(job, counts)
     else:
-        counts = {split: _label_counts(job, split) for split in SPLITS}
+        counts = {split: label_counts(job, split) for split in SPLITS}
     sizes = np.array([size for writer in writers.values() for size in writer.sizes])
     target = None
     if source.task == REGRESSION:
@@ -412,17 +321,3 @@ def _split_card(records: list[Record], counts: np.ndarray, ignored: int | None) 
         "ignored_pixels": ignored,
         "groups": len(groups) or None,
     }
-
-
-def _label_counts(job: Job, split: str) -> np.ndarray:
-    return class_counts(job.images[split], job.source.task, len(job.source.classes))
-
-
-def _check_counts(job: Job, counts: dict[str, np.ndarray]) -> None:
-    check_classes(
-        job.source.classes,
-        counts,
-        dead=job.dead,
-        allow_missing=job.entry.allow_missing_classes,
-        where=job.where,
-    )
