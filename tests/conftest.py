@@ -19,6 +19,11 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
     threads = max(1, (os.cpu_count() or 1) // workers)
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
 
+# Snakemake's plugin for Slurm asks scontrol whenever it is loaded, and waits ten seconds where Slurm is installed and
+# not running; the tests of Slurm take this out again
+NO_SLURM = str(Path(__file__).parent / "slurm" / "not_running")
+os.environ["PATH"] = os.pathsep.join([NO_SLURM, os.environ.get("PATH", os.defpath)])
+
 # folders of tests, those with the longest files first: begun last, they would occupy one worker alone
 ORDER = ("workflow", "reliability", "parity", "unit")
 

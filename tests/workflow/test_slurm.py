@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.xdist_group("slur
 # the jobs of these tests take seconds
 SOONER = {"slurm-init-seconds-before-status-checks": 10, "latency-wait": 20}
 SCRIPT = Path(__file__).resolve().parents[1] / "slurm" / "slurm.sh"
+NO_SLURM = str(SCRIPT.parent / "not_running")
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +29,17 @@ def slurm():
         pytest.skip("starting a Slurm needs root")
     if not shutil.which("apt-get"):
         pytest.skip("starting a Slurm needs Debian's package manager")
-    ran_before = not subprocess.run(["sh", "-c", "sinfo -h"], capture_output=True).returncode
-    started = subprocess.run(["bash", str(SCRIPT), "start"], capture_output=True, text=True)
-    if started.returncode:
-        pytest.skip(f"Slurm could not be started here: {started.stderr.strip()[-400:]}")
-    yield
-    if not ran_before:
-        subprocess.run(["bash", str(SCRIPT), "stop"], check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        # without the stand-in of tests/conftest.py
+        path = [place for place in os.environ["PATH"].split(os.pathsep) if place != NO_SLURM]
+        patch.setenv("PATH", os.pathsep.join(path))
+        ran_before = not subprocess.run(["sh", "-c", "sinfo -h"], capture_output=True).returncode
+        started = subprocess.run(["bash", str(SCRIPT), "start"], capture_output=True, text=True)
+        if started.returncode:
+            pytest.skip(f"Slurm could not be started here: {started.stderr.strip()[-400:]}")
+        yield
+        if not ran_before:
+            subprocess.run(["bash", str(SCRIPT), "stop"], check=True)
 
 
 def set_profile(project, **changes) -> None:

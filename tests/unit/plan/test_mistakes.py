@@ -269,7 +269,7 @@ def test_a_probe_that_serves_no_dataset_is_a_mistake(root, config):
         "config.yaml: probes.seg: the probe 'seg' of kind segmentation serves none"
     )
     assert "tasks are classification, multilabel" in text
-    assert "add a dataset of the task segmentation" in text
+    assert "add a dataset of the task change or segmentation" in text
 
 
 def test_a_probe_of_series_needs_a_dataset_of_series(root, config):

@@ -108,7 +108,11 @@ def test_light_stages_know_no_heavy_library_at_all(stage):
 
 @pytest.mark.parametrize(
     "stage",
-    [*sorted(KINDS.keys() - {"segmentation", "detection", "fine_tune"}), "measure", "similarity"],
+    [
+        *sorted(KINDS.keys() - {"segmentation", "detection", "fine_tune", "ltae"}),
+        "measure",
+        "similarity",
+    ],
 )
 def test_probes_load_no_torch_and_no_scikit_learn(stage):
     assert loaded_by(stage_modules(stage)) & HEAVY == set()
@@ -262,6 +266,7 @@ def hashes(library: Path) -> dict[str, str]:
                 "knn_sweep",
                 "linear",
                 "few_shot",
+                "ltae",
                 "retrieval",
                 "sgd_linear",
                 "mlp",

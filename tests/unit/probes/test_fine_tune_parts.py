@@ -94,8 +94,8 @@ def test_a_crop_is_prepared_as_an_image_of_that_size_would_be(tmp_path):
         top, left, rows, columns = crop_box(height, width, change.places[row], change.areas)
         cut = stored.pixels[row, :, top : top + rows, left : left + columns][None]
         alone = Batch(0, cut, np.array([rows]), np.array([columns]))
-        ((_, pixels),) = alone.same_sizes()
-        assert torch.equal(images[row], found.run.prepare(pixels)[0])
+        ((_, parts),) = alone.same_sizes()
+        assert torch.equal(images[row], found.run.prepare(*parts)[0])
 
 
 def test_every_epoch_shows_every_sample_once_in_an_order_of_its_own(tmp_path):

@@ -78,8 +78,8 @@ def check_splits(splits: dict[str, Features], *, where: str) -> None:
             raise PermafrostError(
                 f"{name} has no sample", where=where, remedy=f"give the dataset a {name} split"
             )
-        rows = split.embeddings.reshape(len(split.embeddings), -1)
-        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        finite = np.isfinite(split.embeddings)
+        bad = np.flatnonzero(~finite.all(axis=tuple(range(1, finite.ndim))))
         if bad.size:
             raise PermafrostError(
                 f"{bad.size} of {len(split.embeddings)} rows hold NaN or infinity, first row {bad[0]}",
