@@ -114,6 +114,8 @@ def test_all_configurations_together_run(own, tmp_path):
             elif isinstance(value, dict):
                 # blocks about one option are alternatives
                 together[key] = value
+    # the probe of series needs some
+    together["datasets"].append("demo-series-clear")
     project = own.copied(tmp_path / "project")
     together["extra_backbones"] = {}
     project.path("config/config.yaml").write_text(yaml.safe_dump(together))
