@@ -107,40 +107,25 @@ def test_blocks_and_cuts_change_nothing(make_case, monkeypatch):
     _same(gather(family, iter_resamples(n, 150, 3, block=64)), whole)
 
 
-def test_micro_f1_equals_sklearn_on_resampled_rows():
-    sklearn = pytest.importorskip("sklearn.metrics")
-    target, prediction, scores = multi_label(n=200)
-    resamples = draw_resamples(200, 20, 11)
-    family = make_family(
-        target, prediction, scores, task="multilabel", classes=5, units=np.arange(200)
-    )
-    expected = [
-        sklearn.f1_score(
-            np.repeat(target, draw, axis=0), np.repeat(prediction, draw, axis=0), average="micro"
-        )
-        for draw in resamples.counts.T.astype(int)
-    ]
-    found = family.replicates(resamples, ["micro_f1"])
-    assert list(found) == ["micro_f1"]
-    np.testing.assert_allclose(found["micro_f1"], expected, rtol=0, atol=1e-12)
-
-
-def test_micro_average_precision_equals_sklearn_on_resampled_rows():
-    sklearn = pytest.importorskip("sklearn.metrics")
+@pytest.mark.parametrize(
+    ("metric", "oracle", "of_scores"),
+    [("micro_f1", "f1_score", False), ("micro_ap", "average_precision_score", True)],
+)
+def test_pooled_metrics_of_labels_equal_sklearn_on_resampled_rows(metric, oracle, of_scores):
+    oracle = getattr(pytest.importorskip("sklearn.metrics"), oracle)
     target, prediction, scores = multi_label(n=200, ties=True)
     resamples = draw_resamples(200, 20, 11)
     family = make_family(
         target, prediction, scores, task="multilabel", classes=5, units=np.arange(200)
     )
+    judged = scores if of_scores else prediction
     expected = [
-        sklearn.average_precision_score(
-            np.repeat(target, draw, axis=0), np.repeat(scores, draw, axis=0), average="micro"
-        )
+        oracle(np.repeat(target, draw, axis=0), np.repeat(judged, draw, axis=0), average="micro")
         for draw in resamples.counts.T.astype(int)
     ]
-    found = family.replicates(resamples, ["micro_ap"])
-    assert list(found) == ["micro_ap"]
-    np.testing.assert_allclose(found["micro_ap"], expected, rtol=0, atol=1e-12)
+    found = family.replicates(resamples, [metric])
+    assert list(found) == [metric]
+    np.testing.assert_allclose(found[metric], expected, rtol=0, atol=1e-12)
 
 
 def test_the_interval_is_the_percentile_of_naive_replicates():

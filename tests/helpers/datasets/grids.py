@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers.datasets.images import RGB_ENTRY
+from helpers.datasets.images import RGB_ENTRY, geotiff
 
 UTM = "EPSG:32631"
 LEFT, TOP, STEP = 500_000.0, 5_000_000.0, 10.0
@@ -15,11 +15,9 @@ CLASSES = ["land", "sea", "town"]
 
 def write_raster(path: Path, array: np.ndarray, *, column=0, row=0, step=STEP, **profile) -> Path:
     """A GeoTIFF of (C, H, W) in blocks of 16 pixels, whose corner lies `column` and `row` pixels of 10 m inside."""
-    import rasterio
     from rasterio.transform import from_origin
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    bands, height, width = array.shape
     place = {
         "crs": UTM,
         "transform": from_origin(LEFT + column * STEP, TOP - row * STEP, step, step),
@@ -27,18 +25,7 @@ def write_raster(path: Path, array: np.ndarray, *, column=0, row=0, step=STEP, *
         "blockxsize": 16,
         "blockysize": 16,
     }
-    profile = {**place, **profile}
-    with rasterio.open(
-        path,
-        "w",
-        driver="GTiff",
-        count=bands,
-        height=height,
-        width=width,
-        dtype=array.dtype,
-        **profile,
-    ) as dataset:
-        dataset.write(array)
+    path.write_bytes(geotiff(array, **{**place, **profile}))
     return path
 
 

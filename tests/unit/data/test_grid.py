@@ -1,6 +1,5 @@
 """Tiles of rasters are the rasters' own windows, resampled ones those of the whole; splits share no pixel."""
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -22,6 +21,7 @@ from helpers.datasets.grids import (
 from helpers.datasets.images import Prepared, open_source, write_zip
 from permafrost.core.errors import PermafrostError
 from permafrost.data.decode import UnreadableImage
+from permafrost.data.sources.grid_rasters import Layer
 from permafrost.data.sources.grid_scenes import CACHE_BYTES
 from rasterio.enums import Resampling
 from rasterio.env import get_gdal_config
@@ -328,9 +328,7 @@ def test_a_share_of_data_is_known_without_reading_where_nothing_is_marked(tmp_pa
     write_raster(tmp_path / "image.tif", pixels(96, 120))
     write_raster(tmp_path / "further.tif", pixels(40, 16), column=120)
     write_raster(tmp_path / "mask.tif", classes(96, 136))
-    from permafrost.data.sources import grid_rasters
-
-    monkeypatch.setattr(grid_rasters.Layer, "read", None)
+    monkeypatch.setattr(Layer, "read", None)
     entry = grid_entry(tmp_path, {"images": ["image.tif", "further.tif"], "min_valid": 1})
     source = open_source(entry)
     # of the last two columns, (112, y) up to row 40 and (120, ...) of the second scene
@@ -338,61 +336,22 @@ def test_a_share_of_data_is_known_without_reading_where_nothing_is_marked(tmp_pa
     assert len(source.records()) == 6 * 7 + 2
 
 
-def test_tiles_with_few_labels_are_left_out_and_counted(tmp_path):
-    write_raster(tmp_path / "image.tif", pixels(96, 128))
-    write_raster(tmp_path / "mask.tif", classes(96, 40))
-    entry = grid_entry(tmp_path, {"min_labelled": 0.6}, ignore_index=255)
-    source = open_source(entry)
-    # the third column of tiles is half labelled; further ones do not meet the mask
-    assert len(source.records()) == 12 and source.left_out["too few labels"] == 6
-    entry = grid_entry(tmp_path, ignore_index=255)
-    assert (open_source(entry).decode(2).mask[:, 8:] == 255).all()
-    with pytest.raises(UnreadableImage, match="128 of its pixels lie outside of all masks"):
-        open_source(grid_entry(tmp_path)).decode(2)
-
-
-def test_numbers_per_pixel_keep_their_unit_and_what_is_missing(tmp_path):
-    write_raster(tmp_path / "image.tif", pixels(96, 128))
-    heights = np.random.default_rng(0).normal(100, 20, (1, 96, 120)).astype(np.float32)
-    heights[0, :4, :4] = -9999
-    write_raster(tmp_path / "heights.tif", heights, nodata=-9999)
-    source = {"masks": None, "targets": "heights.tif"}
-    number = {"task": "pixel_regression", "classes": None}
-    entry = grid_entry(tmp_path, source, target={"nodata": -9999, "scale": 0.1}, **number)
-    opened = open_source(entry)
-    expected = (heights[0, :16, :16].astype(np.float64) * 0.1).astype(np.float32)
-    expected[:4, :4] = np.nan
-    np.testing.assert_array_equal(opened.decode(0).target, expected)
-    assert np.isnan(opened.decode(7).target[:, 8:]).all()
-    with pytest.raises(UnreadableImage, match="its target: marks -9999 as nodata"):
-        open_source(grid_entry(tmp_path, source, **number)).decode(0)
-    write_raster(tmp_path / "image.tif", np.tril(pixels(96, 128)), nodata=0)
-    hidden = grid_entry(
-        tmp_path,
-        {**source, "ignore_nodata": True},
-        target={"nodata": -9999},
-        nodata={"value": 0, "fill": 0},
-        **number,
-    )
-    above = np.triu(np.ones((16, 16), bool), 1)
-    np.testing.assert_array_equal(np.isnan(open_source(hidden).decode(9).target), above)
-    card = Prepared(tmp_path / "out").run(hidden)
-    assert card["target"]["unit"] is None and card["splits"]["test"]["count"] >= 8
-
-
-def test_four_hundred_million_pixels_are_listed_in_seconds_and_little_memory(tmp_path):
+def test_four_hundred_million_pixels_are_listed_in_little_memory_and_none_of_them_is_read(
+    tmp_path, monkeypatch
+):
     sparse_raster(tmp_path / "image.tif", 20_000)
     sparse_raster(tmp_path / "mask.tif", 20_000, bands=1)
     entry = grid_entry(tmp_path, {"size": 256, "blocks": {"tiles": 4}})
     open_source(grid_entry(tmp_path, {"size": 10_000, "blocks": {"tiles": 1}}))
     tracemalloc.start()
-    begin = time.perf_counter()
-    source = open_source(entry)
-    seconds, (_, peak) = time.perf_counter() - begin, tracemalloc.get_traced_memory()
+    with monkeypatch.context() as patch:
+        patch.setattr(Layer, "read", None)
+        source = open_source(entry)
+    _, peak = tracemalloc.get_traced_memory()
     assert len(source.records()) == 78 * 78
     assert source.decode(3000).image.shape == (3, 256, 256)
     tracemalloc.stop()
-    assert seconds < 10 and peak < 30e6
+    assert peak < 30e6
     # what GDAL remembers is no part of this; by itself it takes a share of the machine's memory
     assert get_gdal_config("GDAL_CACHEMAX") == CACHE_BYTES
 

@@ -19,6 +19,7 @@ from helpers.datasets.grids import (
 )
 from helpers.datasets.images import Prepared, open_source, validated
 from permafrost.core.errors import PermafrostError
+from permafrost.data.decode import UnreadableImage
 from permafrost.data.digest import source_digest
 from permafrost.data.entry_checks import entry_mistakes
 from permafrost.data.sources import read_entry
@@ -295,3 +296,45 @@ def test_only_the_files_that_an_entry_names_are_part_of_its_identity(tmp_path):
     assert after[0] == before[0] and after[1] != before[1]
     shutil.copy(tmp_path / "mask.tif", tmp_path / "image.tif")
     assert all(source_digest(entry) != old for entry, old in zip(entries, after, strict=True))
+
+
+def test_tiles_with_few_labels_are_left_out_and_counted(tmp_path):
+    write_raster(tmp_path / "image.tif", pixels(96, 128))
+    write_raster(tmp_path / "mask.tif", classes(96, 40))
+    entry = grid_entry(tmp_path, {"min_labelled": 0.6}, ignore_index=255)
+    source = open_source(entry)
+    # the third column of tiles is half labelled; further ones do not meet the mask
+    assert len(source.records()) == 12 and source.left_out["too few labels"] == 6
+    entry = grid_entry(tmp_path, ignore_index=255)
+    assert (open_source(entry).decode(2).mask[:, 8:] == 255).all()
+    with pytest.raises(UnreadableImage, match="128 of its pixels lie outside of all masks"):
+        open_source(grid_entry(tmp_path)).decode(2)
+
+
+def test_numbers_per_pixel_keep_their_unit_and_what_is_missing(tmp_path):
+    write_raster(tmp_path / "image.tif", pixels(96, 128))
+    heights = np.random.default_rng(0).normal(100, 20, (1, 96, 120)).astype(np.float32)
+    heights[0, :4, :4] = -9999
+    write_raster(tmp_path / "heights.tif", heights, nodata=-9999)
+    source = {"masks": None, "targets": "heights.tif"}
+    number = {"task": "pixel_regression", "classes": None}
+    entry = grid_entry(tmp_path, source, target={"nodata": -9999, "scale": 0.1}, **number)
+    opened = open_source(entry)
+    expected = (heights[0, :16, :16].astype(np.float64) * 0.1).astype(np.float32)
+    expected[:4, :4] = np.nan
+    np.testing.assert_array_equal(opened.decode(0).target, expected)
+    assert np.isnan(opened.decode(7).target[:, 8:]).all()
+    with pytest.raises(UnreadableImage, match="its target: marks -9999 as nodata"):
+        open_source(grid_entry(tmp_path, source, **number)).decode(0)
+    write_raster(tmp_path / "image.tif", np.tril(pixels(96, 128)), nodata=0)
+    hidden = grid_entry(
+        tmp_path,
+        {**source, "ignore_nodata": True},
+        target={"nodata": -9999},
+        nodata={"value": 0, "fill": 0},
+        **number,
+    )
+    above = np.triu(np.ones((16, 16), bool), 1)
+    np.testing.assert_array_equal(np.isnan(open_source(hidden).decode(9).target), above)
+    card = Prepared(tmp_path / "out").run(hidden)
+    assert card["target"]["unit"] is None and card["splits"]["test"]["count"] >= 8

@@ -116,8 +116,8 @@ class SampleReader:
         for other in self._series[1:]:
             if (store.date_counts(other) != self._counts).any():
                 raise PermafrostError(
-                    f"the series of {self._series[0].name} and {other.name} do not have as many dates, and"
-                    " their images cannot be fed together",
+                    f"the series of {self._series[0].name} and {other.name} differ in their numbers of dates,"
+                    " so their images cannot be fed together",
                     where=store.path,
                     remedy="name bands of one of them under input.bands of the backbone, or select them in"
                     " the dataset's entry",

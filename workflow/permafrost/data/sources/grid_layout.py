@@ -106,17 +106,19 @@ class Axis:
         last = -(-(self.stop - self.start) // side) - 1
         begin = int(np.clip((low - self.size - self.start) // side, 0, last))
         end = int(np.clip((high - self.start) // side, 0, last))
-        found = [self._of_block(number, side, last) for number in range(begin, end + 1)]
+        found = [self._of_block(number, side, last, low, high) for number in range(begin, end + 1)]
         starts = np.concatenate(found)
         blocks = np.repeat(np.arange(begin, end + 1), [len(one) for one in found])
         meets = (starts < high) & (starts + self.size > low)
         return starts[meets], blocks[meets]
 
-    def _of_block(self, number: int, side: int, last: int) -> np.ndarray:
+    def _of_block(self, number: int, side: int, last: int, low: float, high: float) -> np.ndarray:
+        """First pixels of the tiles of a block, without most of those that lie before `low` or after `high`."""
         begin = self.start + number * side + (self.margin if number else 0)
         end = min(self.start + (number + 1) * side, self.stop)
         end -= self.margin if number < last else 0
-        return np.arange(begin, end - self.size + 1, self.stride)
+        begin += max(0, math.floor((low - self.size - begin) / self.stride)) * self.stride
+        return np.arange(begin, min(end - self.size + 1, math.ceil(high)), self.stride)
 
 
 @dataclass(frozen=True)
