@@ -10,6 +10,8 @@ from helpers.project import REPOSITORY, Project
 from permafrost.core.stores import Store
 from permafrost.core.tables import read_table
 
+# long, and without the shared data it does not run: smaller ones hold each of its comparisons with scikit-learn
+pytestmark = [pytest.mark.slow, pytest.mark.shared]
 BACKBONES = ["imagestats", "mobilenetv2-imagenet", "mobilenetv2-untrained"]
 
 
@@ -51,7 +53,6 @@ def predicted(project, backbone, probe) -> np.ndarray:
     return read_table(project.path(path))[0]["prediction"].to_numpy()
 
 
-@pytest.mark.shared
 def test_trained_weights_beat_untrained_ones_by_far(merced):
     for probe in ("knn", "linear"):
         trained = accuracy(merced, "mobilenetv2-imagenet", probe)
@@ -60,7 +61,6 @@ def test_trained_weights_beat_untrained_ones_by_far(merced):
     assert accuracy(merced, "mobilenetv2-imagenet", "linear") > 0.85
 
 
-@pytest.mark.shared
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_knn_is_scikit_learns(merced, backbone):
     from sklearn.neighbors import KNeighborsClassifier
@@ -71,7 +71,6 @@ def test_knn_is_scikit_learns(merced, backbone):
     np.testing.assert_array_equal(predicted(merced, backbone, "knn"), oracle.predict(test_x))
 
 
-@pytest.mark.shared
 def test_the_linear_probe_is_scikit_learns_at_the_chosen_c(merced):
     from sklearn.linear_model import LogisticRegression
 
