@@ -66,7 +66,7 @@ PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]
 GPU_HERE = takes_gpu(RUNTIME["device"])
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
-VIEWED = bool(PLAN.viewed())
+VIEWED = set(PLAN.viewed())
 PREDICTIONS = (
     f"{RESULTS}/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet"
 )
@@ -139,13 +139,13 @@ def second_output(wildcards, output):
 
 
 def views_measured(wildcards):
-    """The augmented views that a job of measures reads beside the features, if any are asked for."""
+    """The augmented views that a job of measures reads beside the features, where the plan has some."""
     path = f"{RESULTS}/views/{wildcards.dataset}/{wildcards.backbone}.zarr"
-    return {"views": path} if VIEWED else {}
+    return {"views": path} if (wildcards.dataset, wildcards.backbone) in VIEWED else {}
 
 
 def views_option(wildcards, input):
-    return f"--views {shlex.quote(input.views)}" if VIEWED else ""
+    return f"--views {shlex.quote(input.views)}" if "views" in input.keys() else ""
 
 
 def every_evaluation(stage):
