@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers.stores.images import band, card_of, rgb_bands, sentinel2_bands
@@ -317,3 +319,42 @@ def test_radar_and_bare_names_of_far_apart_bands_have_no_nearest():
         plan(nearest(("B04", "B5"), 1e9), sentinel2_bands(("B04", "B08")))
     # a common name means about the same everywhere
     assert indices(nearest(("red", "rededge1"), 60), sentinel2_bands(("B04", "B08"))) == [0, 0]
+
+
+# --- some of the bands that a model knows ---------------------------------------------------------
+
+
+def test_bands_that_the_dataset_lacks_are_left_out_with_their_statistics():
+    contract = InputContract(
+        bands=("B02", "B05", "B04"),
+        sensor="sentinel2",
+        missing="leave_out",
+        normalization="weights",
+        unit="digital_number",
+        mean=(100.0, 300.0, 200.0),
+        std=(1.0, 3.0, 2.0),
+    )
+    found = plan(contract, sentinel2_bands(("B02", "B03", "B04")))
+    assert [(c.wanted, c.index, c.center, c.gain) for c in found.channels] == [
+        ("B02", 0, 100.0, 1.0),
+        ("B04", 2, 200.0, 0.5),
+    ]
+    with pytest.raises(PermafrostError, match="no band 'B05'"):
+        plan(dataclasses.replace(contract, missing="error"), sentinel2_bands(("B02", "B04")))
+    with pytest.raises(PermafrostError, match="no band 'B02', 'B05', 'B04'"):
+        plan(contract, sentinel2_bands(("B11", "B12")))
+    misspelt = dataclasses.replace(contract, bands=("B02", "B99", "B04"))
+    with pytest.raises(PermafrostError, match="no band 'B99'"):
+        plan(misspelt, sentinel2_bands(("B02", "B04")))
+
+
+def test_each_name_may_be_of_a_sensor_of_its_own():
+    bands = [
+        band("nir", common_name="nir", sensor="landsat8", unit="reflectance", scale=1.0),
+        band("VV", common_name="vv", sensor="sentinel1", unit="db", scale=1.0),
+    ]
+    contract = InputContract(bands=("VV", "B5"), sensor=("sentinel1", "landsat8"))
+    assert indices(contract, bands) == [1, 0]
+    # Sentinel-2's B5 is red edge
+    with pytest.raises(PermafrostError, match="no band 'B5'"):
+        plan(InputContract(bands=("VV", "B5"), sensor=("sentinel1", "sentinel2")), bands)

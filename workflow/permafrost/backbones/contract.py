@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from permafrost.backbones.matching import Wish, find_band, nearest_band, wish, wishes
+from permafrost.backbones.matching import OfferedBands, match_bands
 from permafrost.backbones.scaling import (
     NORMALIZATIONS,
     TO_UNIT_INTERVAL,
@@ -40,7 +40,8 @@ class InputContract:
     Attributes
     ----------
     bands : ``all`` (the dataset's selected bands), ``rgb``, or names and wavelengths in nm.
-    sensor : the sensor whose names `bands` are, e.g. ``sentinel2``; None for common or true names.
+    sensor : the sensor whose names `bands` are, e.g. ``sentinel2``, or one for each of them; None for common or
+        true names.
     normalization : ``weights``, ``dataset``, ``two_sigma``, ``percentile``, ``minmax`` or ``none``, see `scaling`.
     clip : whether values beyond [0, 1] become 0 and 1, before resizing; only for what `TO_UNIT_INTERVAL` lists.
     unit : the unit in which `mean` and `std` are written, one for all channels or one each.
@@ -49,13 +50,14 @@ class InputContract:
     crop : side of the centre crop taken after resizing; None takes none.
     interpolation, antialias : as in ``torch.nn.functional.interpolate`` with align_corners=False.
     missing : what is fed for bands that do not exist: ``error``, nothing; ``zero``, zeros (after normalisation);
-        ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It may be fed twice.
+        ``nearest``, the band with the nearest wavelength, at most `nearest_nm` away. It may be fed twice;
+        ``leave_out``, fewer channels, for kinds whose models take any of their bands.
     white : reflectance that an 8-bit picture shows as 255; needed only to pass between the two.
     dates : of a series, ``each`` date is fed by itself, or ``all`` of them at once.
     """
 
     bands: str | tuple[str | float, ...] = "rgb"
-    sensor: str | None = None
+    sensor: str | tuple[str | None, ...] | None = None
     normalization: str = "dataset"
     clip: bool = False
     unit: str | tuple[str, ...] | None = None
@@ -77,6 +79,7 @@ class Channel:
 
     ``modality`` is the one whose images hold it, of a dataset of several.
     ``stands_for`` is the band that was wanted where the nearest one is fed, ``distance_nm`` how far they are apart.
+    ``wanted`` is the band by its name in the contract.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Channel:
     stands_for: str | None = None
     distance_nm: float | None = None
     modality: str | None = None
+    wanted: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,15 +148,6 @@ class InputPlan:
             "wavelengths_nm": self.wavelengths_nm,
             **({"dates": self.dates} if self.dates != "each" else {}),
         }
-
-
-@dataclass(frozen=True)
-class OfferedBands:
-    """The part of a dataset's card that decides on what a backbone is fed: the plan knows no more of it."""
-
-    dataset: str
-    bands: list[dict]
-    selected: list[str]
 
 
 def input_contract(
@@ -216,8 +211,7 @@ def resolve_input(
             where=where,
             remedy=f"leave clip out, or choose normalization: {' or '.join(TO_UNIT_INTERVAL)}",
         )
-    offered = _offered(card)
-    pairs = _match(contract, offered, card, where)
+    pairs = match_bands(contract, card, where=where)
     count = len(pairs)
     # statistics of three channels must not stand in the way of another normalisation
     own = contract.normalization in ("weights", "two_sigma")
@@ -226,19 +220,27 @@ def resolve_input(
     stds = per_channel(contract.std if own else None, count, "std", where)
     channels = []
     for fed, unit, mean, std in zip(pairs, units, means, stds, strict=True):
-        if fed.position is None:
+        if fed.band is None:
+            if contract.missing == "leave_out":
+                continue
             absent = fed.wanted
             channels.append(
-                Channel(absent.name, None, 0.0, 1.0, absent.wavelength_nm, absent.common_name)
+                Channel(
+                    absent.name,
+                    None,
+                    wavelength_nm=absent.wavelength_nm,
+                    common_name=absent.common_name,
+                    wanted=absent.name,
+                )
             )
             continue
-        index, band = offered[fed.position]
+        band = fed.band
         scaling = Scaling(contract.normalization, unit, mean, std, contract.white)
         center, gain = channel_scaling(band, scaling, where=where)
         channels.append(
             Channel(
                 band["name"],
-                index,
+                fed.index,
                 center,
                 gain,
                 band.get("wavelength_nm"),
@@ -246,6 +248,7 @@ def resolve_input(
                 None if fed.distance_nm is None else fed.wanted.name,
                 fed.distance_nm,
                 band.get("modality"),
+                fed.wanted.name,
             )
         )
     return InputPlan(
@@ -301,93 +304,6 @@ def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) ->
             " bands out under input.bands",
         )
     return [float(nm) for nm in found]
-
-
-def _offered(card: Card | OfferedBands) -> list[tuple[int, dict]]:
-    """(position in the image store, band) of the selected bands, in the order of the selection."""
-    positions = {band["name"]: index for index, band in enumerate(card.bands)}
-    return [(positions[name], card.bands[positions[name]]) for name in card.selected]
-
-
-class _Fed(NamedTuple):
-    """What is fed for a wish: position of a band among those offered, None for zeros."""
-
-    wanted: Wish
-    position: int | None
-    #: how far the band is from the wanted one, where it only stands for it
-    distance_nm: float | None = None
-
-
-def _match(contract: InputContract, offered, card: Card | OfferedBands, where) -> list[_Fed]:
-    bands = [band for _, band in offered]
-    if contract.bands == "all":
-        return [_Fed(wish(band["name"]), position) for position, band in enumerate(bands)]
-    fed = [
-        _Fed(wanted, find_band(wanted, bands, where=where))
-        for wanted in wishes(contract.bands, contract.sensor)
-    ]
-    _refuse_twice([one.position for one in fed if one.position is not None], bands, card, where)
-    if contract.missing == "nearest":
-        fed = [_or_nearest(one, bands, contract.nearest_nm, where) for one in fed]
-    missing = [one.wanted for one in fed if one.position is None]
-    fill = contract.missing == "zero" and all(wanted.known for wanted in missing)
-    if len(missing) == len(fed) or (missing and not fill):
-        raise PermafrostError(
-            f"the dataset {card.dataset!r} has no band {', '.join(repr(w.name) for w in missing)}"
-            f" ({_listing(bands, card)})",
-            where=where,
-            remedy="choose other bands under input.bands, or input.missing: zero to feed zeros"
-            " for known bands that the dataset lacks"
-            + _how_far(missing, bands, contract.nearest_nm),
-        )
-    return fed
-
-
-def _or_nearest(fed: _Fed, bands: list[dict], most_nm: float | None, where) -> _Fed:
-    if most_nm is None:
-        raise PermafrostError(
-            "missing: nearest does not say how far the nearest band may be",
-            where=where,
-            remedy="give input.nearest_nm, the largest distance in nanometres",
-        )
-    nearest = nearest_band(fed.wanted, bands) if fed.position is None else None
-    if nearest is None or nearest[1] > most_nm:
-        return fed
-    return _Fed(fed.wanted, *nearest)
-
-
-def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> str:
-    """Where `missing: nearest` found nothing near enough: what it would take."""
-    if most_nm is None:
-        return ""
-    distances = []
-    for wanted in missing:
-        if nearest := nearest_band(wanted, bands):
-            position, distance_nm = nearest
-            distances.append(f"{bands[position]['name']} is {distance_nm:g} nm from {wanted.name}")
-    if not distances:
-        return ""
-    return f"; {', '.join(distances)}, and input.nearest_nm allows {most_nm:g}"
-
-
-def _refuse_twice(used: list[int], bands: list[dict], card: Card | OfferedBands, where) -> None:
-    if len(set(used)) < len(used):
-        twice = sorted({bands[position]["name"] for position in used if used.count(position) > 1})
-        raise PermafrostError(
-            f"two wanted bands lead to the same band of the dataset: {', '.join(twice)}"
-            f" ({_listing(bands, card)})",
-            where=where,
-            remedy="name the bands to use under input.bands",
-        )
-
-
-def _listing(bands: list[dict], card: Card | OfferedBands) -> str:
-    shown = ", ".join(
-        f"{b['name']} ({b['common_name']})" if b.get("common_name") else b["name"] for b in bands
-    )
-    hidden = [band["name"] for band in card.bands if band["name"] not in card.selected]
-    aside = f"; stored but not selected: {', '.join(hidden)}" if hidden else ""
-    return f"it offers {shown}{aside}"
 
 
 def _frozen(value):

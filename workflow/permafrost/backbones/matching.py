@@ -14,10 +14,15 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.bands import RGB, normal_name
 from permafrost.data.sensors import SENSORS
+
+if TYPE_CHECKING:
+    from permafrost.backbones.contract import InputContract
+    from permafrost.data.card import Card
 
 TOLERANCE_NM = 20.0
 # near infrared reaches from 820 to 865 nm; red edge and near infrared of one name lie further apart
@@ -36,6 +41,15 @@ class Wish:
     known: bool = False
     #: where bands of this name look, for want of a band that answers: a bare name may mean several sensors'
     about_nm: float | None = None
+
+
+@dataclass(frozen=True)
+class OfferedBands:
+    """The part of a dataset's card that decides on what a backbone is fed: the plan knows no more of it."""
+
+    dataset: str
+    bands: list[dict]
+    selected: list[str]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -58,19 +72,118 @@ def wish(name: str, sensor: str | None = None) -> Wish:
     return Wish(name, common, known=bool(found), about_nm=about)
 
 
-def wishes(bands, sensor: str | None) -> list[Wish]:
-    """The wishes behind ``rgb`` or a list of names and of wavelengths in nanometres."""
+def wishes(bands, sensor: str | tuple[str | None, ...] | None) -> list[Wish]:
+    """The wishes behind ``rgb`` or a list of names and of wavelengths in nanometres.
+
+    `sensor` is that of all names, or one for each of them.
+    """
     if bands == "rgb":
         known = [SENSORS["rgb"][name] for name in RGB]
         return [_at(band.name, band.wavelength_nm, band.common_name) for band in known]
+    sensors = sensor if isinstance(sensor, tuple) else (sensor,) * len(bands)
     return [
-        wish(band, sensor) if isinstance(band, str) else _at(f"{band:g} nm", float(band))
-        for band in bands
+        wish(band, whose) if isinstance(band, str) else _at(f"{band:g} nm", float(band))
+        for band, whose in zip(bands, sensors, strict=True)
     ]
 
 
 def _at(name: str, wavelength_nm: float, common_name: str | None = None) -> Wish:
     return Wish(name, common_name, wavelength_nm, known=True, about_nm=wavelength_nm)
+
+
+class Fed(NamedTuple):
+    """What is fed for a wish: a band of the card and its position in the image store, None where there is none."""
+
+    wanted: Wish
+    band: dict | None = None
+    index: int | None = None
+    #: how far the band is from the wanted one, where it only stands for it
+    distance_nm: float | None = None
+
+
+def match_bands(contract: InputContract, card: Card | OfferedBands, *, where: object) -> list[Fed]:
+    """What is fed for each band that `contract` names, in its order.
+
+    Raises
+    ------
+    PermafrostError : a band is missing or ambiguous; the message lists the bands that exist.
+    """
+    stored = {band["name"]: (band, index) for index, band in enumerate(card.bands)}
+    offered = [stored[name] for name in card.selected]
+    bands = [band for band, _ in offered]
+    if contract.bands == "all":
+        return [Fed(wish(band["name"]), band, index) for band, index in offered]
+    asked = wishes(contract.bands, contract.sensor)
+    found = [find_band(wanted, bands, where=where) for wanted in asked]
+    _refuse_twice([position for position in found if position is not None], bands, card, where)
+    fed = [
+        Fed(wanted) if position is None else Fed(wanted, *offered[position])
+        for wanted, position in zip(asked, found, strict=True)
+    ]
+    if contract.missing == "nearest":
+        fed = [_or_nearest(one, offered, contract.nearest_nm, where) for one in fed]
+    missing = [one.wanted for one in fed if one.band is None]
+    lenient = contract.missing in ("zero", "leave_out") and all(one.known for one in missing)
+    if len(missing) == len(fed) or (missing and not lenient):
+        raise PermafrostError(
+            f"the dataset {card.dataset!r} has no band {', '.join(repr(w.name) for w in missing)}"
+            f" ({_listing(bands, card)})",
+            where=where,
+            remedy="choose other bands under input.bands, or input.missing: zero to feed zeros"
+            " for known bands that the dataset lacks"
+            + _how_far(missing, bands, contract.nearest_nm),
+        )
+    return fed
+
+
+def _or_nearest(fed: Fed, offered: list[tuple[dict, int]], most_nm: float | None, where) -> Fed:
+    if most_nm is None:
+        raise PermafrostError(
+            "missing: nearest does not say how far the nearest band may be",
+            where=where,
+            remedy="give input.nearest_nm, the largest distance in nanometres",
+        )
+    if fed.band is not None:
+        return fed
+    nearest = nearest_band(fed.wanted, [band for band, _ in offered])
+    if nearest is None or nearest[1] > most_nm:
+        return fed
+    position, distance_nm = nearest
+    return Fed(fed.wanted, *offered[position], distance_nm)
+
+
+def _how_far(missing: list[Wish], bands: list[dict], most_nm: float | None) -> str:
+    """Where `missing: nearest` found nothing near enough: what it would take."""
+    if most_nm is None:
+        return ""
+    distances = []
+    for wanted in missing:
+        if nearest := nearest_band(wanted, bands):
+            position, distance_nm = nearest
+            distances.append(f"{bands[position]['name']} is {distance_nm:g} nm from {wanted.name}")
+    if not distances:
+        return ""
+    return f"; {', '.join(distances)}, and input.nearest_nm allows {most_nm:g}"
+
+
+def _refuse_twice(used: list[int], bands: list[dict], card: Card | OfferedBands, where) -> None:
+    if len(set(used)) < len(used):
+        twice = sorted({bands[position]["name"] for position in used if used.count(position) > 1})
+        raise PermafrostError(
+            f"two wanted bands lead to the same band of the dataset: {', '.join(twice)}"
+            f" ({_listing(bands, card)})",
+            where=where,
+            remedy="name the bands to use under input.bands",
+        )
+
+
+def _listing(bands: list[dict], card: Card | OfferedBands) -> str:
+    shown = ", ".join(
+        f"{b['name']} ({b['common_name']})" if b.get("common_name") else b["name"] for b in bands
+    )
+    hidden = [band["name"] for band in card.bands if band["name"] not in card.selected]
+    aside = f"; stored but not selected: {', '.join(hidden)}" if hidden else ""
+    return f"it offers {shown}{aside}"
 
 
 def nearest_band(wanted: Wish, bands: list[dict]) -> tuple[int, float] | None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from permafrost.backbones.contract import (
     OWN_WANTS,
     InputContract,
-    OfferedBands,
     check_channels,
     check_kernel,
     input_contract,
     resolve_input,
     wavelengths_nm,
 )
+from permafrost.backbones.matching import OfferedBands
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.installed import Installed, Known
 from permafrost.plan.mistakes import Mistakes
