@@ -20,7 +20,8 @@ class TorchgeoOptions:
 
     Attributes
     ----------
-    weights : torchgeo's name, ``{source: file, path, like}``, or None for random ones, which need `model`.
+    weights : torchgeo's name, ``{source: file, path, like, drop, prefix}`` whose last two may lack, or None for random
+        ones, which need `model`.
     options : further arguments of torchgeo's model function.
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
@@ -28,7 +29,7 @@ class TorchgeoOptions:
 
     seed: int
     options: dict
-    weights: str | dict[str, str] | None = None
+    weights: str | dict | None = None
     model: str | None = None
     pooling: str | None = None
     bandwidths_nm: list[float] | None = None
@@ -69,7 +70,13 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     if isinstance(weights, LocalWeights):
         _check_loaded(model, weights, where)
     check_finite(fields["module"].state_dict(), where=where)
-    notes = {**fields.pop("notes", {}), "model": name, "weights": str(weights) if weights else None}
+    dropped = getattr(weights, "notes", {})
+    notes = {
+        **dropped,
+        **fields.pop("notes", {}),
+        "model": name,
+        "weights": str(weights) if weights else None,
+    }
     return Backbone(
         **fields,
         plan=plan,
@@ -88,7 +95,8 @@ def _parse(options: TorchgeoOptions, where: str):
             raise PermafrostError("an entry without weights needs the key 'model'", where=where)
         return name, None
     if isinstance(weights, dict):
-        if set(weights) != {"source", "path", "like"} or weights["source"] != "file":
+        needed, further = {"source", "path", "like"}, {"drop", "prefix"}
+        if not needed <= set(weights) <= needed | further or weights["source"] != "file":
             raise PermafrostError(
                 f"weights: {weights!r} is not understood",
                 where=where,
@@ -96,7 +104,8 @@ def _parse(options: TorchgeoOptions, where: str):
                 " or {source: file, path: …, like: the weights whose bands and transforms hold}",
             )
         like, model = find_weights(weights["like"], where)
-        found = LocalWeights(like, weights["path"], where)
+        further = {key: weights[key] for key in further & set(weights)}
+        found = LocalWeights(like, weights["path"], where, **further)
     else:
         found, model = find_weights(weights, where)
     if name not in (None, model):
