@@ -16,16 +16,13 @@ from pathlib import Path
 
 from torch import nn
 
-from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
+from permafrost.backbones.backbone import METADATA, Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import OWN_WANTS, InputPlan
 from permafrost.backbones.layers import LAYER_LAYOUTS, Dense
 from permafrost.backbones.outputs import LAYOUTS
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
-
-#: keywords that say when the images of all dates were taken, and which there are
-TOLD = ("dates", "present")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +86,23 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
         layout=layout,
         weights_sha256=file_digest(weights) if weights is not None else None,
         dense=lambda: declared_dense(module, layout, where),
-        takes=_taken(module),
+        **_told(module, together=plan.dates == "all"),
     )
 
 
-def _taken(module: nn.Module) -> frozenset[str]:
-    """Which of the keywords ``dates`` and ``present`` the module's forward pass accepts."""
+def _told(module: nn.Module, *, together: bool) -> dict[str, frozenset[str]]:
+    """Which keywords the module's forward pass takes, and which it needs; `together` where it is fed all dates."""
     parameters = inspect.signature(module.forward).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        return frozenset(TOLD)
-    return frozenset(TOLD) & set(parameters)
+    known = {"present", *METADATA} if together else set(METADATA)
+    takes = known & set(parameters)
+    if together and any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        takes |= {"dates", "present"}
+    needs = {
+        name
+        for name in takes & set(parameters)
+        if parameters[name].default is inspect.Parameter.empty
+    }
+    return {"takes": frozenset(takes), "needs": frozenset(needs - {"present"})}
 
 
 def load_function(entrypoint: str, where: str):
