@@ -44,7 +44,18 @@ KINDS = {
 }
 
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
+NOT_BUILT = (
+    "title",
+    "description",
+    "licence",
+    "citation",
+    "url",
+    "year",
+    "parameters",
+    "trained_on",
+    "runtime",
+    "files",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
