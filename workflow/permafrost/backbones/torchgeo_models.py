@@ -10,6 +10,7 @@ from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import InputPlan, check_channels
 from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
+from permafrost.backbones.torchgeo_inputs import of_modality
 from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
 from permafrost.core.errors import PermafrostError, first_line, near_names
 
@@ -24,6 +25,7 @@ class TorchgeoOptions:
     options : further arguments of torchgeo's model function.
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
+    modality : ``optical``, ``sar`` or ``joint``, of CROMA; None is the first.
     """
 
     seed: int
@@ -32,6 +34,7 @@ class TorchgeoOptions:
     model: str | None = None
     pooling: str | None = None
     bandwidths_nm: list[float] | None = None
+    modality: str | None = None
 
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
@@ -42,15 +45,14 @@ _NOT_IN_CHECKPOINTS = (
     "fc_norm.",
     "pos_embed",
     "attn_bias",
-    "s1_",
-    "joint_",
 )
 
 
 def wants(options: TorchgeoOptions, where: str) -> dict:
     """What the weights say, else what the family of models needs; z-scores where there are no statistics."""
     name, weights = _parse(options, where)
-    own = {"normalization": "dataset", **_family(name, where).wants}
+    family = _family(name, where)
+    own = {"normalization": "dataset", **family.wants, **of_modality(name, options.modality, where)}
     return {**own, **(contract_of(weights, where) if weights is not None else {})}
 
 
@@ -63,7 +65,10 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     )
     with isolated_seed(options.seed):
         model = _create(
-            name, weights, {**family.arguments(plan, weights is not None), **options.options}, where
+            name,
+            weights,
+            {**family.arguments(plan, options, weights is not None), **options.options},
+            where,
         )
         fields = family.wrap(model, plan, options, where)
     if isinstance(weights, LocalWeights):
