@@ -56,7 +56,7 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
     if chosen.weights is not None:
         options["weights"] = weights = _existing(chosen.weights.path, where)
     _check_options(function, options, where)
-    with isolated_seed(chosen.seed), _importable(*_folders(chosen.entrypoint)):
+    with isolated_seed(chosen.seed), _importable(*_folders(chosen.entrypoint.rpartition(":")[0])):
         try:
             module = function(plan, **options)
         except PermafrostError:
@@ -114,12 +114,23 @@ def load_function(entrypoint: str, where: str):
             where=where,
             remedy="write path/to/file.py:function or package.module:function",
         )
+    module = load_module(place, where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise PermafrostError(
+            f"{place} has no function {name!r}, {near_names(name, functions)}", where=where
+        )
+    return function
+
+
+def load_module(place: str, where: str):
+    """The module in ``path/to/file.py``, or ``package.module``."""
     try:
-        with _importable(*_folders(entrypoint)):
+        with _importable(*_folders(place)):
             if place.endswith(".py"):
-                module = _load_file(Path(place))
-            else:
-                module = importlib.import_module(place)
+                return _load_file(Path(place))
+            return importlib.import_module(place)
     except FileNotFoundError as error:
         raise PermafrostError(
             f"the file {place} does not exist",
@@ -130,13 +141,6 @@ def load_function(entrypoint: str, where: str):
         raise PermafrostError(
             f"{place} cannot be imported: {type(error).__name__}: {error}", where=where
         ) from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        raise PermafrostError(
-            f"{place} has no function {name!r}, {near_names(name, functions)}", where=where
-        )
-    return function
 
 
 def _load_file(path: Path):
@@ -156,9 +160,8 @@ def _load_file(path: Path):
     return module
 
 
-def _folders(entrypoint: str) -> list[Path]:
+def _folders(place: str) -> list[Path]:
     """Where an entry point's own modules are looked for: beside its file, then in the repository root."""
-    place = entrypoint.rpartition(":")[0]
     beside = [Path(place).resolve().parent] if place.endswith(".py") else []
     return list(dict.fromkeys([*beside, Path.cwd()]))
 

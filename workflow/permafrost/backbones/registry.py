@@ -34,6 +34,8 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
+    "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
 }
 
