@@ -14,7 +14,6 @@ from permafrost.backbones.registry import KINDS
 
 torchgeo_models = pytest.importorskip("torchgeo.models")
 
-GALILEO = Path("/work/shared/reference/galileo/single_file_galileo.py")
 TEMPLATE = REPOSITORY / "config" / "backbones" / "template.py"
 OPTICAL = {"bands": ["B04", "B03", "B02"]}
 TINY = {"embed_dim": 32, "depth": 1, "num_heads": 2}
