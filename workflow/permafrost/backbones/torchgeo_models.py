@@ -10,6 +10,7 @@ from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import InputPlan, check_channels
 from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
+from permafrost.backbones.torchgeo_inputs import of_modality
 from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
 from permafrost.core.errors import PermafrostError, first_line, near_names
 
@@ -26,6 +27,7 @@ class TorchgeoOptions:
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
     pixels : for models of series of single pixels, which of an image are fed, see `torchgeo_pixels`; None: the mean.
+    modality : ``optical``, ``sar`` or ``joint``, of CROMA; None is the first.
     """
 
     seed: int
@@ -35,6 +37,7 @@ class TorchgeoOptions:
     pooling: str | None = None
     bandwidths_nm: list[float] | None = None
     pixels: str | None = None
+    modality: str | None = None
 
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
@@ -45,8 +48,6 @@ _NOT_IN_CHECKPOINTS = (
     "fc_norm.",
     "pos_embed",
     "attn_bias",
-    "s1_",
-    "joint_",
 )
 
 
@@ -56,7 +57,7 @@ def wants(options: TorchgeoOptions, where: str) -> dict:
     family = _family(name, where)
     if family.contract is not None:
         return family.contract(None if weights is None else str(weights))
-    own = {"normalization": "dataset", **family.wants}
+    own = {"normalization": "dataset", **family.wants, **of_modality(name, options.modality, where)}
     return {**own, **(contract_of(weights, where) if weights is not None else {})}
 
 
@@ -70,7 +71,10 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         check_channels(channels, plan, weights, where)
     with isolated_seed(options.seed):
         model = _create(
-            name, weights, {**family.arguments(plan, weights is not None), **options.options}, where
+            name,
+            weights,
+            {**family.arguments(plan, options, weights is not None), **options.options},
+            where,
         )
         fields = family.wrap(model, plan, options, where)
     if isinstance(weights, LocalWeights):
