@@ -179,7 +179,7 @@ def input_contract(
             )
     if entry_input.get("dates", "each") != "each" and "dates" not in own:
         raise PermafrostError(
-            "only a module of your own can be fed all dates of a series at once",
+            "this kind of backbone takes the dates of a series one at a time",
             where=f"{where}: input.dates",
             remedy="leave dates out, or write an entry of kind entrypoint",
         )
