@@ -51,7 +51,8 @@ def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -
     kind = entry["kind"]
     if kind in OWN_WANTS:
         return Known(OWN_WANTS[kind])
-    installed = offered()
+    # an environment of its own may have models that are not installed here
+    installed = None if "environment" in entry else offered()
     return None if installed is None else getattr(installed, kind)(entry, where)
 
 
