@@ -70,7 +70,9 @@ def test_environments_are_files_beside_those_of_the_main_one(folder):
 def test_an_unknown_name_is_refused_with_those_that_exist(folder, tmp_path):
     with pytest.raises(PermafrostError, match="no environment 'other', known: small") as refused:
         make_plan(fill_root(tmp_path / "root"), living("other"))
-    assert "extra_backbones in the configuration: own" in str(refused.value) and "other.lock" in str(refused.value)
+    assert "extra_backbones in the configuration: own" in str(
+        refused.value
+    ) and "other.lock" in str(refused.value)
     # the main environment is meant by leaving the key out
     with pytest.raises(PermafrostError, match="no environment 'cpu'"):
         make_plan(tmp_path / "root", living("cpu"))
