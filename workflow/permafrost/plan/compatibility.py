@@ -64,7 +64,8 @@ def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -
         return Known(OWN_WANTS[kind])
     if kind in WANTS_OF_ENTRY:
         return Known(WANTS_OF_ENTRY[kind](entry))
-    installed = offered()
+    # an environment of its own may have models that are not installed here
+    installed = None if "environment" in entry else offered()
     return None if installed is None else getattr(installed, kind)(entry, where)
 
 
