@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
@@ -12,6 +13,7 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.specification import from_json
 
 if TYPE_CHECKING:
+    from permafrost.backbones.published import Published
     from permafrost.data.card import Card
 
 
@@ -21,7 +23,8 @@ class Kind(NamedTuple):
     Attributes
     ----------
     module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
-        ``build(options, plan, resources)``.
+        ``build(options, plan, resources)``;
+        ``published(options, where)`` is there where weights may be downloaded.
     options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
     """
 
@@ -37,6 +40,7 @@ KINDS = {
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
 }
 
+_COMMON = ("input", "layers", "weights_folder")
 #: keys of an entry that say nothing of how the backbone is built
 NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
 
@@ -50,12 +54,14 @@ class BackboneEntry:
     kind, options : kind of backbone (`KINDS`) and its options.
     input : fields of `InputContract` that the entry gives itself.
     layers : whose maps are made, coarse to fine; None: those of the family.
+    weights_folder : where published weights lie; no part of what the backbone is.
     """
 
     kind: str
     options: Any
     input: dict = field(default_factory=dict)
     layers: list[str] | None = None
+    weights_folder: str | None = None
 
 
 def read_entry(content: dict, *, where: str) -> BackboneEntry:
@@ -69,7 +75,7 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
     kind = values.pop("kind", None)
     if kind not in KINDS:
         raise PermafrostError(f"unknown kind {kind!r}, {near_names(str(kind), KINDS)}", where=where)
-    common = {key: values.pop(key) for key in ("input", "layers") if key in values}
+    common = {key: values.pop(key) for key in _COMMON if key in values}
     options = from_json(getattr(_module(kind), KINDS[kind].options), values, where=where)
     return BackboneEntry(kind=kind, options=options, **common)
 
@@ -83,12 +89,20 @@ def plan_input(entry: BackboneEntry, extraction: dict, card: Card, *, where: str
 
 def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbone:
     """The backbone of an entry, in evaluation mode, on the CPU, with weights that were checked."""
+    if entry.weights_folder is not None:
+        resources = replace(resources, weights_folder=Path(entry.weights_folder))
     backbone = _module(entry.kind).build(entry.options, plan, resources)
     backbone.module.eval()
     backbone.learnable = learnable_parameters(backbone.module)
     for parameter in backbone.module.parameters():
         parameter.requires_grad_(False)
     return backbone
+
+
+def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:
+    """The published weights that the backbone needs; None of one that needs none."""
+    asked = getattr(_module(entry.kind), "published", None)
+    return None if asked is None else asked(entry.options, where)
 
 
 def _module(kind: str):
