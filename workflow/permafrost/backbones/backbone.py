@@ -6,6 +6,7 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.backbones.contract import InputPlan
@@ -35,12 +36,14 @@ class Resources:
     train_count : number of images in the train split.
     train_image : position -> tensor (C, H, W) on the CPU, exactly as the backbone is fed; cheapest when asked
         for in rising order.
+    weights_folder : where published weights are looked for, and downloaded to, that no cache has.
     """
 
     where: str
     card: Card
     train_count: int
     train_image: Callable[[int], Tensor]
+    weights_folder: Path = Path("data/weights")
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from torch import nn
@@ -9,10 +10,12 @@ from torch import nn
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import InputPlan, check_channels
+from permafrost.backbones.published import Published, at_address, obtain
 from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
 from permafrost.backbones.torchgeo_inputs import of_modality
-from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, find_weights, offered
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.identity import file_digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,12 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         _refuse_pixels(options, name, where)
         channels = weights.meta.get("in_chans") if weights is not None else None
         check_channels(channels, plan, weights, where)
-    with isolated_seed(options.seed):
+    digest, found = None, contextlib.nullcontext()
+    own = published(options, where)
+    if own is not None:
+        path, digest = obtain(own, resources.weights_folder, where=where)
+        found = offered(path)
+    with isolated_seed(options.seed), found:
         model = _create(
             name,
             weights,
@@ -79,6 +87,7 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         fields = family.wrap(model, plan, options, where)
     if isinstance(weights, LocalWeights):
         _check_loaded(model, weights, where)
+        digest = file_digest(weights.path)
     check_finite(fields["module"].state_dict(), where=where)
     dropped = getattr(weights, "notes", {})
     notes = {
@@ -91,7 +100,7 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         **fields,
         plan=plan,
         where=where,
-        weights_sha256=digest_of(weights) if weights is not None else None,
+        weights_sha256=digest,
         notes=notes,
         packages=("torch", "torchvision", "timm", "torchgeo"),
     )
@@ -104,6 +113,14 @@ def _refuse_pixels(options: TorchgeoOptions, name: str, where: str) -> None:
             where=f"{where}: pixels",
             remedy="leave pixels out",
         )
+
+
+def published(options: TorchgeoOptions, where: str) -> Published | None:
+    """torchgeo's own weights; None where others are used."""
+    weights = options.weights
+    if not isinstance(weights, str):
+        return None
+    return at_address(weights, find_weights(weights, where)[0].url)
 
 
 def _parse(options: TorchgeoOptions, where: str):
@@ -158,13 +175,6 @@ def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:
         return getattr(torchgeo.models, name)(**known, **arguments)
     except PermafrostError:
         raise
-    except OSError as error:
-        raise PermafrostError(
-            f"the weights {weights} cannot be had ({first_line(error)})",
-            where=where,
-            remedy="download them on a machine with a network, or name the file:"
-            f" {{source: file, path: …, like: {weights}}}",
-        ) from error
     except (TypeError, ValueError, AssertionError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:400] or type(error).__name__
         what = f"does not accept the weights or options ({reason})"

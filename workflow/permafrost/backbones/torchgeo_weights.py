@@ -8,6 +8,9 @@ gives the size that images are resized to.
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -17,7 +20,6 @@ from torchvision.transforms import v2
 
 from permafrost.backbones.checkpoint import read_content, select
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.core.identity import file_digest
 
 
 def find_weights(name: str, where: str):
@@ -78,12 +80,22 @@ class LocalWeights:
         return content
 
 
-def digest_of(weights) -> str | None:
-    """SHA-256 of the file the tensors came from: the one named, or the download in torch's cache."""
-    if isinstance(weights, LocalWeights):
-        return file_digest(weights.path)
-    cached = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
-    return file_digest(cached) if cached.is_file() else None
+@contextlib.contextmanager
+def offered(path: Path) -> Iterator[None]:
+    """Inside, torchgeo finds this file where it would look for its own download."""
+    before = torch.hub.get_dir()
+    if path.parent == Path(before, "checkpoints"):
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder, "checkpoints", path.name)
+        link.parent.mkdir()
+        link.symlink_to(path.resolve())
+        torch.hub.set_dir(folder)
+        try:
+            yield
+        finally:
+            torch.hub.set_dir(before)
 
 
 def contract_of(weights, where: str) -> dict:

@@ -70,7 +70,8 @@ def located_job(arguments) -> tuple[dict, str]:
         substitute(paths.get(role, role), arguments.data): digest
         for role, digest in promised.items()
     }
-    spec = {**job.spec, "entry": substitute(entry, arguments.data), "files": files}
+    entry = {**substitute(entry, arguments.data), "weights_folder": f"{arguments.data}/weights"}
+    spec = {**job.spec, "entry": entry, "files": files}
     return spec, job.fingerprint
 
 
