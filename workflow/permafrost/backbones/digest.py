@@ -23,8 +23,8 @@ class Identified:
     ----------
     entry : the entry without places.
     places : the places, in the layout of the entry.
-    files : role (``weights``, ``entrypoint``, ``module NAME``, ``file NAME``, ``embeddings``) to path as the entry
-        writes it; the last one may be a folder.
+    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``, ``embeddings``) to path
+        as the entry writes it; the last one may be a folder.
     package : name and version of the installed package that an entry point lies in.
     read : of roles whose path may be a folder, which of its files count.
     """
@@ -39,8 +39,9 @@ class Identified:
 def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identified:
     """Take an entry apart.
 
-    Weights and the file of an entry point count by their content alone. What stands under ``files`` counts by its
-    path too, in one spelling, since the code that reads it names it; and modules by the names they are imported by.
+    Weights, the file of an entry point and the authors' file of a model count by their content alone. What stands
+    under ``files`` counts by its path too, in one spelling, since the code that reads it names it; and modules by the
+    names they are imported by.
 
     Parameters
     ----------
@@ -74,8 +75,11 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
             files["entrypoint"] = place
         else:
             package = installed_package(place, root)
-        modules = local_modules(place, root, located)
-        files |= {f"module {name}": _relative(path, root) for name, path in modules.items()}
+        files |= _modules(place, root, located)
+    if entry.get("model_file"):
+        del known["model_file"]
+        places["model_file"] = files["model_file"] = str(entry["model_file"])
+        files |= _modules(files["model_file"], root, located)
     return Identified(known, places, files, package, {} if read is None else {"embeddings": read})
 
 
@@ -86,6 +90,12 @@ def embeddings_read(entry: dict) -> Read | None:
     options = entry.get("rasters") or entry.get("table") or {}
     scales = options.get("scales")
     return read_of_pattern(options.get("pattern", "*"), *([f"*{scales}.*"] if scales else []))
+
+
+def _modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, str]:
+    """Role and path of the modules of the user's own that loading `place` imports."""
+    modules = local_modules(place, root, located)
+    return {f"module {name}": _relative(path, root) for name, path in modules.items()}
 
 
 def entrypoint_file(entrypoint: str, root: Path) -> str | None:

@@ -36,13 +36,26 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
+    "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
     "embeddings": Kind("permafrost.backbones.embeddings", "EmbeddingsOptions"),
     "coordinates": Kind("permafrost.backbones.coordinates", "CoordinatesOptions"),
 }
 
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
+NOT_BUILT = (
+    "title",
+    "description",
+    "licence",
+    "citation",
+    "url",
+    "year",
+    "parameters",
+    "trained_on",
+    "runtime",
+    "files",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

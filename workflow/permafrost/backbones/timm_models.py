@@ -9,7 +9,7 @@ from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
+from permafrost.backbones.checkpoint import check_finite, load_file_into
 from permafrost.backbones.contract import InputPlan
 from permafrost.backbones.layers import Dense, evenly_spaced
 from permafrost.core.errors import PermafrostError, first_line, near_names
@@ -19,10 +19,17 @@ SOURCES = ("random", "pretrained", "file")
 
 @dataclass(frozen=True, kw_only=True)
 class TimmWeights:
-    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path."""
+    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path.
+
+    Attributes
+    ----------
+    drop, prefix : of a file, see `permafrost.backbones.checkpoint.select`.
+    """
 
     source: str
     path: str | None = None
+    drop: list[str] | None = None
+    prefix: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,19 +72,20 @@ def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbo
         model = _create(options, plan, pretrained=source == "pretrained", where=where)
     notes, digest = {}, None
     if source == "file":
-        path = options.weights.path
-        state, digest = read_state_dict(path, where=where)
-        notes = load_into(
+        notes, digest = load_file_into(
             model,
-            state,
+            options.weights.path,
+            drop=options.weights.drop,
+            prefix=options.weights.prefix,
             ignore=_names(model, "classifier"),
             first_convs=_names(model, "first_conv"),
-            where=f"{where}: {path}",
+            where=where,
         )
     else:
         check_finite(model.state_dict(), where=where)
         if source == "pretrained" and len(plan) != 3:
             notes["input_convolution"] = f"adapted from 3 to {len(plan)} channels"
+    notes |= _interpolated(options, plan, trained=source != "random")
     return Backbone(
         **pooled(model, options.pooling),
         plan=plan,
@@ -86,6 +94,18 @@ def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbo
         notes=notes,
         packages=("torch", "timm"),
     )
+
+
+def _interpolated(options: TimmOptions, plan: InputPlan, *, trained: bool) -> dict:
+    """The note that trained positions are interpolated to another size; nothing where they are not."""
+    config, fed = _config(options.model, options.model), options.options.get("img_size", plan.side)
+    native = config.input_size[-1]
+    if not (trained and config.fixed_input_size) or fed == native:
+        return {}
+    return {
+        "positions": f"position embeddings interpolated from images of {native} pixels"
+        f" to {fed or 'the size of each image'}"
+    }
 
 
 def pooled(model: nn.Module, pooling: str | None) -> dict:
