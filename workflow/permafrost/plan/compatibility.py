@@ -53,13 +53,15 @@ class _Fed:
 
 
 def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -> Known | None:
-    """What is known of a backbone; None where only its job can tell. An unknown name is refused.
+    """What is known of a backbone; None where only its job can tell, or it is fed nothing. An unknown name is refused.
 
     Parameters
     ----------
     offered : what is installed; asked only for kinds that come with a library.
     """
     kind = entry["kind"]
+    if kind in WITHOUT_PIXELS:
+        return None
     if kind in OWN_WANTS:
         return Known(OWN_WANTS[kind])
     if kind in WANTS_OF_ENTRY:
