@@ -34,11 +34,21 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "terratorch": Kind("permafrost.backbones.terratorch_models", "TerratorchOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
 }
 
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
+NOT_BUILT = (
+    "title",
+    "description",
+    "licence",
+    "citation",
+    "url",
+    "runtime",
+    "files",
+    "environment",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from permafrost.backbones.contract import (
     wavelengths_nm,
 )
 from permafrost.backbones.matching import OfferedBands
+from permafrost.backbones.terratorch_families import family_of, wanted
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.installed import Installed, Known
 from permafrost.plan.mistakes import Mistakes
@@ -51,6 +52,11 @@ def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -
     kind = entry["kind"]
     if kind in OWN_WANTS:
         return Known(OWN_WANTS[kind])
+    if kind == "terratorch":
+        family = family_of(entry["model"], where)
+        if family.weights is None:
+            return Known(wanted(entry, where))
+        kind, entry = "torchgeo", {"weights": family.weights}
     installed = offered()
     return None if installed is None else getattr(installed, kind)(entry, where)
 
