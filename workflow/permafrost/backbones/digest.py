@@ -21,7 +21,8 @@ class Identified:
     ----------
     entry : the entry without places.
     places : the places, in the layout of the entry.
-    files : role (``weights``, ``entrypoint``, ``module NAME``, ``file NAME``) to path as the entry writes it.
+    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``) to path as the entry
+        writes it.
     package : name and version of the installed package that an entry point lies in.
     """
 
@@ -34,8 +35,9 @@ class Identified:
 def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identified:
     """Take an entry apart.
 
-    Weights and the file of an entry point count by their content alone. What stands under ``files`` counts by its
-    path too, in one spelling, since the code that reads it names it; and modules by the names they are imported by.
+    Weights, the file of an entry point and the authors' file of a model count by their content alone. What stands
+    under ``files`` counts by its path too, in one spelling, since the code that reads it names it; and modules by the
+    names they are imported by.
 
     Parameters
     ----------
@@ -65,9 +67,18 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
             files["entrypoint"] = place
         else:
             package = installed_package(place, root)
-        modules = local_modules(place, root, located)
-        files |= {f"module {name}": _relative(path, root) for name, path in modules.items()}
+        files |= _modules(place, root, located)
+    if entry.get("model_file"):
+        del known["model_file"]
+        places["model_file"] = files["model_file"] = str(entry["model_file"])
+        files |= _modules(files["model_file"], root, located)
     return Identified(known, places, files, package)
+
+
+def _modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, str]:
+    """Role and path of the modules of the user's own that loading `place` imports."""
+    modules = local_modules(place, root, located)
+    return {f"module {name}": _relative(path, root) for name, path in modules.items()}
 
 
 def entrypoint_file(entrypoint: str, root: Path) -> str | None:

@@ -35,20 +35,13 @@ KINDS = {
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
     "terratorch": Kind("permafrost.backbones.terratorch_models", "TerratorchOptions"),
+    "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
+    "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
 }
 
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = (
-    "title",
-    "description",
-    "licence",
-    "citation",
-    "url",
-    "runtime",
-    "files",
-    "environment",
-)
+NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files", "environment")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from permafrost.data.card import Card, read_card
 from permafrost.data.image_store import ImageStore
 from permafrost.features.devices import choose_device, device_name, exact_numerics
 from permafrost.features.maps import MapWriter, dense_attributes, whole_image
+from permafrost.features.metadata import decide
 from permafrost.features.prepare import FedImages, Preparer, tensor_fingerprint
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.reading import SampleReader, read_batches
@@ -131,12 +132,12 @@ def open_backbone(
     if extraction.maps and maps:
         backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     backbone.notes.update({"crop": note} if note else {})
-    dates = 1
-    if plan.dates == "all":
-        dates = max(SampleReader(one, prepare.stored).most_dates for one in stores.values())
-    run = set_up(backbone, extraction, target, batch_size, dates)
+    readers = [SampleReader(one, prepare.stored) for one in stores.values()]
+    dates = max(one.most_dates for one in readers) if plan.dates == "all" else 1
+    telling, told = decide(backbone, readers, card_content)
+    run = set_up(backbone, extraction, target, batch_size, dates, telling)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
-    return Opened(run, stores, card_content, extraction, {**attributes, **dense}, promised)
+    return Opened(run, stores, card_content, extraction, {**attributes, **told, **dense}, promised)
 
 
 def _extract_split(
@@ -165,7 +166,7 @@ def _extract_split(
                     batch_size=running.batch_size,
                     workers=running.workers,
                     pin=run.device.type == "cuda",
-                    when=run.dates is not None,
+                    telling=run.telling,
                 ):
                     dates = None if most is None else batch.dates
                     sink.put(fetch(*batch_outputs(run, batch, where=where), dates))

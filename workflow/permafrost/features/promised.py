@@ -31,7 +31,8 @@ class PromisedBackbone:
         self._where = where
         self._files: dict[str, str] = spec.files
         self._package: dict[str, str] = spec.package
-        self._entrypoint = str(spec.entry.get("entrypoint") or "").rpartition(":")[0]
+        entrypoint = str(spec.entry.get("entrypoint") or "").rpartition(":")[0]
+        self._entrypoint = entrypoint or str(spec.entry.get("model_file") or "")
         self._before = set(sys.modules)
         self._promised = [
             Promised(

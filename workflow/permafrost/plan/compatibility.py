@@ -14,7 +14,9 @@ from permafrost.backbones.contract import (
     resolve_input,
     wavelengths_nm,
 )
+from permafrost.backbones.galileo_bands import wants as galileo_wants
 from permafrost.backbones.matching import OfferedBands
+from permafrost.backbones.olmoearth_bands import wants as olmoearth_wants
 from permafrost.backbones.terratorch_families import family_of, wanted
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.installed import Installed, Known
@@ -23,6 +25,13 @@ from permafrost.probes.kinds import KINDS
 
 #: stands for the statistics of a band, which only its images tell
 _NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
+
+
+#: kind of backbone -> from its entry to what it wants, for kinds whose own tables say it
+WANTS_OF_ENTRY: dict[str, Callable[[dict], dict]] = {
+    "galileo": lambda entry: galileo_wants(entry["groups"]),
+    "olmoearth": lambda entry: olmoearth_wants(entry["modalities"]),
+}
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -
     kind = entry["kind"]
     if kind in OWN_WANTS:
         return Known(OWN_WANTS[kind])
+    if kind in WANTS_OF_ENTRY:
+        return Known(WANTS_OF_ENTRY[kind](entry))
     if kind == "terratorch":
         family = family_of(entry["model"], where)
         if family.weights is None:
