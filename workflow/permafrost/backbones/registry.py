@@ -41,7 +41,16 @@ KINDS = {
 }
 
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files", "environment")
+NOT_BUILT = (
+    "title",
+    "description",
+    "licence",
+    "citation",
+    "url",
+    "runtime",
+    "files",
+    "environment",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

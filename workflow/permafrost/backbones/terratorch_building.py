@@ -14,8 +14,8 @@ from torch import nn
 
 from permafrost.backbones.contract import InputPlan
 from permafrost.backbones.layers import evenly_spaced, patch_grid
-from permafrost.backbones.terratorch_families import Family
-from permafrost.backbones.terratorch_models import Built, TerratorchOptions, Told
+from permafrost.backbones.terratorch_families import Family, TerratorchOptions
+from permafrost.backbones.terratorch_outputs import Built, Told
 from permafrost.core.errors import PermafrostError, first_line
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _prithvi(
         options.model, bands=names, num_frames=options.frames, **options.options
     )
     order = list(positions.values())
-    takes = {"dates"} if model.temporal_encoding or options.frames > 1 else set()
+    takes = {"dates"} if model.temporal_encoding else set()
     takes |= {"place"} if model.location_encoding else set()
     takes |= {"present"} if options.frames > 1 else set()
 
@@ -98,7 +98,7 @@ def _prithvi(
             images = images[rows, chosen]
             dates = None if dates is None else dates[rows, chosen]
         coordinates = {}
-        if dates is not None and model.temporal_encoding and bool((dates > 0).all()):
+        if dates is not None:
             coordinates["temporal_coords"] = dates.to(images.dtype)
         if "place" in told:
             # longitude and latitude are given, latitude comes first in the model
@@ -396,38 +396,10 @@ def _dofa(
     )
 
 
-def _mmearth(
-    options: TerratorchOptions, family: Family, plan: InputPlan, fed: Fed, where: str
-) -> Built:
-    model = TERRATORCH_BACKBONE_REGISTRY.build(options.model, in_chans=len(plan), **options.options)
-    model.head = nn.Identity()
-
-    def call(model: nn.Module, images: torch.Tensor, told: Told):
-        x = (
-            model.stem_orig(images)
-            if model.use_orig_stem
-            else model.stem(model.initial_conv(images))
-        )
-        outputs = []
-        for index, stage in enumerate(model.stages):
-            x = stage(model.downsample_layers[index - 1](x) if index else x)
-            outputs.append(x)
-        return [*outputs, model.norm(x.mean([-2, -1]))]
-
-    return Built(
-        model,
-        call,
-        outputs=5,
-        heads=("head.",),
-        layers=(3, 2, 1, 0),
-    )
-
-
 BUILDERS = {
     "prithvi": _prithvi,
     "terramind": _terramind,
     "clay": _clay,
     "torchgeo": _torchgeo,
     "dofa": _dofa,
-    "mmearth": _mmearth,
 }

@@ -18,6 +18,27 @@ if TYPE_CHECKING:
     from permafrost.backbones.contract import InputPlan
 
 
+@dataclass(frozen=True, kw_only=True)
+class TerratorchOptions:
+    """Options of a backbone of TerraTorch.
+
+    Attributes
+    ----------
+    weights : ``pretrained``, TerraTorch's own; ``{source: file, path}``; None for random ones from the seed.
+    modalities : those that the model is fed, or their bands by modality; None for the model's usual one.
+    frames : dates that a model of series sees at once, evenly spread over those that there are.
+    options : further arguments of TerraTorch's constructor.
+    """
+
+    model: str
+    seed: int
+    options: dict
+    frames: int
+    weights: str | dict[str, str] | None = None
+    modalities: list[str] | dict[str, list[str] | None] | None = None
+    pooling: str | None = None
+
+
 @dataclass(frozen=True)
 class Modality:
     """Images of one sensor that a model was trained with.
@@ -215,7 +236,7 @@ class Family:
 
     Attributes
     ----------
-    kind : ``prithvi``, ``terramind``, ``clay``, ``torchgeo`` (models that torchgeo made), ``dofa``, ``mmearth``.
+    kind : ``prithvi``, ``terramind``, ``clay``, ``torchgeo`` (models that torchgeo made), ``dofa``.
     modalities : those of the model, by the names that an entry uses.
     default : the modalities of an entry that names none.
     size : side in pixels that images are resized to.
@@ -230,16 +251,6 @@ class Family:
 
 
 _TERRAMIND = Family("terramind", TERRAMIND, ("S2L2A",))
-_PLAIN = [
-    "convnextv2_atto",
-    "convnextv2_femto",
-    "convnext_pico",
-    "convnextv2_nano",
-    "convnextv2_tiny",
-    "convnextv2_base",
-    "convnextv2_large",
-    "convnextv2_huge",
-]
 
 #: models by TerraTorch's name; `clay_v1_5` is TerraTorch's encoder of Clay 1.5, which has no name in its registry
 FAMILIES = {
@@ -262,7 +273,6 @@ FAMILIES = {
     **dict.fromkeys(
         (f"dofa_{size}_patch16_224" for size in ("small", "base", "large")), Family("dofa", {})
     ),
-    **dict.fromkeys(_PLAIN, Family("mmearth", {})),
 }
 
 _ENUMS = {
@@ -272,6 +282,13 @@ _ENUMS = {
     "swin_t": "Swin_V2_T_Weights",
     "swin_b": "Swin_V2_B_Weights",
     "vit_small_patch16_224": "ViTSmall16_Weights",
+}
+# Satlas' weights that torchgeo calls otherwise; those for Landsat have eleven bands in both of TerraTorch's models
+_SATLAS = {
+    "LANDSAT_MI_MS": "LANDSAT_MI",
+    "LANDSAT_MI_RGB": "LANDSAT_SI",
+    "NAIP_MI_RGB": "NAIP_RGB_MI",
+    "NAIP_SI_RGB": "NAIP_RGB_SI",
 }
 _FROM_TORCHGEO = re.compile(rf"(ssl4eos12|ssl4eol|satlas|seco|fmow)_({'|'.join(_ENUMS)})_(\w+)")
 
@@ -287,8 +304,8 @@ def family_of(model: str, where: str) -> Family:
     if model in FAMILIES:
         return FAMILIES[model]
     if match := _FROM_TORCHGEO.fullmatch(model):
-        name, weights = _torchgeo_name(*match.groups()), _ENUMS[match[2]]
-        return Family("torchgeo", {}, weights=f"{weights}.{name}")
+        name = _torchgeo_name(match[1], match[3])
+        return Family("torchgeo", {}, weights=f"{_ENUMS[match[2]]}.{name}")
     reason = _refused(model)
     raise PermafrostError(
         f"TerraTorch's {model} {reason}"
@@ -299,15 +316,11 @@ def family_of(model: str, where: str) -> Family:
     )
 
 
-def _torchgeo_name(project: str, architecture: str, rest: str) -> str:
-    name = rest.upper()
+def _torchgeo_name(project: str, rest: str) -> str:
     if project != "satlas":
-        return name
-    name = name.removesuffix("_SATLAS")
-    if name.startswith("LANDSAT"):
-        # TerraTorch gives both of its names for Landsat the same weights
-        name = re.sub(r"_(MS|RGB)$", "", name)
-    return f"{name}_SATLAS"
+        return rest.upper()
+    name = rest.removesuffix("_satlas").upper()
+    return f"{_SATLAS.get(name, name)}_SATLAS"
 
 
 def _refused(model: str) -> str | None:
@@ -317,6 +330,8 @@ def _refused(model: str) -> str | None:
         return "generates further modalities with decoders before it encodes; the model without _tim encodes"
     if model.startswith("dinov3_"):
         return "downloads code from GitHub and runs it; kind timm has DINOv3's models"
+    if model.startswith("convnext"):
+        return "(of MMEarth) fails in its forward pass: its layer norms expect channels last"
     return NOT_FOR_FEATURES.get(model)
 
 
@@ -364,7 +379,7 @@ def chosen_modalities(
     return chosen
 
 
-def wanted(options, where: str) -> dict:
+def wanted(options: Mapping, where: str) -> dict:
     """Fields of `InputContract` that the model brings along; of models from torchgeo, none.
 
     Parameters

@@ -1,18 +1,18 @@
 """Backbones of TerraTorch by their registered names: random, with its own weights, or with weights from a file.
 
-Runs in the environment `terratorch` (envs/terratorch.lock). What a model returns is read in one form: TerraTorch gives a
-list of outputs, of which the last is the embedding and all can be layers, ``outputs.N`` by their place in the list.
+Runs in the environment `terratorch` (envs/terratorch.lock). TerraTorch's models return a list of outputs. The last is
+the embedding, and all can be layers, called ``outputs.N`` by their place in the list.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import torch
-from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
@@ -20,97 +20,14 @@ from permafrost.backbones.contract import InputPlan
 from permafrost.backbones.layers import Dense
 from permafrost.backbones.terratorch_families import (
     Family,
+    TerratorchOptions,
     chosen_modalities,
     family_of,
     fed_bands,
     wanted,
 )
+from permafrost.backbones.terratorch_outputs import Built, Outputs
 from permafrost.core.errors import PermafrostError, first_line
-
-type Told = Mapping[str, torch.Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TerratorchOptions:
-    """Options of a backbone of TerraTorch.
-
-    Attributes
-    ----------
-    weights : ``pretrained``, TerraTorch's own; ``{source: file, path}``; None for random ones from the seed.
-    modalities : those that the model is fed, or their bands by modality; None for the model's usual one.
-    frames : dates that a model of series sees at once, evenly spread over those that there are.
-    options : further arguments of TerraTorch's constructor.
-    """
-
-    model: str
-    seed: int
-    options: dict
-    frames: int
-    weights: str | dict[str, str] | None = None
-    modalities: list[str] | dict[str, list[str] | None] | None = None
-    pooling: str | None = None
-
-
-@dataclass(frozen=True)
-class Built:
-    """A model of TerraTorch and how it is called.
-
-    Attributes
-    ----------
-    model : as its constructor returned it.
-    call : (model, images, told) -> outputs of the model, the embedding last.
-    place : state dict as published -> state dict of `model`.
-    finish : what is done to the model once its weights are in.
-    heads : tensors of checkpoints that `model` has no use for.
-    layers : places in the outputs of the default layers, coarse to fine.
-    grid : (rows, columns) of tokens for (height, width) fed; None where outputs are maps.
-    frames : dates whose tokens follow each other.
-    prefix_tokens, layout : of the outputs.
-    takes : see `Backbone`.
-    """
-
-    model: nn.Module
-    call: Callable[[nn.Module, torch.Tensor, Told], Sequence[torch.Tensor]]
-    outputs: int
-    place: Callable[[dict], dict] = lambda state: state
-    finish: Callable[[], object] = lambda: None
-    heads: tuple[str, ...] = ()
-    layers: tuple[int, ...] = ()
-    grid: Callable[[int, int], tuple[int, int]] | None = None
-    frames: int = 1
-    prefix_tokens: int = 0
-    layout: str = "NCHW"
-    takes: frozenset[str] = frozenset()
-    notes: dict = field(default_factory=dict)
-
-
-class Outputs(nn.Module):
-    """A model whose outputs pass by modules ``outputs.N``, from which layers are read.
-
-    Of tokens, maps of all dates lie one after the other in the channels, as TerraTorch's decoders take them.
-    """
-
-    def __init__(self, built: Built) -> None:
-        super().__init__()
-        self.model = built.model
-        self.taps = nn.Module()
-        self.taps.outputs = nn.ModuleList(nn.Identity() for _ in range(built.outputs))
-        self._call, self._grid = built.call, built.grid
-        self._prefix, self._frames = built.prefix_tokens, built.frames
-
-    def forward(self, images: torch.Tensor, **told: torch.Tensor) -> torch.Tensor:
-        """(B, C, H, W), of all dates (B, T, C, H, W) -> the last output: tokens (B, L, K) or maps."""
-        outputs = self._call(self.model, images, told)
-        for tap, output in zip(self.taps.outputs, outputs, strict=True):
-            tap(self._map(output, images.shape[-2:]))
-        return outputs[-1]
-
-    def _map(self, output: torch.Tensor, fed: Sequence[int]) -> torch.Tensor:
-        if self._grid is None:
-            return output
-        rows, columns = self._grid(*fed)
-        tokens = output[:, self._prefix :].unflatten(1, (self._frames, rows, columns))
-        return tokens.permute(0, 1, 4, 2, 3).flatten(1, 2)
 
 
 def wants(options: TerratorchOptions, where: str) -> dict:
@@ -199,8 +116,7 @@ def _import_terratorch(where: str) -> None:
     """TerraTorch, without the changes to torch's precision and environment that importing parts of it makes."""
     precision, kept = torch.get_float32_matmul_precision(), dict(os.environ)
     try:
-        import terratorch.models.backbones
-        import terratorch.models.backbones.clay_v15.model
+        importlib.import_module("terratorch.models.backbones.clay_v15.model")
     except ImportError as error:
         raise PermafrostError(
             f"TerraTorch cannot be imported ({first_line(error)})",
