@@ -32,6 +32,9 @@ OWN_WANTS = {
     "entrypoint": {"normalization": "dataset", "unit": "unit_interval", "dates": "each"},
 }
 
+#: kinds of backbone that are told where images lie, and fed none of their pixels
+WITHOUT_PIXELS = frozenset({"embeddings", "coordinates"})
+
 
 @dataclass(frozen=True)
 class InputContract:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from permafrost.backbones.acquired import month_and_day
+from permafrost.backbones.acquired import by_dates, month_and_day
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.block_maps import BlockMaps
 from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
@@ -200,24 +200,9 @@ class OlmoEarth(nn.Module):
         """
         series = images if images.ndim == 5 else images[:, None]
         dates = None if dates is None else dates.reshape(*series.shape[:2], 2)
-        if present is None or bool(present.all()):
-            features, maps = self._run(series, dates)
-        else:
-            features, maps = self._in_groups(series, dates, present)
+        features, maps = by_dates(self._run, present, series, dates)
         self.maps.give(maps)
         return features
-
-    def _in_groups(self, series: Tensor, dates: Tensor | None, present: Tensor):
-        patterns, which = present.unique(dim=0, return_inverse=True)
-        rows = [(which == group).nonzero()[:, 0] for group in range(len(patterns))]
-        found = [
-            self._run(series[at][:, there], None if dates is None else dates[at][:, there])
-            for at, there in zip(rows, patterns, strict=True)
-        ]
-        order = torch.cat(rows).argsort()
-        features = torch.cat([one for one, _ in found])[order]
-        maps = {key: torch.cat([maps[key] for _, maps in found])[order] for key in found[0][1]}
-        return features, maps
 
     def _run(self, series: Tensor, dates: Tensor | None) -> tuple[Tensor, dict[int, Tensor]]:
         """Features, and maps by block, of samples that have all of these dates."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from permafrost.backbones.contract import (
     OWN_WANTS,
+    WITHOUT_PIXELS,
     InputContract,
     check_channels,
     check_kernel,
@@ -19,6 +20,7 @@ from permafrost.backbones.matching import OfferedBands
 from permafrost.backbones.olmoearth_bands import wants as olmoearth_wants
 from permafrost.backbones.terratorch_families import family_of, wanted
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.plan.installed import Installed, Known
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.kinds import KINDS
@@ -107,6 +109,48 @@ def check_feeding(
             with mistakes.gathered():
                 one.check(card)
                 fitting.add(pair)
+
+
+def check_without_pixels(
+    backbones: dict[str, dict],
+    datasets: dict[str, dict],
+    probes: dict[str, dict | None],
+    place: Callable[[str], str],
+    mistakes: Mistakes,
+) -> None:
+    """Add to `mistakes` what backbones are asked for that only know where images lie.
+
+    Parameters
+    ----------
+    backbones, datasets, probes : entries and options by name; probes may be switched off.
+    place : name of a backbone -> file and name of the entry.
+    """
+    dense = [name for name, entry in datasets.items() if task_of(entry["task"]).dense]
+    training = [
+        name
+        for name, options in probes.items()
+        if options and KINDS[options["kind"]].reads == "images"
+    ]
+    for name, entry in backbones.items():
+        if entry["kind"] not in WITHOUT_PIXELS:
+            continue
+        if training:
+            mistakes.add(
+                PermafrostError(
+                    f"the probe {training[0]!r} feeds images to the backbone itself, and one of kind"
+                    f" {entry['kind']} takes none",
+                    where=place(name),
+                    remedy="run this probe in a configuration of its own, without this backbone",
+                )
+            )
+        if "table" in entry and dense:
+            mistakes.add(
+                PermafrostError(
+                    f"the dataset {dense[0]!r} needs maps, and a table has one embedding for an image",
+                    where=place(name),
+                    remedy="use rasters of embeddings, or another configuration for this dataset",
+                )
+            )
 
 
 def check_probes(
