@@ -56,6 +56,7 @@ NOT_BUILT = (
     "trained_on",
     "runtime",
     "files",
+    "environment",
 )
 
 
