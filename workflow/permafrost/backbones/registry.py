@@ -38,6 +38,7 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "terratorch": Kind("permafrost.backbones.terratorch_models", "TerratorchOptions"),
     "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
     "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
@@ -58,6 +59,7 @@ NOT_BUILT = (
     "trained_on",
     "runtime",
     "files",
+    "environment",
 )
 
 

@@ -18,6 +18,7 @@ from permafrost.backbones.contract import (
 from permafrost.backbones.galileo_bands import wants as galileo_wants
 from permafrost.backbones.matching import OfferedBands
 from permafrost.backbones.olmoearth_bands import wants as olmoearth_wants
+from permafrost.backbones.terratorch_families import family_of, wanted
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 from permafrost.plan.installed import Installed, Known
@@ -66,8 +67,15 @@ def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -
         return Known(OWN_WANTS[kind])
     if kind in WANTS_OF_ENTRY:
         return Known(WANTS_OF_ENTRY[kind](entry))
-    # an environment of its own may have models that are not installed here
-    installed = None if "environment" in entry else offered()
+    if kind == "terratorch":
+        family = family_of(entry["model"], where)
+        if family.weights is None:
+            return Known(wanted(entry, where))
+        # what torchgeo's own weights want is known here
+        installed, kind, entry = offered(), "torchgeo", {"weights": family.weights}
+    else:
+        # an environment of its own may have models that are not installed here
+        installed = None if "environment" in entry else offered()
     return None if installed is None else getattr(installed, kind)(entry, where)
 
 
