@@ -46,7 +46,7 @@ def check_entries(
         if entry["kind"] == "entrypoint":
             with mistakes.gathered():
                 check_entrypoint(entry, root, where)
-    check_without_pixels(backbones, datasets, config["probes"], places["backbone"], mistakes)
+    check_without_pixels(backbones, datasets, config["probes"], places, mistakes)
     for name, entry in datasets.items():
         where = places["dataset"](name)
         dataset = read_entry(entry, where=where)

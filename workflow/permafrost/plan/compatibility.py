@@ -120,7 +120,7 @@ def check_without_pixels(
     backbones: dict[str, dict],
     datasets: dict[str, dict],
     probes: dict[str, dict | None],
-    place: Callable[[str], str],
+    places: dict[str, Callable[[str], str]],
     mistakes: Mistakes,
 ) -> None:
     """Add to `mistakes` what backbones are asked for that only know where images lie.
@@ -128,7 +128,7 @@ def check_without_pixels(
     Parameters
     ----------
     backbones, datasets, probes : entries and options by name; probes may be switched off.
-    place : name of a backbone -> file and name of the entry.
+    places : for ``backbone``, name -> file and name of the entry.
     """
     dense = [name for name, entry in datasets.items() if task_of(entry["task"]).dense]
     training = [
@@ -144,7 +144,7 @@ def check_without_pixels(
                 PermafrostError(
                     f"the probe {training[0]!r} feeds images to the backbone itself, and one of kind"
                     f" {entry['kind']} takes none",
-                    where=place(name),
+                    where=places["backbone"](name),
                     remedy="run this probe in a configuration of its own, without this backbone",
                 )
             )
@@ -152,7 +152,7 @@ def check_without_pixels(
             mistakes.add(
                 PermafrostError(
                     f"the dataset {dense[0]!r} needs maps, and a table has one embedding for an image",
-                    where=place(name),
+                    where=places["backbone"](name),
                     remedy="use rasters of embeddings, or another configuration for this dataset",
                 )
             )
