@@ -12,6 +12,7 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.specification import from_json
 
 if TYPE_CHECKING:
+    from permafrost.backbones.located import Located
     from permafrost.data.card import Card
 
 
@@ -21,7 +22,8 @@ class Kind(NamedTuple):
     Attributes
     ----------
     module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
-        ``build(options, plan, resources)``.
+        ``build(options, plan, resources)``; of a kind without pixels (`contract.WITHOUT_PIXELS`), with
+        ``locate(options, where)``.
     options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
     """
 
@@ -34,11 +36,26 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
+    "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
+    "embeddings": Kind("permafrost.backbones.embeddings", "EmbeddingsOptions"),
+    "coordinates": Kind("permafrost.backbones.coordinates", "CoordinatesOptions"),
 }
 
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
+NOT_BUILT = (
+    "title",
+    "description",
+    "licence",
+    "citation",
+    "url",
+    "year",
+    "parameters",
+    "trained_on",
+    "runtime",
+    "files",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +106,11 @@ def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbo
     for parameter in backbone.module.parameters():
         parameter.requires_grad_(False)
     return backbone
+
+
+def locate(entry: BackboneEntry, where: str) -> Located:
+    """The features of places of an entry whose kind is fed no pixels."""
+    return _module(entry.kind).locate(entry.options, where)
 
 
 def _module(kind: str):

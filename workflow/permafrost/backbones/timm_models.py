@@ -9,7 +9,7 @@ from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
+from permafrost.backbones.checkpoint import check_finite, load_file_into
 from permafrost.backbones.contract import InputPlan
 from permafrost.backbones.layers import Dense, evenly_spaced
 from permafrost.core.errors import PermafrostError, first_line, near_names
@@ -19,10 +19,17 @@ SOURCES = ("random", "pretrained", "file")
 
 @dataclass(frozen=True, kw_only=True)
 class TimmWeights:
-    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path."""
+    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path.
+
+    Attributes
+    ----------
+    drop, prefix : of a file, see `permafrost.backbones.checkpoint.select`.
+    """
 
     source: str
     path: str | None = None
+    drop: list[str] | None = None
+    prefix: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +72,14 @@ def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbo
         model = _create(options, plan, pretrained=source == "pretrained", where=where)
     notes, digest = {}, None
     if source == "file":
-        path = options.weights.path
-        state, digest = read_state_dict(path, where=where)
-        notes = load_into(
+        notes, digest = load_file_into(
             model,
-            state,
+            options.weights.path,
+            drop=options.weights.drop,
+            prefix=options.weights.prefix,
             ignore=_names(model, "classifier"),
             first_convs=_names(model, "first_conv"),
-            where=f"{where}: {path}",
+            where=where,
         )
     else:
         check_finite(model.state_dict(), where=where)

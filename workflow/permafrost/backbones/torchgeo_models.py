@@ -20,18 +20,21 @@ class TorchgeoOptions:
 
     Attributes
     ----------
-    weights : torchgeo's name, ``{source: file, path, like}``, or None for random ones, which need `model`.
+    weights : torchgeo's name, ``{source: file, path, like, drop, prefix}`` whose last two may lack, or None for random
+        ones, which need `model`.
     options : further arguments of torchgeo's model function.
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
+    pixels : for models of series of single pixels, which of an image are fed, see `torchgeo_pixels`; None: the mean.
     """
 
     seed: int
     options: dict
-    weights: str | dict[str, str] | None = None
+    weights: str | dict | None = None
     model: str | None = None
     pooling: str | None = None
     bandwidths_nm: list[float] | None = None
+    pixels: str | None = None
 
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
@@ -50,7 +53,10 @@ _NOT_IN_CHECKPOINTS = (
 def wants(options: TorchgeoOptions, where: str) -> dict:
     """What the weights say, else what the family of models needs; z-scores where there are no statistics."""
     name, weights = _parse(options, where)
-    own = {"normalization": "dataset", **_family(name, where).wants}
+    family = _family(name, where)
+    if family.contract is not None:
+        return family.contract(None if weights is None else str(weights))
+    own = {"normalization": "dataset", **family.wants}
     return {**own, **(contract_of(weights, where) if weights is not None else {})}
 
 
@@ -58,9 +64,10 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     where = resources.where
     name, weights = _parse(options, where)
     family = _family(name, where)
-    check_channels(
-        weights.meta.get("in_chans") if weights is not None else None, plan, weights, where
-    )
+    if family.contract is None:
+        _refuse_pixels(options, name, where)
+        channels = weights.meta.get("in_chans") if weights is not None else None
+        check_channels(channels, plan, weights, where)
     with isolated_seed(options.seed):
         model = _create(
             name, weights, {**family.arguments(plan, weights is not None), **options.options}, where
@@ -69,7 +76,13 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     if isinstance(weights, LocalWeights):
         _check_loaded(model, weights, where)
     check_finite(fields["module"].state_dict(), where=where)
-    notes = {**fields.pop("notes", {}), "model": name, "weights": str(weights) if weights else None}
+    dropped = getattr(weights, "notes", {})
+    notes = {
+        **dropped,
+        **fields.pop("notes", {}),
+        "model": name,
+        "weights": str(weights) if weights else None,
+    }
     return Backbone(
         **fields,
         plan=plan,
@@ -80,6 +93,15 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     )
 
 
+def _refuse_pixels(options: TorchgeoOptions, name: str, where: str) -> None:
+    if options.pixels is not None:
+        raise PermafrostError(
+            f"torchgeo's {name} takes images, not series of single pixels",
+            where=f"{where}: pixels",
+            remedy="leave pixels out",
+        )
+
+
 def _parse(options: TorchgeoOptions, where: str):
     """Name of the model function, and the weights (an enum, a file of the like, or None)."""
     weights, name = options.weights, options.model
@@ -88,7 +110,8 @@ def _parse(options: TorchgeoOptions, where: str):
             raise PermafrostError("an entry without weights needs the key 'model'", where=where)
         return name, None
     if isinstance(weights, dict):
-        if set(weights) != {"source", "path", "like"} or weights["source"] != "file":
+        needed, further = {"source", "path", "like"}, {"drop", "prefix"}
+        if not needed <= set(weights) <= needed | further or weights["source"] != "file":
             raise PermafrostError(
                 f"weights: {weights!r} is not understood",
                 where=where,
@@ -96,7 +119,8 @@ def _parse(options: TorchgeoOptions, where: str):
                 " or {source: file, path: …, like: the weights whose bands and transforms hold}",
             )
         like, model = find_weights(weights["like"], where)
-        found = LocalWeights(like, weights["path"], where)
+        further = {key: weights[key] for key in further & set(weights)}
+        found = LocalWeights(like, weights["path"], where, **further)
     else:
         found, model = find_weights(weights, where)
     if name not in (None, model):

@@ -15,7 +15,8 @@ from torch import nn
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.backbones.checkpoint import read_content, select
+from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 
 
@@ -38,35 +39,43 @@ def find_weights(name: str, where: str):
 
 
 class LocalWeights:
-    """Weights whose tensors come from a file: what torchgeo's model functions ask of a weights enum."""
+    """Weights whose tensors come from a file: what torchgeo's model functions ask of a weights enum.
 
-    def __init__(self, like, path, where: str) -> None:
+    Parameters
+    ----------
+    drop, prefix : see `permafrost.backbones.checkpoint.select`.
+
+    Attributes
+    ----------
+    notes : what was dropped, once the file has been read.
+    """
+
+    def __init__(
+        self, like, path, where: str, drop: list[str] | None = None, prefix: str | None = None
+    ) -> None:
         self.meta, self.transforms, self.path = like.meta, like.transforms, Path(path)
         self._name, self._where = str(like), where
+        self._drop, self._prefix = drop, prefix
+        self.notes: dict = {}
 
     def __str__(self) -> str:
         return self._name
 
+    def __eq__(self, other) -> bool:
+        # some model functions compare what they are given with the weights that they know
+        return str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
     def get_state_dict(self, *args, **kwargs):
         """The content of the file, read without running code from it."""
-        place = f"{self._where}: weights.path {self.path}"
-        if not self.path.is_file():
-            raise PermafrostError(
-                "the weights file does not exist",
-                where=place,
-                remedy="correct the path, or `data:` in the configuration",
-            )
-        try:
-            if self.path.suffix == ".safetensors":
-                from safetensors.torch import load_file
-
-                return load_file(self.path)
-            return torch.load(self.path, map_location="cpu", weights_only=True)
-        except Exception as error:
-            raise PermafrostError(
-                f"the weights file cannot be read safely ({first_line(error)})",
-                where=place,
-            ) from error
+        content = read_content(self.path, where=self._where)
+        if not (self._drop or self._prefix):
+            return content
+        place = f"{self._where}: {self.path}"
+        content, self.notes = select(content, self._drop, self._prefix, where=place)
+        return content
 
 
 def digest_of(weights) -> str | None:

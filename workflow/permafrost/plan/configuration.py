@@ -141,7 +141,14 @@ class Configuration:
             self.environments[name] = environment
             # what is installed there, it says; what is installed here says nothing of it
             named, package = {**named, ROLE: environment.shown(self.root)}, {}
-        files = {role: digests.digest(located(file)) for role, file in named.items()}
+        files = {
+            role: (
+                digests.content(located(file), known.read[role])
+                if role in known.read
+                else digests.digest(located(file))
+            )
+            for role, file in named.items()
+        }
         places = {"entry": known.places, "files": named}
         return Identified(known.entry, {"files": files, **package}, places)
 
