@@ -16,11 +16,6 @@ from permafrost.plan import environments
 from permafrost.plan.sources import _read, stage_modules
 
 STAGES_THERE = ("extract", "views", "profile", "fine_tune")
-# what these kinds of backbones need beside the stages; a lock for one of them names it
-OF_KINDS = {
-    "permafrost.backbones.torchgeo_models",
-    "permafrost.backbones.torchgeo_weights",
-}
 DISTRIBUTIONS = {"PIL": "pillow", "numcodecs": "zarr"}
 
 
@@ -45,9 +40,8 @@ def living(name: str, backbone: str = "own") -> dict:
 def test_what_the_stages_import_is_in_the_list():
     imported = set()
     for stage in STAGES_THERE:
-        for module in stage_modules(stage):
-            if module not in OF_KINDS:
-                imported |= set(_read(module).libraries)
+        for module in stage_modules(stage, (("permafrost.backbones.registry", "entrypoint"),)):
+            imported |= set(_read(module).libraries)
     imported -= set(sys.stdlib_module_names)
     assert {DISTRIBUTIONS.get(name, name) for name in imported} <= listed(STAGES)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from permafrost import __version__
+
 #: module -> name of its distribution, of all packages that numbers can depend on
 COMPUTING = {
     "PIL": "pillow",
@@ -45,6 +47,14 @@ def imported_versions() -> dict[str, str]:
     }
     known = {name: str(version) for name, version in found.items() if version}
     return {"python": _PYTHON, **known}
+
+
+def recorded_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Distribution to version, of this library and of `packages` that a backbone is made with."""
+    from importlib.metadata import version
+
+    # this library is not installed where a backbone lives in an environment of its own
+    return {"permafrost": __version__, **{name: version(name) for name in packages}}
 
 
 def installed_versions(modules: Iterable[str]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from permafrost.backbones.contract import WITHOUT_PIXELS
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
+from permafrost.core.versions import recorded_versions
 from permafrost.data.card import Card, read_card
 from permafrost.data.folders import Read, content_digest
 from permafrost.data.image_store import ImageStore
@@ -210,7 +210,6 @@ def _attributes(
     spec: BackboneSpec, extraction: Extraction, card: Card, run: Run, train: ImageStore
 ) -> dict:
     backbone = run.backbone
-    packages = ("permafrost", *backbone.packages)
     return {
         **of_dataset(spec, card),
         "weights_sha256": backbone.weights_sha256,
@@ -227,5 +226,5 @@ def _attributes(
         "compile": extraction.compile,
         "memory_format": "channels_last" if run.channels_last else "contiguous",
         "device": device_name(run.device),
-        "versions": {name: version(name) for name in packages},
+        "versions": recorded_versions(backbone.packages),
     }

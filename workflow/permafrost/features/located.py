@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from permafrost.backbones.located import Located
 from permafrost.backbones.registry import locate, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
+from permafrost.core.versions import recorded_versions
 from permafrost.data.card import Card, read_card
 from permafrost.data.embeddings.places import Place, places_of
 from permafrost.data.image_store import ImageStore
@@ -79,7 +79,7 @@ def extract_located(
         "notes": {},
         "input": {"kind": entry.kind, **located.describe()},
         "device": "cpu",
-        "versions": {name: version(name) for name in ("permafrost", *located.packages)},
+        "versions": recorded_versions(located.packages),
     }
     if spec.extraction.maps:
         plan = InputPlan((), entry.input.get("size"), None, "nearest", False, "none")
