@@ -6,6 +6,7 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from permafrost.backbones.contract import InputPlan
@@ -35,12 +36,14 @@ class Resources:
     train_count : number of images in the train split.
     train_image : position -> tensor (C, H, W) on the CPU, exactly as the backbone is fed; cheapest when asked
         for in rising order.
+    weights_folder : where published weights are looked for, and downloaded to, that no cache has.
     """
 
     where: str
     card: Card
     train_count: int
     train_image: Callable[[int], Tensor]
+    weights_folder: Path = Path("data/weights")
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Backbone:
     takes : of `METADATA`, and of ``present`` beside all dates, those that the module is told as keywords. What is not
         known of all samples of a dataset is not told, and the module does what its authors do without it.
     needs : those that it cannot do without.
+    bounds : smallest and largest ``ground_distance_m`` that it can be told.
     """
 
     module: nn.Module
@@ -78,6 +82,7 @@ class Backbone:
     learnable: tuple[nn.Parameter, ...] = ()
     takes: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:

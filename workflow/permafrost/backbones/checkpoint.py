@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
+from fnmatch import translate
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.identity import file_digest
 
-# where trainers put the weights inside a checkpoint, in the order of preference
-_WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
+#: where trainers put the weights inside a checkpoint, in the order of preference
+WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
 _PREFIXES = ("module.", "model.", "_orig_mod.")
 
 
+def load_file_into(
+    module: nn.Module,
+    path,
+    *,
+    drop: Sequence[str] | None = None,
+    prefix: str | None = None,
+    ignore: tuple[str, ...] = (),
+    first_convs: tuple[str, ...] = (),
+    where: str,
+) -> tuple[dict, str]:
+    """Load the weights file `path` into `module` whole, or refuse it with the names that do not fit.
+
+    Parameters
+    ----------
+    drop, prefix : see `select`.
+    ignore, first_convs : see `load_into`.
+
+    Returns
+    -------
+    what was done beside loading, for `Backbone.notes`, and the SHA-256 of the file, for `Backbone.weights_sha256`.
+    """
+    state, digest = read_state_dict(path, where=where)
+    place = f"{where}: {path}"
+    state, notes = select(state, drop, prefix, where=place)
+    notes |= load_into(module, state, ignore=ignore, first_convs=first_convs, where=place)
+    return notes, digest
+
+
 def read_state_dict(path, *, where: str) -> tuple[dict[str, torch.Tensor], str]:
-    """Tensors by name, and the SHA-256 of the file.
+    """Tensors by name, and the SHA-256 of the file, which is read as `read_content` does.
+
+    A checkpoint that wraps its weights (``state_dict``, ``model``, …) is unwrapped.
+    """
+    path = Path(path)
+    return _unwrap(read_content(path, where=where), path, where), file_digest(path)
+
+
+def read_content(path, *, where: str):
+    """What a weights file holds, read without running code from it.
 
     ``.safetensors``, or anything ``torch.load(weights_only=True)`` reads: a pickle that would run code
-    is refused. A checkpoint that wraps its weights (``state_dict``, ``model``, …) is unwrapped.
+    is refused.
     """
     path = Path(path)
     if not path.is_file():
@@ -33,20 +73,97 @@ def read_state_dict(path, *, where: str) -> tuple[dict[str, torch.Tensor], str]:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
-            content = load_file(path)
-        else:
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            return load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
+        more = "WeightsUnpickler" in str(error) or "weights_only" in str(error)
+        reason = "it is a pickle of more than tensors" if more else first_line(error)
         raise PermafrostError(
-            f"the weights file cannot be read safely ({first_line(error)})",
-            where=f"{where}: {path}",
-            remedy="save the state dict with torch.save or safetensors, tensors only",
+            f"the weights file cannot be read safely ({reason})",
+            where=f"{where}: weights.path {path}",
+            remedy="convert it without running its code, and name what comes out:"
+            f" permafrost convert-checkpoint {path} {path.with_suffix('.safetensors')}"
+            if more
+            else "save the state dict with torch.save or safetensors, tensors only",
         ) from error
-    return _unwrap(content, path, where), file_digest(path)
+
+
+def select(
+    state: dict, drop: Sequence[str] | None, prefix: str | None, *, where: str
+) -> tuple[dict, dict]:
+    """The tensors that are wanted of a file, and notes on those that are not.
+
+    Parameters
+    ----------
+    state : tensors by name; mappings in it count by dotted names (``encoder.weight``).
+    drop : patterns (``decoder*``) of names as they stand in the file. Each must drop something.
+    prefix : what the names begin with that the model names without it. Other names stay as they are.
+
+    Returns
+    -------
+    The state, and ``{"dropped": {"count", "names"}}``; no notes where nothing was dropped.
+
+    Raises
+    ------
+    PermafrostError : a pattern drops nothing, nothing has the prefix, or two names become one.
+    """
+    if not isinstance(state, dict):
+        raise PermafrostError("the weights file holds no mapping of names to tensors", where=where)
+    names = _dotted(state)
+    dropped: set[str] = set()
+    for pattern in drop or ():
+        fits = re.compile(translate(pattern)).match
+        found = {name for name in names if fits(name)}
+        if not found:
+            raise PermafrostError(
+                f"drop: {pattern!r} drops nothing, {near_names(pattern, names)}",
+                where=where,
+                remedy="correct the pattern, or leave it out",
+            )
+        dropped |= found
+    if prefix and not any(name.startswith(prefix) for name in set(names) - dropped):
+        raise PermafrostError(
+            f"prefix: no name begins with {prefix!r}, {near_names(prefix, names)}",
+            where=where,
+            remedy="correct the prefix, or leave it out",
+        )
+    kept = _kept(state, dropped, prefix or "", where)
+    listed = [name for name in names if name in dropped]
+    return kept, {"dropped": {"count": len(listed), "names": listed}} if listed else {}
+
+
+def _dotted(state: dict, before: str = "") -> list[str]:
+    names = []
+    for key, value in state.items():
+        name = f"{before}{key}"
+        names += _dotted(value, f"{name}.") if isinstance(value, dict) else [name]
+    return names
+
+
+def _kept(state: dict, dropped: set[str], prefix: str, where: str, before: str = "") -> dict:
+    kept = {}
+    for key, value in state.items():
+        name = f"{before}{key}"
+        if name in dropped:
+            continue
+        if isinstance(value, dict):
+            value = _kept(value, dropped, prefix, where, f"{name}.")
+            if not value:
+                continue
+        # inside of a mapping the prefix has been counted already
+        short = key if before or not prefix else str(key).removeprefix(prefix)
+        if short in kept:
+            raise PermafrostError(
+                f"prefix: two tensors would have the name {short!r}",
+                where=where,
+                remedy="drop the other one",
+            )
+        kept[short] = value
+    return kept
 
 
 def _unwrap(content, path: Path, where: str) -> dict[str, torch.Tensor]:
-    for key in _WRAPPERS:
+    for key in WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
             break
@@ -169,5 +286,6 @@ def _refuse_misfit(state, wanted, where: str) -> None:
         raise PermafrostError(
             f"the checkpoint does not fit the model; tensors {'; '.join(parts)}",
             where=where,
-            remedy="name the model that the checkpoint was saved from",
+            remedy="name the model that the checkpoint was saved from; of a larger one, such as an autoencoder, leave"
+            " the rest out: weights.drop: [decoder*], weights.prefix: encoder.",
         )

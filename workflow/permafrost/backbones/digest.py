@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.backbones.imported import installed_package, local_modules
+from permafrost.data.embeddings.files import read_of_pattern
+from permafrost.data.folders import Read
 
 
 @dataclass(frozen=True)
@@ -21,15 +23,17 @@ class Identified:
     ----------
     entry : the entry without places.
     places : the places, in the layout of the entry.
-    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``) to path as the entry
-        writes it.
+    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``, ``embeddings``) to path
+        as the entry writes it; the last one may be a folder.
     package : name and version of the installed package that an entry point lies in.
+    read : of roles whose path may be a folder, which of its files count.
     """
 
     entry: dict
     places: dict
     files: dict[str, str]
     package: dict[str, str]
+    read: dict[str, Read] = field(default_factory=dict)
 
 
 def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identified:
@@ -59,7 +63,11 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
         del known["files"]
         places["files"] = entry["files"]
         files |= {f"file {_spelled(path, root)}": str(path) for path in entry["files"]}
-    if entry.get("kind") == "entrypoint" and isinstance(entry.get("entrypoint"), str):
+    read = embeddings_read(entry)
+    if read is not None:
+        places["path"] = known.pop("path")
+        files["embeddings"] = str(entry["path"])
+    if isinstance(entry.get("entrypoint"), str):
         place, _, function = entry["entrypoint"].rpartition(":")
         if place.endswith(".py"):
             known["entrypoint"] = f":{function}"
@@ -72,7 +80,16 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
         del known["model_file"]
         places["model_file"] = files["model_file"] = str(entry["model_file"])
         files |= _modules(files["model_file"], root, located)
-    return Identified(known, places, files, package)
+    return Identified(known, places, files, package, {} if read is None else {"embeddings": read})
+
+
+def embeddings_read(entry: dict) -> Read | None:
+    """Which files of the folder ``path`` an entry of kind embeddings reads; None of other kinds."""
+    if entry.get("kind") != "embeddings":
+        return None
+    options = entry.get("rasters") or entry.get("table") or {}
+    scales = options.get("scales")
+    return read_of_pattern(options.get("pattern", "*"), *([f"*{scales}.*"] if scales else []))
 
 
 def _modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
@@ -12,6 +13,8 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.specification import from_json
 
 if TYPE_CHECKING:
+    from permafrost.backbones.located import Located
+    from permafrost.backbones.published import Published
     from permafrost.data.card import Card
 
 
@@ -21,7 +24,8 @@ class Kind(NamedTuple):
     Attributes
     ----------
     module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
-        ``build(options, plan, resources)``.
+        ``build(options, plan, resources)``; of a kind without pixels (`contract.WITHOUT_PIXELS`), with
+        ``locate(options, where)``. ``published(options, where)`` is there where weights may be downloaded.
     options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
     """
 
@@ -34,13 +38,29 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "terratorch": Kind("permafrost.backbones.terratorch_models", "TerratorchOptions"),
     "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
     "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
+    "embeddings": Kind("permafrost.backbones.embeddings", "EmbeddingsOptions"),
+    "coordinates": Kind("permafrost.backbones.coordinates", "CoordinatesOptions"),
 }
 
+_COMMON = ("input", "layers", "weights_folder")
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
+NOT_BUILT = (
+    "title",
+    "description",
+    "licence",
+    "citation",
+    "url",
+    "year",
+    "parameters",
+    "trained_on",
+    "runtime",
+    "files",
+    "environment",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +72,14 @@ class BackboneEntry:
     kind, options : kind of backbone (`KINDS`) and its options.
     input : fields of `InputContract` that the entry gives itself.
     layers : whose maps are made, coarse to fine; None: those of the family.
+    weights_folder : where published weights lie; no part of what the backbone is.
     """
 
     kind: str
     options: Any
     input: dict = field(default_factory=dict)
     layers: list[str] | None = None
+    weights_folder: str | None = None
 
 
 def read_entry(content: dict, *, where: str) -> BackboneEntry:
@@ -71,7 +93,7 @@ def read_entry(content: dict, *, where: str) -> BackboneEntry:
     kind = values.pop("kind", None)
     if kind not in KINDS:
         raise PermafrostError(f"unknown kind {kind!r}, {near_names(str(kind), KINDS)}", where=where)
-    common = {key: values.pop(key) for key in ("input", "layers") if key in values}
+    common = {key: values.pop(key) for key in _COMMON if key in values}
     options = from_json(getattr(_module(kind), KINDS[kind].options), values, where=where)
     return BackboneEntry(kind=kind, options=options, **common)
 
@@ -85,12 +107,25 @@ def plan_input(entry: BackboneEntry, extraction: dict, card: Card, *, where: str
 
 def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbone:
     """The backbone of an entry, in evaluation mode, on the CPU, with weights that were checked."""
+    if entry.weights_folder is not None:
+        resources = replace(resources, weights_folder=Path(entry.weights_folder))
     backbone = _module(entry.kind).build(entry.options, plan, resources)
     backbone.module.eval()
     backbone.learnable = learnable_parameters(backbone.module)
     for parameter in backbone.module.parameters():
         parameter.requires_grad_(False)
     return backbone
+
+
+def locate(entry: BackboneEntry, where: str) -> Located:
+    """The features of places of an entry whose kind is fed no pixels."""
+    return _module(entry.kind).locate(entry.options, where)
+
+
+def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:
+    """The published weights that the backbone needs; None of one that needs none."""
+    asked = getattr(_module(entry.kind), "published", None)
+    return None if asked is None else asked(entry.options, where)
 
 
 def _module(kind: str):

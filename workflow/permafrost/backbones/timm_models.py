@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import timm
 from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
+from permafrost.backbones.checkpoint import check_finite, load_file_into
 from permafrost.backbones.contract import InputPlan
 from permafrost.backbones.layers import Dense, evenly_spaced
+from permafrost.backbones.published import Published, at_address, obtain, on_hub
 from permafrost.core.errors import PermafrostError, first_line, near_names
 
 SOURCES = ("random", "pretrained", "file")
@@ -19,10 +21,17 @@ SOURCES = ("random", "pretrained", "file")
 
 @dataclass(frozen=True, kw_only=True)
 class TimmWeights:
-    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path."""
+    """Where weights come from: ``random``, ``pretrained``, or ``file`` with its path.
+
+    Attributes
+    ----------
+    drop, prefix : of a file, see `permafrost.backbones.checkpoint.select`.
+    """
 
     source: str
     path: str | None = None
+    drop: list[str] | None = None
+    prefix: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,23 +70,27 @@ def wants(options: TimmOptions, where: str) -> dict:
 
 def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbone:
     where, source = resources.where, weights_source(options.weights, resources.where)
+    notes, digest, found = {}, None, None
+    weights = published(options, where)
+    if weights is not None:
+        found, digest = obtain(weights, resources.weights_folder, where=where)
     with isolated_seed(options.seed):
-        model = _create(options, plan, pretrained=source == "pretrained", where=where)
-    notes, digest = {}, None
+        model = _create(options, plan, found, where=where)
     if source == "file":
-        path = options.weights.path
-        state, digest = read_state_dict(path, where=where)
-        notes = load_into(
+        notes, digest = load_file_into(
             model,
-            state,
+            options.weights.path,
+            drop=options.weights.drop,
+            prefix=options.weights.prefix,
             ignore=_names(model, "classifier"),
             first_convs=_names(model, "first_conv"),
-            where=f"{where}: {path}",
+            where=where,
         )
     else:
         check_finite(model.state_dict(), where=where)
         if source == "pretrained" and len(plan) != 3:
             notes["input_convolution"] = f"adapted from 3 to {len(plan)} channels"
+    notes |= _interpolated(options, plan, trained=source != "random")
     return Backbone(
         **pooled(model, options.pooling),
         plan=plan,
@@ -86,6 +99,39 @@ def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbo
         notes=notes,
         packages=("torch", "timm"),
     )
+
+
+def _interpolated(options: TimmOptions, plan: InputPlan, *, trained: bool) -> dict:
+    """The note that trained positions are interpolated to another size; nothing where they are not."""
+    config, fed = _config(options.model, options.model), options.options.get("img_size", plan.side)
+    native = config.input_size[-1]
+    if not (trained and config.fixed_input_size) or fed == native:
+        return {}
+    return {
+        "positions": f"position embeddings interpolated from images of {native} pixels"
+        f" to {fed or 'the size of each image'}"
+    }
+
+
+def published(options: TimmOptions, where: str) -> Published | None:
+    """timm's own weights, as its loader looks for them; None where others are used."""
+    if weights_source(options.weights, where) != "pretrained":
+        return None
+    config = _config(options.model, where)
+    name = ".".join(filter(None, (config.architecture, config.tag)))
+    if config.hf_hub_id:
+        given = config.hf_hub_filename or "pytorch_model.bin"
+        safe = {"pytorch_model.bin": "model.safetensors"}.get(given, f"{given[:-4]}.safetensors")
+        if given == "open_clip_pytorch_model.bin":
+            safe = "open_clip_model.safetensors"
+        return on_hub(name, config.hf_hub_id, (safe, given) if given.endswith(".bin") else (given,))
+    if not config.url:
+        raise PermafrostError(
+            f"timm has no pretrained weights for {options.model}",
+            where=where,
+            remedy="use weights: {source: random} or {source: file, path: …}",
+        )
+    return at_address(name, config.url)
 
 
 def pooled(model: nn.Module, pooling: str | None) -> dict:
@@ -145,27 +191,26 @@ def _config(name: str, where: str):
     return config
 
 
-def _create(chosen: TimmOptions, plan: InputPlan, *, pretrained: bool, where: str) -> nn.Module:
+def _create(chosen: TimmOptions, plan: InputPlan, weights: Path | None, *, where: str) -> nn.Module:
+    """The model, with the published `weights` or, without, as the seed draws it."""
     name, options = chosen.model, dict(chosen.options)
     config = _config(name, where)
     fixed = config.fixed_input_size and plan.side and plan.side != config.input_size[-1]
     if fixed and "img_size" not in options:
         options["img_size"] = plan.side
+    if weights is not None:
+        # the loaders of models' own read files of numpy; the hub has all others in timm's layout
+        custom = config.custom_load if weights.suffix == ".npz" else False
+        options["pretrained_cfg_overlay"] = {"file": str(weights), "custom_load": custom}
     try:
         return timm.create_model(
-            name, pretrained=pretrained, in_chans=len(plan), num_classes=0, **options
+            name, pretrained=weights is not None, in_chans=len(plan), num_classes=0, **options
         )
     except (TypeError, ValueError, NotImplementedError, AssertionError) as error:
         raise PermafrostError(
             f"timm cannot build {name} ({first_line(error)})",
             where=where,
             remedy="correct `options`, which are passed to timm.create_model",
-        ) from error
-    except OSError as error:
-        raise PermafrostError(
-            f"the pretrained weights of {name} cannot be had ({first_line(error)})",
-            where=where,
-            remedy="download them on a machine with a network, or use {source: file, path: …}",
         ) from error
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300] or first_line(error)

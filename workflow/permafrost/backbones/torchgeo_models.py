@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from torch import nn
@@ -9,9 +10,12 @@ from torch import nn
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import InputPlan, check_channels
+from permafrost.backbones.published import Published, at_address, obtain
 from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
-from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, digest_of, find_weights
-from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.backbones.torchgeo_inputs import of_modality
+from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, find_weights, offered
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.identity import file_digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,20 +24,23 @@ class TorchgeoOptions:
 
     Attributes
     ----------
-    weights : torchgeo's name, ``{source: file, path, like}``, or None for random ones, which need `model`.
+    weights : torchgeo's name, ``{source: file, path, like, drop, prefix}`` whose last two may lack, or None for random
+        ones, which need `model`.
     options : further arguments of torchgeo's model function.
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
     pixels : for models of series of single pixels, which of an image are fed, see `torchgeo_pixels`; None: the mean.
+    modality : ``optical``, ``sar`` or ``joint``, of CROMA; None is the first.
     """
 
     seed: int
     options: dict
-    weights: str | dict[str, str] | None = None
+    weights: str | dict | None = None
     model: str | None = None
     pooling: str | None = None
     bandwidths_nm: list[float] | None = None
     pixels: str | None = None
+    modality: str | None = None
 
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
@@ -44,8 +51,6 @@ _NOT_IN_CHECKPOINTS = (
     "fc_norm.",
     "pos_embed",
     "attn_bias",
-    "s1_",
-    "joint_",
 )
 
 
@@ -55,7 +60,7 @@ def wants(options: TorchgeoOptions, where: str) -> dict:
     family = _family(name, where)
     if family.contract is not None:
         return family.contract(None if weights is None else str(weights))
-    own = {"normalization": "dataset", **family.wants}
+    own = {"normalization": "dataset", **family.wants, **of_modality(name, options.modality, where)}
     return {**own, **(contract_of(weights, where) if weights is not None else {})}
 
 
@@ -67,20 +72,35 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         _refuse_pixels(options, name, where)
         channels = weights.meta.get("in_chans") if weights is not None else None
         check_channels(channels, plan, weights, where)
-    with isolated_seed(options.seed):
+    digest, found = None, contextlib.nullcontext()
+    own = published(options, where)
+    if own is not None:
+        path, digest = obtain(own, resources.weights_folder, where=where)
+        found = offered(path)
+    with isolated_seed(options.seed), found:
         model = _create(
-            name, weights, {**family.arguments(plan, weights is not None), **options.options}, where
+            name,
+            weights,
+            {**family.arguments(plan, options, weights is not None), **options.options},
+            where,
         )
         fields = family.wrap(model, plan, options, where)
     if isinstance(weights, LocalWeights):
         _check_loaded(model, weights, where)
+        digest = file_digest(weights.path)
     check_finite(fields["module"].state_dict(), where=where)
-    notes = {**fields.pop("notes", {}), "model": name, "weights": str(weights) if weights else None}
+    dropped = getattr(weights, "notes", {})
+    notes = {
+        **dropped,
+        **fields.pop("notes", {}),
+        "model": name,
+        "weights": str(weights) if weights else None,
+    }
     return Backbone(
         **fields,
         plan=plan,
         where=where,
-        weights_sha256=digest_of(weights) if weights is not None else None,
+        weights_sha256=digest,
         notes=notes,
         packages=("torch", "torchvision", "timm", "torchgeo"),
     )
@@ -95,6 +115,14 @@ def _refuse_pixels(options: TorchgeoOptions, name: str, where: str) -> None:
         )
 
 
+def published(options: TorchgeoOptions, where: str) -> Published | None:
+    """torchgeo's own weights; None where others are used."""
+    weights = options.weights
+    if not isinstance(weights, str):
+        return None
+    return at_address(weights, find_weights(weights, where)[0].url)
+
+
 def _parse(options: TorchgeoOptions, where: str):
     """Name of the model function, and the weights (an enum, a file of the like, or None)."""
     weights, name = options.weights, options.model
@@ -103,7 +131,8 @@ def _parse(options: TorchgeoOptions, where: str):
             raise PermafrostError("an entry without weights needs the key 'model'", where=where)
         return name, None
     if isinstance(weights, dict):
-        if set(weights) != {"source", "path", "like"} or weights["source"] != "file":
+        needed, further = {"source", "path", "like"}, {"drop", "prefix"}
+        if not needed <= set(weights) <= needed | further or weights["source"] != "file":
             raise PermafrostError(
                 f"weights: {weights!r} is not understood",
                 where=where,
@@ -111,7 +140,8 @@ def _parse(options: TorchgeoOptions, where: str):
                 " or {source: file, path: …, like: the weights whose bands and transforms hold}",
             )
         like, model = find_weights(weights["like"], where)
-        found = LocalWeights(like, weights["path"], where)
+        further = {key: weights[key] for key in further & set(weights)}
+        found = LocalWeights(like, weights["path"], where, **further)
     else:
         found, model = find_weights(weights, where)
     if name not in (None, model):
@@ -145,13 +175,6 @@ def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:
         return getattr(torchgeo.models, name)(**known, **arguments)
     except PermafrostError:
         raise
-    except OSError as error:
-        raise PermafrostError(
-            f"the weights {weights} cannot be had ({first_line(error)})",
-            where=where,
-            remedy="download them on a machine with a network, or name the file:"
-            f" {{source: file, path: …, like: {weights}}}",
-        ) from error
     except (TypeError, ValueError, AssertionError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:400] or type(error).__name__
         what = f"does not accept the weights or options ({reason})"

@@ -8,6 +8,9 @@ gives the size that images are resized to.
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -15,8 +18,8 @@ from torch import nn
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from permafrost.core.errors import PermafrostError, first_line, near_names
-from permafrost.core.identity import file_digest
+from permafrost.backbones.checkpoint import read_content, select
+from permafrost.core.errors import PermafrostError, near_names
 
 
 def find_weights(name: str, where: str):
@@ -38,11 +41,24 @@ def find_weights(name: str, where: str):
 
 
 class LocalWeights:
-    """Weights whose tensors come from a file: what torchgeo's model functions ask of a weights enum."""
+    """Weights whose tensors come from a file: what torchgeo's model functions ask of a weights enum.
 
-    def __init__(self, like, path, where: str) -> None:
+    Parameters
+    ----------
+    drop, prefix : see `permafrost.backbones.checkpoint.select`.
+
+    Attributes
+    ----------
+    notes : what was dropped, once the file has been read.
+    """
+
+    def __init__(
+        self, like, path, where: str, drop: list[str] | None = None, prefix: str | None = None
+    ) -> None:
         self.meta, self.transforms, self.path = like.meta, like.transforms, Path(path)
         self._name, self._where = str(like), where
+        self._drop, self._prefix = drop, prefix
+        self.notes: dict = {}
 
     def __str__(self) -> str:
         return self._name
@@ -56,32 +72,30 @@ class LocalWeights:
 
     def get_state_dict(self, *args, **kwargs):
         """The content of the file, read without running code from it."""
-        place = f"{self._where}: weights.path {self.path}"
-        if not self.path.is_file():
-            raise PermafrostError(
-                "the weights file does not exist",
-                where=place,
-                remedy="correct the path, or `data:` in the configuration",
-            )
+        content = read_content(self.path, where=self._where)
+        if not (self._drop or self._prefix):
+            return content
+        place = f"{self._where}: {self.path}"
+        content, self.notes = select(content, self._drop, self._prefix, where=place)
+        return content
+
+
+@contextlib.contextmanager
+def offered(path: Path) -> Iterator[None]:
+    """Inside, torchgeo finds this file where it would look for its own download."""
+    before = torch.hub.get_dir()
+    if path.parent == Path(before, "checkpoints"):
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder, "checkpoints", path.name)
+        link.parent.mkdir()
+        link.symlink_to(path.resolve())
+        torch.hub.set_dir(folder)
         try:
-            if self.path.suffix == ".safetensors":
-                from safetensors.torch import load_file
-
-                return load_file(self.path)
-            return torch.load(self.path, map_location="cpu", weights_only=True)
-        except Exception as error:
-            raise PermafrostError(
-                f"the weights file cannot be read safely ({first_line(error)})",
-                where=place,
-            ) from error
-
-
-def digest_of(weights) -> str | None:
-    """SHA-256 of the file the tensors came from: the one named, or the download in torch's cache."""
-    if isinstance(weights, LocalWeights):
-        return file_digest(weights.path)
-    cached = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
-    return file_digest(cached) if cached.is_file() else None
+            yield
+        finally:
+            torch.hub.set_dir(before)
 
 
 def contract_of(weights, where: str) -> dict:

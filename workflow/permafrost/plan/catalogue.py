@@ -25,9 +25,15 @@ NOT_RESULT = frozenset(
         "licence",
         "citation",
         "url",
+        "year",
+        "parameters",
+        "trained_on",
+        "images_of",
         "size_bytes",
         "download",
         "runtime",
+        # what it holds counts, as a file of the backbone
+        "environment",
     }
 )
 

@@ -1,14 +1,23 @@
-"""``permafrost fetch``: downloads datasets, one by one, resumed where a connection broke off."""
+"""``permafrost fetch``: downloads datasets and published weights, one by one, resumed where a connection broke off."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 
 def add_arguments(parser) -> None:
     from permafrost.stages.list import add_places
 
-    parser.add_argument("names", nargs="+", metavar="NAME", help="datasets")
+    parser.add_argument(
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="datasets, or configuration files (.yaml): all of their datasets and weights",
+    )
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask before it starts")
     parser.add_argument(
         "--dry-run",
@@ -19,34 +28,123 @@ def add_arguments(parser) -> None:
     add_places(parser)
 
 
-def run(arguments) -> int:
-    from permafrost.data.download.fetching import check_room, fetch, missing_steps, with_sizes
-    from permafrost.stages.list import offers_of
+@dataclass(frozen=True)
+class _Wanted:
+    """What is missing: its name, what is said of it, its size, and how it is got."""
 
-    offers = offers_of(arguments)
-    entries = {name: offers.dataset(name) for name in dict.fromkeys(arguments.names)}
-    for name, entry in entries.items():
-        where = offers.datasets.where(name)
-        steps = missing_steps(entry, where=where)
-        if not steps:
-            print(f"{name}: nothing to fetch, the data are here")
-            continue
-        dry = arguments.dry_run
-        download = with_sizes(steps, ask=not dry)
-        free = None if dry else check_room(download, offers.data)
-        print(announcement(name, entry, download, offers.data, free), flush=True)
-        if dry:
-            continue
-        if not (arguments.yes or _confirmed()):
-            print(f"{name}: not fetched")
-            return 1
-        fetch(entry, download, where=where)
-        print(f"{name}: fetched")
+    name: str
+    entry: dict
+    download: object
+    get: Callable[[], None]
+
+
+def run(arguments) -> int:
+    from permafrost.core.text import bytes_words
+    from permafrost.data.download.fetching import check_room
+
+    files = [Path(name) for name in arguments.names if _is_file(name)]
+    arguments.config = [*arguments.config, *files]
+    offers, dry = _offers(arguments), arguments.dry_run
+    wanted = [*_weights(offers, dry)] if files else []
+    wanted += _datasets(offers, arguments.names, dry)
+    for one in wanted:
+        free = None if dry else check_room(one.download, offers.data)
+        print(announcement(one.name, one.entry, one.download, offers.data, free), flush=True)
+    if len(wanted) > 1:
+        unknown = sum(one.download.unknown for one in wanted)
+        more = f" and {unknown} files of unknown size" if unknown else ""
+        print(
+            f"together: {bytes_words(sum(one.download.size for one in wanted))}{more}", flush=True
+        )
+    if dry or not wanted:
+        return 0
+    if not (arguments.yes or _confirmed()):
+        print("\n".join(f"{one.name}: not fetched" for one in wanted))
+        return 1
+    for one in wanted:
+        one.get()
+        print(f"{one.name}: fetched", flush=True)
     return 0
 
 
+def _is_file(name: str) -> bool:
+    return Path(name).suffix in (".yaml", ".yml")
+
+
+def _offers(arguments):
+    from permafrost.core.errors import PermafrostError
+    from permafrost.stages.list import offers_of
+
+    offers = offers_of(arguments)
+    if any(map(_is_file, arguments.names)):
+        named = [*offers.config.get("datasets", []), *offers.config.get("backbones", [])]
+        if not named:
+            raise PermafrostError(
+                "the configuration names neither datasets nor backbones",
+                where=", ".join(map(str, arguments.config)),
+                remedy="name some; the demo needs nothing that is not here",
+            )
+    return offers
+
+
+def _datasets(offers, names: list[str], dry: bool) -> list[_Wanted]:
+    """The datasets that are missing, of those that are named and those of configuration files."""
+    from permafrost.data.download.fetching import fetch, missing_steps, with_sizes
+    from permafrost.data.download.steps import fetchable
+    from permafrost.plan.offers import state_of
+
+    chosen = [name for name in names if not _is_file(name)]
+    asked = set(chosen)
+    if len(chosen) < len(names):
+        chosen += offers.datasets.names(offers.config.get("datasets", []))
+    wanted = []
+    for name in dict.fromkeys(chosen):
+        entry, where = offers.dataset(name), offers.datasets.where(name)
+        by_hand = name not in asked and not fetchable(entry)
+        here = by_hand and state_of(entry) in ("here", "generated")
+        steps = [] if here else missing_steps(entry, where=where)
+        if not steps:
+            print(f"{name}: nothing to fetch, the data are here")
+            continue
+        download = with_sizes(steps, ask=not dry)
+        wanted.append(_Wanted(name, entry, download, partial(fetch, entry, download, where=where)))
+    return wanted
+
+
+def _weights(offers, dry: bool) -> list[_Wanted]:
+    """The published weights that are missing of the configuration's backbones."""
+    from permafrost.backbones.published import FOLDER, check
+    from permafrost.backbones.registry import published_weights, read_entry
+    from permafrost.data.download.fetching import Download
+    from permafrost.data.download.steps import Get
+    from permafrost.data.download.weights import first_to_be_had, get_weights
+
+    folder, wanted, seen = offers.data / FOLDER, [], set()
+    for name in offers.backbones.names(offers.config.get("backbones", [])):
+        entry, where = offers.backbones.entry(name), offers.backbones.where(name)
+        published = published_weights(read_entry(entry, where=where), where=where)
+        if published is None or published.name in seen:
+            continue
+        seen.add(published.name)
+        here = published.here(folder)
+        if here is not None:
+            check(*here, folder)
+            print(f"{name}: nothing to fetch, the weights are here ({here[1]})")
+            continue
+        gets = [Get(file.url, folder / file.name) for file in published.files]
+        get = gets[0] if dry else first_to_be_had(gets)
+
+        def bring(published=published, gets=gets):
+            get_weights(gets, [file.sha256 for file in published.files])
+            check(*published.here(folder), folder)
+
+        download = Download([get], get.size or 0, int(get.size is None))
+        wanted.append(_Wanted(f"weights of {name}", entry, download, bring))
+    return wanted
+
+
 def announcement(name: str, entry: dict, download, folder, free: int | None = None) -> str:
-    """What is said before a download starts."""
+    """What is said before a download starts; `entry` is of a dataset or a backbone."""
     from permafrost.core.text import bytes_words, printable
 
     room = "" if free is None else f"; {bytes_words(free)} are free in {folder}"

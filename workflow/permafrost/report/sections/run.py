@@ -47,6 +47,7 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
     return {
         "plan_hash": plan["plan"],
         "backbones": entry_lines(plan["backbones"]),
+        "backbone_facts": backbone_facts(plan["backbones"]),
         "dataset_entries": entry_lines(plan["datasets"]),
         "probes": entry_lines(probes),
         "reading": probes_explained(probes),
@@ -94,6 +95,21 @@ def entry_lines(entries: Mapping[str, dict]) -> list[dict]:
     ]
 
 
+def backbone_facts(entries: Mapping[str, dict]) -> list[dict]:
+    """What catalogue entries say of the backbones themselves; None and "" where they say nothing."""
+    return [
+        {
+            "name": name,
+            "parameters": entry.get("parameters"),
+            "year": entry.get("year"),
+            "trained_on": ", ".join(entry.get("trained_on", [])),
+            "licence": entry.get("licence", ""),
+            "citation": entry.get("citation", ""),
+        }
+        for name, entry in sorted(entries.items())
+    ]
+
+
 def _settings(config: dict) -> list[tuple[str, str]]:
     """The rest of the configuration, section by section, as indented JSON."""
     shown = ("backbones", "datasets", "probes")
@@ -119,10 +135,28 @@ def compute_words(metadata: list[dict]) -> str:
         sentences.append(
             f"{backbone} was fed all dates of a sample of {dataset} at once ({dates})."
         )
+    sentences += sorted({words for one in metadata for words in _fed_words(one)})
     settings = [one["settings"] for one in metadata if "settings" in one]
     precisions = sorted({one["precision"] for one in settings if one.get("precision")})
     sentences += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
     return " ".join(sentences)
+
+
+def _fed_words(one: dict) -> list[str]:
+    """What a backbone was told of images, and whether its positions were trained at another size."""
+    said, told = [], dict(one.get("metadata") or {})
+    if told:
+        reasons = told.pop("reasons", {})
+        parts = [
+            f"{name.removesuffix('_m').replace('_', ' ')} {state}"
+            + (f" ({reasons[name]})" if name in reasons else "")
+            for name, state in told.items()
+        ]
+        said.append(f"{one['backbone']} on {one['dataset']}: {', '.join(parts)}.")
+    positions = (one.get("input") or {}).get("positions")
+    if positions:
+        said.append(f"{one['backbone']} on {one['dataset']}: {positions}.")
+    return said
 
 
 def _words(value) -> str:

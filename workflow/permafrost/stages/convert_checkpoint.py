@@ -1,0 +1,28 @@
+"""``permafrost convert-checkpoint``: a published pickle in, its tensors as safetensors out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "source", type=Path, metavar="IN", help="a checkpoint that torch.save wrote"
+    )
+    parser.add_argument(
+        "target", type=Path, metavar="OUT", help="the .safetensors file to write; none that exists"
+    )
+    parser.add_argument(
+        "--key",
+        help="key in the file whose tensors are meant, such as teacher (default: state_dict or model, else all)",
+    )
+
+
+def run(arguments) -> None:
+    from permafrost.backbones.conversion import convert_checkpoint
+    from permafrost.core.text import bytes_words, printable
+
+    done = convert_checkpoint(arguments.source, arguments.target, arguments.key)
+    print(f"{arguments.target}: {done.tensors} tensors, {bytes_words(done.bytes)}")
+    for name, what in done.left_out.items():
+        print(printable(f"left out: {name} ({what})"))
