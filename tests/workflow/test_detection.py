@@ -11,6 +11,9 @@ from permafrost.core.stores import Store
 from permafrost.data.objects import objects_of
 from permafrost.metrics.detection.evaluate import evaluate
 
+# a long run; the numbers that it shows are held by the parity tests of AP and the unit tests of the head
+pytestmark = pytest.mark.slow
+
 CROWNS = {
     "kind": "demo",
     "chips": {"train": 24, "val": 8, "test": 12},

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from helpers.project import SCENES, TINY, Project
+from helpers.project import SCENES, Project
 from permafrost.core.stores import Store
 
 SOURCE = {
@@ -18,13 +18,15 @@ SOURCE = {
     **SCENES,
 }
 VIEWED = {"max_rows": 30, "augmentations": {"images": 15, "views": 3}}
+# neither loads a library of models
+BACKBONES = ("imagestats", "rcf")
 CONFIG = {
+    "backbones": list(BACKBONES),
     "datasets": ["tiny-landcover", "tiny-segmentation"],
     "extra_datasets": {
         "tiny-landcover": {"task": "classification", "source": SOURCE},
         "tiny-segmentation": {"task": "segmentation", "source": SOURCE},
     },
-    "extra_backbones": TINY["extra_backbones"],
     "extraction": {"size": 32},
     "probes": {"knn": {"kind": "knn"}, "seg-knn": {"kind": "dense_knn"}},
     "measures": VIEWED,
@@ -53,7 +55,7 @@ def rows_of(project, path: str) -> list[dict]:
 def test_measures_and_pairs_of_every_backbone_and_dataset_are_made(finished):
     board = [r for r in rows_of(finished, "results/leaderboard.parquet") if r["kind"] == "measures"]
     assert {(row["dataset"], row["backbone"]) for row in board} == {
-        (dataset, backbone) for dataset in CONFIG["datasets"] for backbone in TINY["backbones"]
+        (dataset, backbone) for dataset in CONFIG["datasets"] for backbone in BACKBONES
     }
     assert len(board) == 4 * (12 + len(OF_VIEWS)) and all(row["rank"] is None for row in board)
     for row in board:
@@ -63,14 +65,14 @@ def test_measures_and_pairs_of_every_backbone_and_dataset_are_made(finished):
         assert (row["value"] == row["value"]) != ("undefined" in notes)
     for dataset in CONFIG["datasets"]:
         (pair,) = rows_of(finished, f"results/similarity/{dataset}.parquet")
-        assert (pair["backbone_a"], pair["backbone_b"]) == ("imagestats", "tiny-network")
+        assert (pair["backbone_a"], pair["backbone_b"]) == BACKBONES
         assert pair["lower"] <= pair["value"] <= pair["upper"]
 
 
 def test_views_are_those_of_the_same_images_for_every_backbone(finished):
     for dataset in CONFIG["datasets"]:
         folder = finished.path(f"results/views/{dataset}")
-        stores = [Store(folder / f"{backbone}.zarr") for backbone in TINY["backbones"]]
+        stores = [Store(folder / f"{backbone}.zarr") for backbone in BACKBONES]
         assert [store.shape("views")[:2] for store in stores] == [(15, 3), (15, 3)]
         names = [store.samples()["sample_id"].to_pylist() for store in stores]
         assert names[0] == names[1]
@@ -143,7 +145,7 @@ def test_a_change_reruns_measures_and_no_probe(project, change, jobs):
 
 def test_costs_of_every_backbone_are_in_the_leaderboard(finished):
     rows = [row for row in finished.leaderboard() if row["kind"] == "profile"]
-    assert {row["backbone"] for row in rows} == set(TINY["backbones"])
+    assert {row["backbone"] for row in rows} == set(BACKBONES)
     assert len(rows) == 4 * 11 and all(row["rank"] is None for row in rows)
     for row in rows:
         notes = json.loads(row["settings"])

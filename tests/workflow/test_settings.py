@@ -151,12 +151,10 @@ def test_trained_probes_are_scored(rows):
     assert all(0 < row["lower"] <= row["value"] <= row["upper"] <= 1 for row in chosen)
 
 
-def test_errors_rank_the_smallest_first(rows):
-    own = [r for r in rows if (r["metric"], r["probe"]) == ("rmse", "ridge")]
-    assert len(own) == 2
-    best = min(own, key=lambda row: row["value"])
-    assert best["rank"] == 1 and not best["higher_is_better"]
-    assert all(row["lower"] <= row["value"] <= row["upper"] for row in own)
+def test_errors_have_intervals(rows):
+    (row,) = [r for r in rows if (r["metric"], r["probe"]) == ("rmse", "ridge")]
+    assert row["rank"] == 1 and not row["higher_is_better"]
+    assert row["lower"] <= row["value"] <= row["upper"]
 
 
 def test_the_report_shows_numbers_and_how_options_were_chosen(finished):
@@ -180,9 +178,8 @@ def test_another_list_reruns_the_probe_and_what_follows(finished, tmp_path):
     project.config["probes"]["knn-sweep"]["k"] = [1, 3]
     project.configure()
     assert project.pending() == {
-        "probe_embeddings": 4,
-        "bootstrap": 4,
-        "compare": 2,
+        "probe_embeddings": 2,
+        "bootstrap": 2,
         "aggregate": 1,
         "report": 1,
     }

@@ -15,6 +15,7 @@ from permafrost.data.sensors import SENSORS
 from helpers.stages.specifications import extraction_of, specification
 
 SPLITS = ("train", "val", "test")
+_ABOUT = {"lon": pa.float64(), "lat": pa.float64(), "date": pa.string()}
 IMAGES = "fingerprint-of-images"
 
 
@@ -73,6 +74,9 @@ class Dataset:
     counts : images of train, val, test.
     ragged : sizes differ between images, which are then padded with zeros.
     masks : the task is segmentation; `extract` then asks for maps.
+    metadata : places and dates of samples, all of them over Europe in 2020; with a name of a column, that of the
+        first test sample is not known.
+    card : further fields of the card.
     """
 
     def __init__(
@@ -85,7 +89,10 @@ class Dataset:
         dtype=np.uint8,
         ragged=False,
         masks=False,
+        metadata: bool | str = False,
+        card: dict | None = None,
     ) -> None:
+        self.metadata = metadata
         self.folder = folder
         self.bands = rgb_bands() if bands is None else bands
         self.images, self.sizes, self.masks = {}, {}, {}
@@ -105,7 +112,22 @@ class Dataset:
                 self.masks[split] = generator.integers(0, 3, (count, side, side)).astype(np.uint8)
             self._write(split, generator.integers(0, 3, count))
         dense = {"task": "segmentation", "ignore_index": 255, "dead_classes": [2]} if masks else {}
-        write_card(folder / "card.json", card_of(self.bands, **dense))
+        write_card(folder / "card.json", card_of(self.bands, **dense, **(card or {})))
+
+    def about(self, split: str) -> dict[str, list]:
+        """Columns with the place and the date of each sample, see `metadata`."""
+        rows = range(len(self.images[split]))
+        if not self.metadata:
+            return {name: pa.nulls(len(rows), kind) for name, kind in _ABOUT.items()}
+        first = SPLITS.index(split)
+        known = {
+            "lon": [first + 0.5 * row for row in rows],
+            "lat": [45 + first + 0.25 * row for row in rows],
+            "date": [f"2020-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in rows],
+        }
+        if split == "test" and self.metadata in known:
+            known[self.metadata][0] = None
+        return {name: pa.array(values, _ABOUT[name]) for name, values in known.items()}
 
     def _write(self, split: str, labels: np.ndarray) -> None:
         pixels, sizes = self.images[split], self.sizes[split].astype(np.int32)
@@ -122,6 +144,7 @@ class Dataset:
                 "group_id": names,
                 "height": sizes[:, 0],
                 "width": sizes[:, 1],
+                **self.about(split),
             }
             writer.samples(pa.table(columns))
 

@@ -12,7 +12,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import file_digest
 from permafrost.core.promised import Promised, file_state
 from permafrost.core.specification import SPLITS
-from permafrost.data import digest as data_digest
+from permafrost.data import folders
 from permafrost.data.digest import source_digest
 from permafrost.plan.sources import code_hash
 from permafrost.stages.cli import main
@@ -149,9 +149,7 @@ def test_data_that_change_while_they_are_read_seal_nothing(tmp_path, place, caps
 
 def test_data_are_hashed_once_for_both_checks(tmp_path, place, monkeypatch):
     arguments, count = prepare_arguments(tmp_path, place), []
-    original = data_digest.file_digest
-    monkeypatch.setattr(
-        data_digest, "file_digest", lambda path: count.append(path) or original(path)
-    )
+    original = folders.file_digest
+    monkeypatch.setattr(folders, "file_digest", lambda path: count.append(path) or original(path))
     assert main(arguments) == 0
     assert len(count) == len(set(count)) > 0

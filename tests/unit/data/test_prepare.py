@@ -189,6 +189,7 @@ def test_declared_nodata_is_filled_and_left_out_of_the_statistics(out, tmp_path)
     assert not images[:, 0, :2].any()
     assert card["bands"][0]["mean"] == pytest.approx(images[:, 0, 2:].mean(), rel=1e-6)
     assert card["bands"][0]["min"] > 0.09
+    assert [band["nodata"] for band in card["bands"]] == [{"value": "nan", "fill": 0}] * 2
     assert card["split_method"] == "block" and not card["spatially_random"]
     assert card["audit"]["min_distance_km"] > 50
     assert ImageStore(out.outputs["test"]).samples["lon"].null_count == 0

@@ -44,6 +44,15 @@ class Told(nn.Module):
         return torch.cat([one.float() for one in parts], dim=-1).flatten(1)
 
 
+class Optional(nn.Module):
+    """Whether it is told dates, and how many there are."""
+
+    def forward(self, images, *, present, dates=None):
+        assert dates is None or dates.shape == (*images.shape[:2], 2)
+        told = torch.full(present.shape[:1], dates is not None)
+        return torch.stack([told, present.sum(dim=1)], dim=1).float()
+
+
 class Plain(nn.Module):
     def forward(self, images):
         return images.amax(dim=(2, 3, 4))
@@ -55,6 +64,10 @@ def recurrent(inputs):
 
 def told(inputs):
     return Told()
+
+
+def optional(inputs):
+    return Optional()
 
 
 def plain(inputs):
@@ -103,10 +116,16 @@ def test_native_sizes_may_differ_between_series(tmp_path, entry):
 
 def test_a_dataset_of_single_images_is_one_of_one_date(tmp_path, entry):
     dataset = Dataset(tmp_path)
-    store = dataset.extract(entry("told"))["test"]
+    store = dataset.extract(entry("optional"))["test"]
     found = store.read("embeddings")
     assert store.attributes["input"]["most_dates"] == 1
-    assert found.shape == (7, 4) and found[:, 1:].tolist() == [[0, 0, 1]] * 7
+    assert store.attributes["metadata"] == {"dates": "unknown", "reasons": {"dates": "not known"}}
+    assert found.shape == (7, 2) and found.tolist() == [[0, 1]] * 7
+
+
+def test_dates_that_a_module_needs_must_be_known(tmp_path, entry):
+    with pytest.raises(PermafrostError, match="needs the date of every image, which is not known"):
+        Dataset(tmp_path).extract(entry("told"))
 
 
 def test_only_a_module_of_ones_own_is_fed_all_dates(tmp_path):

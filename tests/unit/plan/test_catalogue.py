@@ -168,5 +168,6 @@ def test_a_list_is_no_catalogue(tmp_path):
 
 def test_descriptions_and_runtime_are_no_part_of_the_identity():
     entry = {"kind": "rcf", "seed": 1}
-    described = {**entry, "title": "T", "citation": "C", "runtime": {"batch_size": 3}}
+    about = {"year": 2021, "parameters": 5, "trained_on": ["dota"], "images_of": ["dota"]}
+    described = {**entry, **about, "title": "T", "citation": "C", "runtime": {"batch_size": 3}}
     assert result_fields(described) == entry

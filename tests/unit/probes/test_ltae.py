@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from helpers.stages.probe_jobs import configured, run_probe
 from helpers.stores.images import SPLITS
 from helpers.stores.seasons import Seasons
 from permafrost.core.errors import PermafrostError
+from permafrost.core.stores import Store, write_store
 from permafrost.core.tables import read_table
 from permafrost.features.dates import LtaeOptions, OverDates
+from permafrost.features.writing import write_labels
 from permafrost.probes.dense.ltae import Ltae, ltae_over_maps
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.map_stream import MapStream
@@ -191,6 +196,58 @@ def test_the_best_learning_rate_and_epoch_are_taken(seasons):
     assert log[about["settings"]["epoch"] - 1]["val_accuracy"] == max(
         one["val_accuracy"] for one in log
     )
+
+
+# --- on the same features, labels of other tasks
+
+
+def relabelled(seasons: Seasons, tmp_path, labels_of, **attributes) -> dict[str, Path]:
+    """Feature stores with `labels_of` the classes instead of them, and `attributes` beside their own."""
+    made = {}
+    for split in SPLITS:
+        store = Store(seasons.folder / "features" / f"{split}.zarr")
+        made[split] = tmp_path / f"{split}.zarr"
+        with write_store(made[split], fingerprint=store.attributes["fingerprint"]) as writer:
+            values = store.read("embeddings")
+            writer.array("embeddings", values.shape, values.dtype, rows_per_chunk=64)[:] = values
+            write_labels(writer, labels_of(store.read("labels")))
+            writer.samples(store.samples())
+            writer.attributes.update({**store.attributes, **attributes})
+    return made
+
+
+def answers(stores: dict[str, Path], tmp_path) -> pa.Table:
+    spec = {
+        "dataset": "tiny",
+        "backbone": "tried",
+        "probe": "p",
+        "seed": 0,
+        "options": configured(kind="ltae", dates="series", **QUICK),
+        "inputs": {"features": "fingerprint-of-features"},
+    }
+    run_probe(spec, stores, tmp_path / "predictions.parquet", device="cpu")
+    return read_table(tmp_path / "predictions.parquet")[0]
+
+
+def test_it_learns_several_labels(seasons, tmp_path):
+    def both(classes):
+        return np.stack([classes == 0, classes == 1], axis=1).astype(np.int64)
+
+    table = answers(relabelled(seasons, tmp_path, both, task="multilabel"), tmp_path)
+    found, true = (np.array(table[name].to_pylist()) for name in ("prediction", "target"))
+    assert found.shape == (100, 2) and (found == true).mean() > 0.9
+
+
+def test_it_learns_numbers(seasons, tmp_path):
+    def number(classes):
+        return 3.0 * classes - 1.0
+
+    task = {"task": "regression", "target": "days", "classes": []}
+    table = answers(relabelled(seasons, tmp_path, number, **task), tmp_path)
+    found, true = table["prediction"].to_numpy(), table["target"].to_numpy()
+    assert set(true) == {-1.0, 2.0}
+    # the mean over dates explains nothing of it
+    assert 1 - np.mean((found - true) ** 2) / np.var(true) > 0.7
 
 
 # --- the same at every pixel

@@ -2,7 +2,7 @@
 
 import pytest
 from helpers.stores.images import card_of, rgb_bands
-from permafrost.report.sections.dataset import card_facts, dataset_flags
+from permafrost.report.sections.dataset import card_facts, dataset_flags, trained_on_flags
 
 CHOICE = {
     "parts": ["s2", "s1"],
@@ -45,3 +45,15 @@ def test_doubts_about_bands_are_flagged_with_what_was_found():
     assert "VH is above VV in 99% of the pixels" in flag["long"] and "bands" in flag["short"]
     # of a card in an archive that was made before there were any
     assert dataset_flags(card_of(rgb_bands(), audit={})) == []
+
+
+def test_backbones_that_were_trained_on_the_images_are_named():
+    backbones = {
+        "remoteclip": {"trained_on": ["clip-wit-400m", "dota"]},
+        "resnet": {"trained_on": ["imagenet-1k"]},
+        "random": {},
+    }
+    (flag,) = trained_on_flags({"images_of": ["dota"]}, backbones)
+    assert "remoteclip (on dota)" in flag["long"] and "resnet" not in flag["long"]
+    assert trained_on_flags({"images_of": ["dior"]}, backbones) == []
+    assert trained_on_flags({}, backbones) == []

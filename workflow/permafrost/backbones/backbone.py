@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from permafrost.data.card import Card
 
 
+#: what a module may be told of images, as keywords: ``place`` (B, 2) float32, longitude and latitude in degrees;
+#: ``dates`` (B, 2) int64, of all dates at once (B, T, 2), year and day of the year from 1; ``ground_distance_m`` (B,)
+#: float32, metres on the ground between the pixels of images as they are fed
+METADATA = ("place", "dates", "ground_distance_m")
+
+
 @dataclass(frozen=True)
 class Resources:
     """What a kind may use while it builds.
@@ -56,7 +62,9 @@ class Backbone:
     dense : describes the layers of the module; called only when maps are wanted.
     layers : layers whose maps are made, coarse to fine; none until `make_maps`.
     learnable : parameters that training may change, see `learnable_parameters`.
-    takes : of ``dates`` and ``present``, those that the module is told beside all dates.
+    takes : of `METADATA`, and of ``present`` beside all dates, those that the module is told as keywords. What is not
+        known of all samples of a dataset is not told, and the module does what its authors do without it.
+    needs : those that it cannot do without.
     """
 
     module: nn.Module
@@ -72,6 +80,7 @@ class Backbone:
     layers: tuple[str, ...] = ()
     learnable: tuple[nn.Parameter, ...] = ()
     takes: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
 
     @property
     def parameters(self) -> int:
@@ -96,13 +105,12 @@ class Backbone:
         """(B, C, H, W) -> (B, K)."""
         return self.features_and_maps(batch)[0]
 
-    def features_and_maps(self, batch: Tensor, **when: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def features_and_maps(self, batch: Tensor, **told: Tensor) -> tuple[Tensor, list[Tensor]]:
         """(B, C, H, W) or (B, T, C, H, W) -> (B, K), and one map (B, C', H', W') for each of `layers`.
 
-        `when` says of all dates what the module takes.
+        Of what is `told` of the images, the module gets what it takes.
         """
-        told = {name: when[name] for name in self.takes if name in when}
-        output = self.module(batch, **told)
+        output = self.module(batch, **{name: told[name] for name in self.takes if name in told})
         output, maps = output if self.layers else (output, [])
         pooled = pool_output(
             output,

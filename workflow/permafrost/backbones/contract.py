@@ -32,6 +32,9 @@ OWN_WANTS = {
     "entrypoint": {"normalization": "dataset", "unit": "unit_interval", "dates": "each"},
 }
 
+#: kinds of backbone that are told where images lie, and fed none of their pixels
+WITHOUT_PIXELS = frozenset({"embeddings", "coordinates"})
+
 
 @dataclass(frozen=True)
 class InputContract:
@@ -54,6 +57,8 @@ class InputContract:
         ``leave_out``, fewer channels, for kinds whose models take any of their bands.
     white : reflectance that an 8-bit picture shows as 255; needed only to pass between the two.
     dates : of a series, ``each`` date is fed by itself, or ``all`` of them at once.
+    metadata : place, dates and ground distance are ``fed`` to models that take them, where they are known of all
+        samples, or ``withheld``.
     """
 
     bands: str | tuple[str | float, ...] = "rgb"
@@ -71,6 +76,7 @@ class InputContract:
     nearest_nm: float | None = None
     white: float | None = None
     dates: str = "each"
+    metadata: str = "fed"
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class InputPlan:
     """How the tensor that a backbone receives is made from stored pixels.
 
     ``channels`` in the order fed; ``size``, ``crop``, ``interpolation``, ``antialias``, ``normalization``,
-    ``clip``, ``dates`` as in `InputContract`.
+    ``clip``, ``dates``, ``metadata`` as in `InputContract`.
     """
 
     channels: tuple[Channel, ...]
@@ -110,6 +116,7 @@ class InputPlan:
     normalization: str
     clip: bool = False
     dates: str = "each"
+    metadata: str = "fed"
 
     def __len__(self) -> int:
         return len(self.channels)
@@ -260,6 +267,7 @@ def resolve_input(
         contract.normalization,
         contract.clip,
         contract.dates,
+        contract.metadata,
     )
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.backbones.imported import installed_package, local_modules
+from permafrost.data.embeddings.files import read_of_pattern
+from permafrost.data.folders import Read
 
 
 @dataclass(frozen=True)
@@ -21,21 +23,25 @@ class Identified:
     ----------
     entry : the entry without places.
     places : the places, in the layout of the entry.
-    files : role (``weights``, ``entrypoint``, ``module NAME``, ``file NAME``) to path as the entry writes it.
+    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``, ``embeddings``) to path as
+        the entry writes it; the last one may be a folder.
     package : name and version of the installed package that an entry point lies in.
+    read : of roles whose path may be a folder, which of its files count.
     """
 
     entry: dict
     places: dict
     files: dict[str, str]
     package: dict[str, str]
+    read: dict[str, Read] = field(default_factory=dict)
 
 
 def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identified:
     """Take an entry apart.
 
-    Weights and the file of an entry point count by their content alone. What stands under ``files`` counts by its
-    path too, in one spelling, since the code that reads it names it; and modules by the names they are imported by.
+    Weights, the file of an entry point and the authors' file of a model count by their content alone. What stands
+    under ``files`` counts by its path too, in one spelling, since the code that reads it names it; and modules by the
+    names they are imported by.
 
     Parameters
     ----------
@@ -57,7 +63,11 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
         del known["files"]
         places["files"] = entry["files"]
         files |= {f"file {_spelled(path, root)}": str(path) for path in entry["files"]}
-    if entry.get("kind") == "entrypoint" and isinstance(entry.get("entrypoint"), str):
+    read = embeddings_read(entry)
+    if read is not None:
+        places["path"] = known.pop("path")
+        files["embeddings"] = str(entry["path"])
+    if isinstance(entry.get("entrypoint"), str):
         place, _, function = entry["entrypoint"].rpartition(":")
         if place.endswith(".py"):
             known["entrypoint"] = f":{function}"
@@ -65,9 +75,27 @@ def identify(entry: dict, root: Path, located: Callable[[str], Path]) -> Identif
             files["entrypoint"] = place
         else:
             package = installed_package(place, root)
-        modules = local_modules(place, root, located)
-        files |= {f"module {name}": _relative(path, root) for name, path in modules.items()}
-    return Identified(known, places, files, package)
+        files |= _modules(place, root, located)
+    if entry.get("model_file"):
+        del known["model_file"]
+        places["model_file"] = files["model_file"] = str(entry["model_file"])
+        files |= _modules(files["model_file"], root, located)
+    return Identified(known, places, files, package, {} if read is None else {"embeddings": read})
+
+
+def embeddings_read(entry: dict) -> Read | None:
+    """Which files of the folder ``path`` an entry of kind embeddings reads; None of other kinds."""
+    if entry.get("kind") != "embeddings":
+        return None
+    options = entry.get("rasters") or entry.get("table") or {}
+    scales = options.get("scales")
+    return read_of_pattern(options.get("pattern", "*"), *([f"*{scales}.*"] if scales else []))
+
+
+def _modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, str]:
+    """Role and path of the modules of the user's own that loading `place` imports."""
+    modules = local_modules(place, root, located)
+    return {f"module {name}": _relative(path, root) for name, path in modules.items()}
 
 
 def entrypoint_file(entrypoint: str, root: Path) -> str | None:

@@ -16,16 +16,13 @@ from pathlib import Path
 
 from torch import nn
 
-from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
+from permafrost.backbones.backbone import METADATA, Backbone, Resources, isolated_seed
 from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import OWN_WANTS, InputPlan
 from permafrost.backbones.layers import LAYER_LAYOUTS, Dense
 from permafrost.backbones.outputs import LAYOUTS
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
-
-#: keywords that say when the images of all dates were taken, and which there are
-TOLD = ("dates", "present")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +56,7 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
     if chosen.weights is not None:
         options["weights"] = weights = _existing(chosen.weights.path, where)
     _check_options(function, options, where)
-    with isolated_seed(chosen.seed), _importable(*_folders(chosen.entrypoint)):
+    with isolated_seed(chosen.seed), _importable(*_folders(chosen.entrypoint.rpartition(":")[0])):
         try:
             module = function(plan, **options)
         except PermafrostError:
@@ -89,16 +86,23 @@ def build(chosen: EntrypointOptions, plan: InputPlan, resources: Resources) -> B
         layout=layout,
         weights_sha256=file_digest(weights) if weights is not None else None,
         dense=lambda: declared_dense(module, layout, where),
-        takes=_taken(module),
+        **_told(module, together=plan.dates == "all"),
     )
 
 
-def _taken(module: nn.Module) -> frozenset[str]:
-    """Which of the keywords ``dates`` and ``present`` the module's forward pass accepts."""
+def _told(module: nn.Module, *, together: bool) -> dict[str, frozenset[str]]:
+    """Which keywords the module's forward pass takes, and which it needs; `together` where it is fed all dates."""
     parameters = inspect.signature(module.forward).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        return frozenset(TOLD)
-    return frozenset(TOLD) & set(parameters)
+    known = {"present", *METADATA} if together else set(METADATA)
+    takes = known & set(parameters)
+    if together and any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        takes |= {"dates", "present"}
+    needs = {
+        name
+        for name in takes & set(parameters)
+        if parameters[name].default is inspect.Parameter.empty
+    }
+    return {"takes": frozenset(takes), "needs": frozenset(needs - {"present"})}
 
 
 def load_function(entrypoint: str, where: str):
@@ -110,12 +114,23 @@ def load_function(entrypoint: str, where: str):
             where=where,
             remedy="write path/to/file.py:function or package.module:function",
         )
+    module = load_module(place, where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise PermafrostError(
+            f"{place} has no function {name!r}, {near_names(name, functions)}", where=where
+        )
+    return function
+
+
+def load_module(place: str, where: str):
+    """The module in ``path/to/file.py``, or ``package.module``."""
     try:
-        with _importable(*_folders(entrypoint)):
+        with _importable(*_folders(place)):
             if place.endswith(".py"):
-                module = _load_file(Path(place))
-            else:
-                module = importlib.import_module(place)
+                return _load_file(Path(place))
+            return importlib.import_module(place)
     except FileNotFoundError as error:
         raise PermafrostError(
             f"the file {place} does not exist",
@@ -126,13 +141,6 @@ def load_function(entrypoint: str, where: str):
         raise PermafrostError(
             f"{place} cannot be imported: {type(error).__name__}: {error}", where=where
         ) from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        raise PermafrostError(
-            f"{place} has no function {name!r}, {near_names(name, functions)}", where=where
-        )
-    return function
 
 
 def _load_file(path: Path):
@@ -152,9 +160,8 @@ def _load_file(path: Path):
     return module
 
 
-def _folders(entrypoint: str) -> list[Path]:
+def _folders(place: str) -> list[Path]:
     """Where an entry point's own modules are looked for: beside its file, then in the repository root."""
-    place = entrypoint.rpartition(":")[0]
     beside = [Path(place).resolve().parent] if place.endswith(".py") else []
     return list(dict.fromkeys([*beside, Path.cwd()]))
 

@@ -13,6 +13,7 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.specification import from_json
 
 if TYPE_CHECKING:
+    from permafrost.backbones.located import Located
     from permafrost.backbones.published import Published
     from permafrost.data.card import Card
 
@@ -23,8 +24,8 @@ class Kind(NamedTuple):
     Attributes
     ----------
     module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
-        ``build(options, plan, resources)``;
-        ``published(options, where)`` is there where weights may be downloaded.
+        ``build(options, plan, resources)``; of a kind without pixels (`contract.WITHOUT_PIXELS`), with
+        ``locate(options, where)``. Where weights may be downloaded, with ``published(options, where)``.
     options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
     """
 
@@ -37,12 +38,27 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
+    "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
+    "embeddings": Kind("permafrost.backbones.embeddings", "EmbeddingsOptions"),
+    "coordinates": Kind("permafrost.backbones.coordinates", "CoordinatesOptions"),
 }
 
 _COMMON = ("input", "layers", "weights_folder")
 #: keys of an entry that say nothing of how the backbone is built
-NOT_BUILT = ("title", "description", "licence", "citation", "url", "runtime", "files")
+NOT_BUILT = (
+    "title",
+    "description",
+    "licence",
+    "citation",
+    "url",
+    "year",
+    "parameters",
+    "trained_on",
+    "runtime",
+    "files",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +119,11 @@ def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:
     """The published weights that the backbone needs; None of one that needs none."""
     asked = getattr(_module(entry.kind), "published", None)
     return None if asked is None else asked(entry.options, where)
+
+
+def locate(entry: BackboneEntry, where: str) -> Located:
+    """The features of places of an entry whose kind is fed no pixels."""
+    return _module(entry.kind).locate(entry.options, where)
 
 
 def _module(kind: str):

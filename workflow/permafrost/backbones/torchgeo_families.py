@@ -12,6 +12,12 @@ from torch import nn
 from permafrost.backbones.contract import InputPlan, wavelengths_nm
 from permafrost.backbones.layers import Dense, blocks_of, evenly_spaced, patch_grid
 from permafrost.backbones.timm_models import pooled
+from permafrost.backbones.torchgeo_pixels import (
+    presto_contract,
+    presto_wrap,
+    tessera_contract,
+    tessera_wrap,
+)
 from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
@@ -55,12 +61,15 @@ class Family:
     wants : fields of `InputContract` where the weights say nothing.
     radar : of models that need the wavelength of every band, the numbers that stand for it in bands of radar;
         None for models that need none.
+    contract : from the name of the weights, or None, to all fields of `InputContract`, for models whose weights do
+        not say in a form of images what they want; they have no number of channels of their own.
     """
 
     arguments: Callable[[InputPlan, bool], dict]
     wrap: Callable[[nn.Module, InputPlan, TorchgeoOptions, str], dict]
     wants: dict = field(default_factory=dict)
     radar: dict[str, float] | None = None
+    contract: Callable[[str | None], dict] | None = None
 
 
 class Called(nn.Module):
@@ -266,16 +275,16 @@ FAMILIES = {
         lambda plan, weights: {} if weights else {"in_channels": len(plan)},
         _plain_wrap("layer5", "layer4", "layer3", "layer2"),
     ),
+    "presto": Family(lambda plan, _: {}, presto_wrap, contract=presto_contract),
+    "tessera": Family(lambda plan, _: {}, tessera_wrap, contract=tessera_contract),
 }
 
 #: models of torchgeo that are no frozen image backbones, and why
 NOT_FOR_IMAGES = {
     "aurora_swin_unet": "forecasts weather fields",
-    "presto": "takes time series of single pixels",
-    "tessera": "takes time series of single pixels",
     "satclip": "takes coordinates",
     "unet": "is a segmentation network",
-    "olmoearth_v1": "needs a library of its own and dates of acquisition",
+    "olmoearth_v1": "is the first version of what the kind olmoearth offers",
 }
 
 

@@ -28,6 +28,7 @@ class TorchgeoOptions:
     options : further arguments of torchgeo's model function.
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
+    pixels : for models of series of single pixels, which of an image are fed, see `torchgeo_pixels`; None: the mean.
     """
 
     seed: int
@@ -36,6 +37,7 @@ class TorchgeoOptions:
     model: str | None = None
     pooling: str | None = None
     bandwidths_nm: list[float] | None = None
+    pixels: str | None = None
 
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
@@ -54,7 +56,10 @@ _NOT_IN_CHECKPOINTS = (
 def wants(options: TorchgeoOptions, where: str) -> dict:
     """What the weights say, else what the family of models needs; z-scores where there are no statistics."""
     name, weights = _parse(options, where)
-    own = {"normalization": "dataset", **_family(name, where).wants}
+    family = _family(name, where)
+    if family.contract is not None:
+        return family.contract(None if weights is None else str(weights))
+    own = {"normalization": "dataset", **family.wants}
     return {**own, **(contract_of(weights, where) if weights is not None else {})}
 
 
@@ -62,9 +67,10 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     where = resources.where
     name, weights = _parse(options, where)
     family = _family(name, where)
-    check_channels(
-        weights.meta.get("in_chans") if weights is not None else None, plan, weights, where
-    )
+    if family.contract is None:
+        _refuse_pixels(options, name, where)
+        channels = weights.meta.get("in_chans") if weights is not None else None
+        check_channels(channels, plan, weights, where)
     digest, found = None, contextlib.nullcontext()
     own = published(options, where)
     if own is not None:
@@ -102,6 +108,15 @@ def published(options: TorchgeoOptions, where: str) -> Published | None:
     if not isinstance(weights, str):
         return None
     return at_address(weights, find_weights(weights, where)[0].url)
+
+
+def _refuse_pixels(options: TorchgeoOptions, name: str, where: str) -> None:
+    if options.pixels is not None:
+        raise PermafrostError(
+            f"torchgeo's {name} takes images, not series of single pixels",
+            where=f"{where}: pixels",
+            remedy="leave pixels out",
+        )
 
 
 def _parse(options: TorchgeoOptions, where: str):

@@ -6,15 +6,13 @@ Entries are the validated JSON here, of which identities are made.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import canonical_json, file_digest
-from permafrost.data.files import folder_prefix, is_junk
+from permafrost.core.identity import canonical_json
+from permafrost.data.files import folder_prefix
+from permafrost.data.folders import Read, content_digest
 from permafrost.data.sources import kind_of
 
 #: how the name of a file begins that lies inside the directory or archive of ``path``
@@ -23,42 +21,6 @@ INSIDE = "<path>/"
 TORCHGEO_PLACES = ("root", "download", "checksum")
 #: files of a GEO-Bench partition, by its name
 PARTITION_FILES = ("{}_partition.json", "{}_train_partition.json")
-# left behind by operating systems: no reader of torchgeo means them
-_LEFT_BEHIND = ("Thumbs.db", "desktop.ini", ".DS_Store")
-
-
-@dataclass(frozen=True)
-class Read:
-    """Which files of a folder a source reads; the others are no part of its identity.
-
-    Attributes
-    ----------
-    hidden : whether hidden files, and what operating systems leave behind, count.
-    root : only what lies in this folder inside counts; empty: all of it.
-    endings : only names that end so (in lower case) count; none: all of them.
-    names : only these files count; none: all of them.
-    patterns : only names that fit one of these count, in which * stands for any characters; none: all of them.
-    """
-
-    hidden: bool = True
-    root: str = ""
-    endings: tuple[str, ...] = ()
-    names: frozenset[str] = frozenset()
-    patterns: tuple[str, ...] = ()
-
-    def __call__(self, name: str) -> bool:
-        """Whether the file with this relative name counts."""
-        if self.names:
-            return name in self.names
-        if self.patterns and not any(fnmatchcase(name, pattern) for pattern in self.patterns):
-            return False
-        if not self.hidden and is_junk(name):
-            return False
-        if self.hidden and name.rpartition("/")[2] in _LEFT_BEHIND:
-            return False
-        return name.startswith(self.root) and (
-            not self.endings or name.lower().endswith(self.endings)
-        )
 
 
 def read_of(entry: dict) -> Read:
@@ -117,11 +79,6 @@ def source_paths(entry: dict) -> list[Path]:
 def source_files(entry: dict) -> list[Path]:
     """The single files among them: their content is hashed whole, so a caller may cache by file."""
     return [path for path in source_paths(entry) if path.is_file()]
-
-
-def content_digest(path: Path, read: Read | None = None) -> str:
-    """Digest of a file's content, or of the names and contents of the files below a folder that are `read`."""
-    return folder_digest(path, read) if Path(path).is_dir() else file_digest(path)
 
 
 def source_digest(entry: dict, digest_of: Callable[[Path, Read], str] = content_digest) -> str:
@@ -193,33 +150,3 @@ def _places(source: dict, key: str) -> list[str]:
 def _inside(place: str) -> str | None:
     """A place that is a name inside ``path``; None for any other."""
     return place if place.startswith(INSIDE) else None
-
-
-def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]]:
-    """(relative name, path) of all files below a folder, or of those that are `read`, sorted.
-
-    A pipe or device is refused by name: opening a pipe would wait for ever.
-    """
-    found = []
-    for place, _, files in os.walk(folder):
-        for name in files:
-            full = os.path.join(place, name)
-            relative = Path(full).relative_to(folder).as_posix()
-            if read is not None and not read(relative):
-                continue
-            if os.path.exists(full) and not os.path.isfile(full):
-                raise PermafrostError(
-                    f"{full} is no regular file, but a pipe, socket or device",
-                    remedy="move it out of the data folder",
-                )
-            found.append((relative, full))
-    return sorted(found)
-
-
-def folder_digest(folder: Path, read: Read | None = None) -> str:
-    """SHA-256 of the sorted relative names and the contents of the files below a folder that are `read`."""
-    digest = hashlib.sha256()
-    for name, path in folder_files(folder, read):
-        line = f"{len(name)}:{name}:{file_digest(path)}\n"
-        digest.update(line.encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()

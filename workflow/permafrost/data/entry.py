@@ -86,6 +86,7 @@ class DatasetEntry:
     ----------
     kind, source : kind of source (`sources.KINDS`) and its options.
     published : how many images train, validate and test as published, in words.
+    images_of : collections that the images are of, see `trained_on` of backbones.
     url, size_bytes, download : where the data can be had, for `data.download`; no result depends on them.
     bands, sensor, units, select, convert, nodata : what the images hold, and how files may be read.
     modalities : by name, of a dataset whose samples have images of several sensors; None where they have one.
@@ -112,6 +113,7 @@ class DatasetEntry:
     size_bytes: int | None = None
     download: list[dict] | None = None
     published: str | None = None
+    images_of: list[str] | None = None
     gsd_m: float | None = None
     sensor: str | None = None
     bands: list[str | dict] | None = None

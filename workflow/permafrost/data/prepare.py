@@ -294,7 +294,11 @@ def _modality_cards(job: Job, writers: dict) -> list[dict] | None:
 def _band_cards(job: Job, statistics: list[BandStatistics]) -> list[dict]:
     """The bands of all modalities with their statistics."""
     cards = []
-    for positions, of_modality in zip(job.modalities.values(), statistics, strict=True):
+    expected = job.cleaning().images
+    for positions, of_modality, one in zip(
+        job.modalities.values(), statistics, expected, strict=True
+    ):
+        declared = {"nodata": one.nodata} if isinstance(one.nodata, dict) else {}
         for number, position in enumerate(positions):
             band = job.source.bands[position]
             if not of_modality.count[number]:
@@ -305,7 +309,7 @@ def _band_cards(job: Job, statistics: list[BandStatistics]) -> list[dict]:
                 )
             card, found = band.as_dict(), of_modality.of_band(number)
             check_range(band.name, card, found["min"], found["max"], where=job.where)
-            cards.append({**card, **found})
+            cards.append({**card, **found, **declared})
     return cards
 
 

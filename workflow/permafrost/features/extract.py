@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -10,13 +11,18 @@ import numpy as np
 import torch
 
 from permafrost.backbones.backbone import Resources
+from permafrost.backbones.contract import WITHOUT_PIXELS
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress
 from permafrost.data.card import Card, read_card
+from permafrost.data.folders import Read, content_digest
 from permafrost.data.image_store import ImageStore
+from permafrost.features.attributes import of_dataset
 from permafrost.features.devices import choose_device, device_name, exact_numerics
+from permafrost.features.located import extract_located
 from permafrost.features.maps import MapWriter, dense_attributes, whole_image
+from permafrost.features.metadata import decide
 from permafrost.features.prepare import FedImages, Preparer, tensor_fingerprint
 from permafrost.features.promised import PromisedBackbone
 from permafrost.features.reading import SampleReader, read_batches
@@ -67,6 +73,7 @@ def extract(
     outputs: dict[str, Path],
     fingerprint: str,
     running: Running,
+    digest_of: Callable[[str, Read | None], str] = content_digest,
 ) -> None:
     """Run the backbone of `spec` over every split and write its feature stores.
 
@@ -75,11 +82,23 @@ def extract(
     images, outputs : image store to read and feature store to write, by split.
     card : the dataset's card.
     fingerprint : of this job; sealed into the stores.
+    digest_of : digest of a file's or a folder's content, for backbones that are fed no pixels.
 
     Raises
     ------
     PermafrostError : anything the user can put right; nothing half-written is left.
     """
+    if spec.entry["kind"] in WITHOUT_PIXELS:
+        with exact_numerics(running.threads):
+            extract_located(
+                spec,
+                images=images,
+                card=card,
+                outputs=outputs,
+                fingerprint=fingerprint,
+                digest_of=digest_of,
+            )
+        return
     with exact_numerics(running.threads):
         opened = open_backbone(
             spec, images=images, card=card, device=running.device, batch_size=running.batch_size
@@ -131,12 +150,12 @@ def open_backbone(
     if extraction.maps and maps:
         backbone.make_maps(entry.layers, getattr(torch, extraction.maps_dtype))
     backbone.notes.update({"crop": note} if note else {})
-    dates = 1
-    if plan.dates == "all":
-        dates = max(SampleReader(one, prepare.stored).most_dates for one in stores.values())
-    run = set_up(backbone, extraction, target, batch_size, dates)
+    readers = [SampleReader(one, prepare.stored) for one in stores.values()]
+    dates = max(one.most_dates for one in readers) if plan.dates == "all" else 1
+    telling, told = decide(backbone, readers, card_content)
+    run = set_up(backbone, extraction, target, batch_size, dates, telling)
     attributes = _attributes(spec, extraction, card_content, run, stores["train"])
-    return Opened(run, stores, card_content, extraction, {**attributes, **dense}, promised)
+    return Opened(run, stores, card_content, extraction, {**attributes, **told, **dense}, promised)
 
 
 def _extract_split(
@@ -165,7 +184,7 @@ def _extract_split(
                     batch_size=running.batch_size,
                     workers=running.workers,
                     pin=run.device.type == "cuda",
-                    when=run.dates is not None,
+                    telling=run.telling,
                 ):
                     dates = None if most is None else batch.dates
                     sink.put(fetch(*batch_outputs(run, batch, where=where), dates))
@@ -193,13 +212,7 @@ def _attributes(
     backbone = run.backbone
     packages = ("permafrost", *backbone.packages)
     return {
-        "dataset": spec.dataset,
-        "backbone": spec.backbone,
-        "task": card.task,
-        "classes": card.classes,
-        **({"target": card.target["name"]} if card.target is not None else {}),
-        "split_method": card.split_method,
-        "spatially_random": card.spatially_random,
+        **of_dataset(spec, card),
         "weights_sha256": backbone.weights_sha256,
         "parameters": backbone.parameters,
         "pooling": backbone.pooling,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from permafrost.backbones.backbone import Backbone
+from permafrost.backbones.digest import embeddings_read
 from permafrost.backbones.imported import loaded_modules
+from permafrost.backbones.located import Located
 from permafrost.core.errors import PermafrostError
-from permafrost.core.identity import file_digest
-from permafrost.core.promised import Promised, file_state
+from permafrost.core.promised import Promised
+from permafrost.data.folders import Read, content_digest, content_state
 from permafrost.features.specification import BackboneSpec
 
 
@@ -25,26 +28,34 @@ class PromisedBackbone:
     spec : without ``files`` and ``package``, as in a job that was written by hand, nothing was promised and
         nothing is checked.
     where : how errors name the backbone.
+    digest_of : digest of a file's content, or of those of a folder that are read.
     """
 
-    def __init__(self, spec: BackboneSpec, where: str) -> None:
+    def __init__(
+        self,
+        spec: BackboneSpec,
+        where: str,
+        digest_of: Callable[[str, Read | None], str] = content_digest,
+    ) -> None:
         self._where = where
         self._files: dict[str, str] = spec.files
         self._package: dict[str, str] = spec.package
-        self._entrypoint = str(spec.entry.get("entrypoint") or "").rpartition(":")[0]
+        entrypoint = str(spec.entry.get("entrypoint") or "").rpartition(":")[0]
+        self._entrypoint = entrypoint or str(spec.entry.get("model_file") or "")
         self._before = set(sys.modules)
+        read = embeddings_read(spec.entry)
         self._promised = [
             Promised(
-                f"the file {path}",
+                f"the file {path}" if read is None else f"{path} with its embeddings",
                 digest,
-                partial(file_digest, path),
-                partial(file_state, path),
+                partial(digest_of, path, read),
+                partial(content_state, path, read),
                 where=where,
             )
             for path, digest in self._files.items()
         ]
 
-    def check(self, backbone: Backbone | None = None) -> None:
+    def check(self, backbone: Backbone | Located | None = None) -> None:
         """Compare files, modules, package and, where given, the weights that `backbone` was made of.
 
         Raises

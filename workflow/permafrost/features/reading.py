@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
-from permafrost.features.dates import calendar
+from permafrost.features.metadata import Telling
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Batch:
 
     ``pixels`` (n, bands, H, W) stored values; true sizes in `heights`, `widths`. ``further``, of each further modality
     that is read, pixels of one size. Of series, every date is an image of its own, one sample's after the other's,
-    and ``dates`` says how many each sample has; None where samples are single images. ``when`` (n, T, 2), see
-    `dates.calendar`, only of readers that are asked for it.
+    and ``dates`` says how many each sample has; None where samples are single images. ``told`` is what a backbone is
+    told of each sample, see `metadata.Telling.of`.
     """
 
     start: int
@@ -32,7 +33,7 @@ class Batch:
     widths: np.ndarray
     further: tuple[torch.Tensor, ...] = ()
     dates: np.ndarray | None = None
-    when: np.ndarray | None = None
+    told: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -62,7 +63,7 @@ def read_batches(
     workers: int,
     pin: bool = False,
     rows: np.ndarray | None = None,
-    when: bool = False,
+    telling: Telling | None = None,
 ) -> Iterator[Batch]:
     """The samples of a store in order, decoded ahead by `workers` threads.
 
@@ -72,9 +73,9 @@ def read_batches(
     batch_size : images in a batch; of series, so many samples as have no more images, one at least.
     pin : put batches into page-locked memory, from which a GPU can fetch them while it computes.
     rows : ascending positions of the samples to read; all of them by default.
-    when : whether batches say when images were taken.
+    telling : what batches say of images beside their pixels.
     """
-    reader = SampleReader(store, bands, when=when)
+    reader = SampleReader(store, bands, telling=telling)
     step = store.store.chunk_rows("images")
     every = np.arange(len(store)) if rows is None else rows
     starts = np.unique(every // step * step).tolist()
@@ -102,8 +103,10 @@ class SampleReader:
     PermafrostError : bands of modalities whose dates do not go together.
     """
 
-    def __init__(self, store: ImageStore, bands: list[int], *, when: bool = False) -> None:
-        self._store, self._dated = store, when
+    def __init__(
+        self, store: ImageStore, bands: list[int], *, telling: Telling | None = None
+    ) -> None:
+        self._store, self._telling = store, telling or Telling()
         self.modalities = [one for one in store.modalities if set(one.bands) & set(bands)]
         # of a backbone that is fed nothing but zeros, images are read for their number and size
         self.modalities = self.modalities or store.modalities[:1]
@@ -122,7 +125,12 @@ class SampleReader:
                     remedy="name bands of one of them under input.bands of the backbone, or select them in"
                     " the dataset's entry",
                 )
-        self._heights, self._widths = store.sizes(self.modalities[0])
+        self.heights, self.widths = store.sizes(self.modalities[0])
+
+    @property
+    def samples(self) -> pa.Table:
+        """Of the store."""
+        return self._store.samples
 
     @property
     def dates(self) -> str | None:
@@ -135,15 +143,9 @@ class SampleReader:
         return self._store.store.shape(self._series[0].array)[1] if self._series else 1
 
     @functools.cached_property
-    def _when(self) -> np.ndarray:
-        samples = self._store.samples
-        if self.dates is not None:
-            listed = samples[self.dates].to_pylist()
-        elif "date" in samples.column_names:
-            listed = [[one] for one in samples["date"].to_pylist()]
-        else:
-            listed = [[None]] * len(samples)
-        return calendar(listed, self.most_dates)
+    def told(self) -> dict[str, np.ndarray]:
+        """What a backbone is told of every sample of the store."""
+        return self._telling.of(self)
 
     @property
     def counts(self) -> np.ndarray:
@@ -161,10 +163,10 @@ class SampleReader:
 
     def batch(self, start: int, rows: np.ndarray, stored: Sequence[torch.Tensor]) -> Batch:
         """The batch of the samples at `rows` of the store, as `stored` gave them."""
-        heights, widths = self._heights[rows], self._widths[rows]
-        when = self._when[rows] if self._dated else None
+        heights, widths = self.heights[rows], self.widths[rows]
+        told = {name: values[rows] for name, values in self.told.items()}
         if not self._series:
-            return Batch(start, stored[0], heights, widths, tuple(stored[1:]), when=when)
+            return Batch(start, stored[0], heights, widths, tuple(stored[1:]), told=told)
         counts = self._counts[rows]
         there = torch.from_numpy(np.arange(self.most_dates) < counts[:, None])
         repeats = torch.from_numpy(counts)
@@ -180,7 +182,7 @@ class SampleReader:
             np.repeat(widths, counts),
             tuple(further),
             counts,
-            when,
+            told,
         )
 
 

@@ -11,6 +11,7 @@ import torch
 
 from permafrost.backbones.backbone import Backbone
 from permafrost.core.errors import PermafrostError
+from permafrost.features.metadata import Telling
 from permafrost.features.prepare import Preparer
 from permafrost.features.reading import Batch
 from permafrost.features.specification import Extraction
@@ -23,6 +24,7 @@ class Run:
     """A backbone on a device, and how it is run there.
 
     ``dates`` is T, where it is fed all dates of a sample at once; None where every date is an image of its own.
+    ``telling`` is what it is told of images beside their pixels.
     """
 
     backbone: Backbone
@@ -32,29 +34,29 @@ class Run:
     channels_last: bool
     pad_to: int | None
     dates: int | None = None
+    telling: Telling = Telling()
 
     def outputs(
-        self, images: torch.Tensor, **when: torch.Tensor
+        self, images: torch.Tensor, **told: torch.Tensor
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Prepared (B, C, H, W) -> (B, K) float32 and the maps of the backbone's layers, on the device.
 
-        Of all dates (B, T, C, H, W), with ``dates`` (B, T, 2) and ``present`` (B, T); single images are taken for
-        series of T each, whose dates are not known.
+        Of all dates (B, T, C, H, W), with ``present`` (B, T); single images are taken for whole series of T each.
+        `told` is what the backbone is told of them, see `told_of`.
         """
         if self.dates is not None and images.ndim == 4:
             images = images.reshape(-1, self.dates, *images.shape[1:])
             present = torch.ones(images.shape[:2], dtype=torch.bool, device=images.device)
-            when = {"dates": present.new_zeros((*present.shape, 2), dtype=torch.int64)}
-            when["present"] = present
+            told = {**told, "present": present}
         count = len(images)
         # a compiled model would be compiled again for the last, smaller batch
         images = self._padded(images)
-        when = {name: self._padded(one) for name, one in when.items()}
+        told = {name: self._padded(one) for name, one in told.items()}
         enabled = self.precision is not None
         with torch.autocast(
             self.device.type, dtype=self.precision or torch.bfloat16, enabled=enabled
         ):
-            features, maps = self._forward(images, when)
+            features, maps = self._forward(images, told)
         self._check_rows(features, len(images))
         return features[:count].float(), [values[:count] for values in maps]
 
@@ -65,10 +67,10 @@ class Run:
         return torch.cat([values, values[-1:].expand(lacking, *values.shape[1:])])
 
     def _forward(
-        self, images: torch.Tensor, when: dict[str, torch.Tensor]
+        self, images: torch.Tensor, told: dict[str, torch.Tensor]
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         try:
-            return self.backbone.features_and_maps(images, **when)
+            return self.backbone.features_and_maps(images, **told)
         except torch.OutOfMemoryError as error:
             raise PermafrostError(
                 f"the GPU has not enough memory for a batch of shape {tuple(images.shape)}",
@@ -111,6 +113,7 @@ def set_up(
     device: torch.device,
     batch_size: int,
     dates: int = 1,
+    telling: Telling | None = None,
 ) -> Run:
     """The backbone on the device, compiled if that is wanted. Nothing else may wrap its module any more.
 
@@ -142,6 +145,7 @@ def set_up(
         channels_last,
         pad_to=max(1, batch_size // (dates if together else 1)) if extraction.compile else None,
         dates=dates if together else None,
+        telling=telling or Telling(),
     )
 
 
@@ -173,13 +177,39 @@ def _naming(batch: Batch, where: str) -> Iterator[None]:
 def _batch_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
     if run.dates is not None:
         return _series_outputs(run, batch)
+    told = told_of(run, batch)
     groups, order = _prepared(run, batch)
     if len(groups) == 1:
-        return run.outputs(groups[0])
+        return run.outputs(groups[0][1], **told)
     if run.prepare.plan.size is not None:
-        return run.outputs(torch.cat(groups)[order])
+        return run.outputs(torch.cat([images for _, images in groups])[order], **told)
     # native sizes differ, and so no maps are asked for
-    return torch.cat([run.outputs(images)[0] for images in groups])[order], []
+    parts = [
+        run.outputs(images, **{name: values[where] for name, values in told.items()})[0]
+        for where, images in groups
+    ]
+    return torch.cat(parts)[order], []
+
+
+def told_of(run: Run, batch: Batch) -> dict[str, torch.Tensor]:
+    """What the backbone is told of each image of a batch, of all dates at once of each sample, on the device."""
+    told, counts = dict(batch.told), batch.dates
+    if run.dates is not None:
+        if "dates" in told:
+            days = np.zeros((len(batch), run.dates, 2), np.int64)
+            days[:, : told["dates"].shape[1]] = told["dates"]
+            told["dates"] = days
+    elif counts is not None:
+        there = np.arange(counts.max()) < counts[:, None]
+        told = {
+            name: values[:, : counts.max()][there]
+            if name == "dates"
+            else np.repeat(values, counts, axis=0)
+            for name, values in told.items()
+        }
+    elif "dates" in told:
+        told["dates"] = told["dates"][:, 0]
+    return {name: torch.from_numpy(values).to(run.device) for name, values in told.items()}
 
 
 def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -187,10 +217,8 @@ def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Te
     counts = np.ones(len(batch), np.int64) if batch.dates is None else batch.dates
     sample = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(sample)) - np.repeat(np.cumsum(counts) - counts, counts)
-    when = np.zeros((len(counts), run.dates, 2), np.int64)
-    if batch.when is not None:
-        when[:, : batch.when.shape[1]] = batch.when
-    told = {"dates": when, "present": np.arange(run.dates) < counts[:, None]}
+    present = torch.from_numpy(np.arange(run.dates) < counts[:, None]).to(run.device)
+    told = {**told_of(run, batch), "present": present}
     if run.prepare.plan.size is not None:
         parts = [(np.arange(len(sample)), fed_images(run, batch))]
     else:
@@ -203,8 +231,7 @@ def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Te
         here, row = np.unique(sample[where], return_inverse=True)
         series = images.new_zeros(len(here), run.dates, *images.shape[1:])
         series[torch.from_numpy(row), torch.from_numpy(place[where])] = images
-        about = {k: torch.from_numpy(one[here]).to(run.device) for k, one in told.items()}
-        made.append(run.outputs(series, **about))
+        made.append(run.outputs(series, **{name: values[here] for name, values in told.items()}))
         samples.append(here)
     if len(made) == 1:
         return made[0]
@@ -216,17 +243,19 @@ def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Te
 def fed_images(run: Run, batch: Batch) -> torch.Tensor:
     """(n, C, H, W) as the backbone is fed them, on the device, in the order of the batch; of one size once prepared."""
     groups, order = _prepared(run, batch)
-    return groups[0] if len(groups) == 1 else torch.cat(groups)[order]
-
-
-def _prepared(run: Run, batch: Batch) -> tuple[list[torch.Tensor], torch.Tensor | None]:
-    """Prepared images of each size, and the order that puts them back; None for it where there is one size."""
-    groups = [(where, run.prepare(*parts)) for where, parts in batch.same_sizes()]
     images = [prepared for _, prepared in groups]
+    return images[0] if len(images) == 1 else torch.cat(images)[order]
+
+
+def _prepared(
+    run: Run, batch: Batch
+) -> tuple[list[tuple[np.ndarray | None, torch.Tensor]], torch.Tensor | None]:
+    """Positions and prepared images of each size, and the order that puts them back; None where there is one size."""
+    groups = [(where, run.prepare(*parts)) for where, parts in batch.same_sizes()]
     if len(groups) == 1:
-        return images, None
+        return groups, None
     order = torch.from_numpy(np.argsort(np.concatenate([where for where, _ in groups])))
-    return images, order.to(run.device)
+    return groups, order.to(run.device)
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ class _Maker:
     def batch(self, batch: Batch, view: int) -> Batch:
         """View number `view` of each image; float32 in the unit of the images."""
         pixels = torch.zeros(batch.pixels.shape, dtype=torch.float32)
+        told = {name: values.copy() for name, values in batch.told.items()}
         for number, image in enumerate(batch.pixels):
             size = int(batch.heights[number]), int(batch.widths[number])
             sample = self._names[batch.start + number]
@@ -105,9 +106,12 @@ class _Maker:
             true = image[:, : size[0], : size[1]].to(torch.float32)
             made = apply_view(drawn, true, self._means, self._spreads)
             pixels[number, :, : size[0], : size[1]] = made
-        return Batch(
-            batch.start, pixels.pin_memory() if self._pin else pixels, batch.heights, batch.widths
-        )
+            if "ground_distance_m" in told:
+                # a crop is enlarged to the size of the image, so that its pixels lie closer on the ground
+                share = drawn.height * drawn.width / (size[0] * size[1])
+                told["ground_distance_m"][number] *= share**0.5
+        pixels = pixels.pin_memory() if self._pin else pixels
+        return Batch(batch.start, pixels, batch.heights, batch.widths, told=told)
 
 
 def apply_view(
@@ -144,6 +148,7 @@ def _write(maker: _Maker, output: Path, fingerprint: str, running: Running) -> N
                     batch_size=running.batch_size,
                     workers=running.workers,
                     rows=rows,
+                    telling=run.telling,
                 ):
                     # the images of one view at a time: batches as extraction makes them
                     made = ahead(lambda v, b=batch: maker.batch(b, v), range(options["views"]), 1)

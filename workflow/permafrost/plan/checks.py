@@ -7,12 +7,13 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
+from permafrost.backbones.contract import WITHOUT_PIXELS
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
 from permafrost.data.sources import read_entry
 from permafrost.features.dates import check_heads
-from permafrost.plan.compatibility import check_feeding, known_of
+from permafrost.plan.compatibility import check_feeding, check_without_pixels, known_of
 from permafrost.plan.installed import installed
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.dense.choice import check_schedule, check_warmup, rates_of
@@ -40,12 +41,13 @@ def check_entries(
     for name, entry in backbones.items():
         where = places["backbone"](name)
         with mistakes.gathered():
-            weights = known_of(entry, offered, where)
+            weights = None if entry["kind"] in WITHOUT_PIXELS else known_of(entry, offered, where)
             if weights is not None:
                 known[name] = (entry, where, weights)
         if entry["kind"] == "entrypoint":
             with mistakes.gathered():
                 check_entrypoint(entry, root, where)
+    check_without_pixels(backbones, datasets, config["probes"], places["backbone"], mistakes)
     for name, entry in datasets.items():
         where = places["dataset"](name)
         dataset = read_entry(entry, where=where)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from permafrost.backbones.contract import (
     OWN_WANTS,
+    WITHOUT_PIXELS,
     InputContract,
     check_channels,
     check_kernel,
@@ -14,14 +15,24 @@ from permafrost.backbones.contract import (
     resolve_input,
     wavelengths_nm,
 )
+from permafrost.backbones.galileo_bands import wants as galileo_wants
 from permafrost.backbones.matching import OfferedBands
+from permafrost.backbones.olmoearth_bands import wants as olmoearth_wants
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
 from permafrost.plan.installed import Installed, Known
 from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.kinds import KINDS
 
 #: stands for the statistics of a band, which only its images tell
 _NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
+
+
+#: kind of backbone -> from its entry to what it wants, for kinds whose own tables say it
+WANTS_OF_ENTRY: dict[str, Callable[[dict], dict]] = {
+    "galileo": lambda entry: galileo_wants(entry["groups"]),
+    "olmoearth": lambda entry: olmoearth_wants(entry["modalities"]),
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,8 @@ def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -
     kind = entry["kind"]
     if kind in OWN_WANTS:
         return Known(OWN_WANTS[kind])
+    if kind in WANTS_OF_ENTRY:
+        return Known(WANTS_OF_ENTRY[kind](entry))
     installed = offered()
     return None if installed is None else getattr(installed, kind)(entry, where)
 
@@ -90,6 +103,48 @@ def check_feeding(
             with mistakes.gathered():
                 one.check(card)
                 fitting.add(pair)
+
+
+def check_without_pixels(
+    backbones: dict[str, dict],
+    datasets: dict[str, dict],
+    probes: dict[str, dict | None],
+    place: Callable[[str], str],
+    mistakes: Mistakes,
+) -> None:
+    """Add to `mistakes` what backbones are asked for that only know where images lie.
+
+    Parameters
+    ----------
+    backbones, datasets, probes : entries and options by name; probes may be switched off.
+    place : name of a backbone -> file and name of the entry.
+    """
+    dense = [name for name, entry in datasets.items() if task_of(entry["task"]).dense]
+    training = [
+        name
+        for name, options in probes.items()
+        if options and KINDS[options["kind"]].reads == "images"
+    ]
+    for name, entry in backbones.items():
+        if entry["kind"] not in WITHOUT_PIXELS:
+            continue
+        if training:
+            mistakes.add(
+                PermafrostError(
+                    f"the probe {training[0]!r} feeds images to the backbone itself, and one of kind"
+                    f" {entry['kind']} takes none",
+                    where=place(name),
+                    remedy="run this probe in a configuration of its own, without this backbone",
+                )
+            )
+        if "table" in entry and dense:
+            mistakes.add(
+                PermafrostError(
+                    f"the dataset {dense[0]!r} needs maps, and a table has one embedding for an image",
+                    where=place(name),
+                    remedy="use rasters of embeddings, or another configuration for this dataset",
+                )
+            )
 
 
 def check_probes(

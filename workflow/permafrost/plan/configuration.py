@@ -131,7 +131,14 @@ class Configuration:
             return self.root / substitute(path, self.data_root)
 
         known = identify(result_fields(self.backbones[name]), self.root, located)
-        files = {role: digests.digest(located(file)) for role, file in known.files.items()}
+        files = {
+            role: (
+                digests.content(located(file), known.read[role])
+                if role in known.read
+                else digests.digest(located(file))
+            )
+            for role, file in known.files.items()
+        }
         package = {"package": known.package} if known.package else {}
         places = {"entry": known.places, "files": known.files}
         return Identified(known.entry, {"files": files, **package}, places)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import stat
@@ -14,7 +13,7 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
 from permafrost.core.promised import file_state
-from permafrost.data.digest import Read, content_digest, folder_files
+from permafrost.data.folders import Read, content_digest, content_state
 
 #: where digests are remembered, below the working directory
 DIGESTS = ".snakemake/permafrost/digests.json"
@@ -86,11 +85,6 @@ class DigestCache:
         return known if isinstance(known, dict) else {}
 
 
-def content_state(path, read: Read | None = None) -> list:
-    """The state of a file or a folder: it differs after every change of what is `read`."""
-    return _folder_state(path, read) if os.path.isdir(path) else file_state(path)
-
-
 def _state_of_file(path, _: Read | None) -> list:
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -98,14 +92,3 @@ def _state_of_file(path, _: Read | None) -> list:
         # opening a pipe would wait for ever
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return file_state(path)
-
-
-def _folder_state(folder, read: Read | None) -> list:
-    """[bytes, hash of the names and states of the files that are read, latest times of change]."""
-    size, content, inode = 0, 0, 0
-    states = hashlib.sha256()
-    for name, path in folder_files(Path(folder), read):
-        state = file_state(path)
-        states.update(f"{name}\0{state}\n".encode("utf-8", "surrogateescape"))
-        size, content, inode = size + state[0], max(content, state[2]), max(inode, state[3])
-    return [size, states.hexdigest(), content, inode]

@@ -242,13 +242,20 @@ def _describe_torchgeo() -> dict:
     from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES
 
     weights = {
-        str(one): {**_wanted({"weights": str(one)}, model), "channels": one.meta.get("in_chans")}
+        str(one): {**_wanted({"weights": str(one)}, model), "channels": _channels(one, model)}
         for model, group in _model_weights.items()
         if isinstance(model, str)
         for one in group
     }
     names = [*FAMILIES, *NOT_FOR_IMAGES]
     return {"models": {name: _wanted({"model": name}, name) for name in names}, "weights": weights}
+
+
+def _channels(weights, model: str) -> int | None:
+    from permafrost.backbones.torchgeo_families import FAMILIES
+
+    own = model in FAMILIES and FAMILIES[model].contract is not None
+    return None if own else weights.meta.get("in_chans")
 
 
 def _wanted(entry: dict, model: str) -> dict:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from permafrost.backbones.contract import WITHOUT_PIXELS
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.tasks import task_of
 from permafrost.core.versions import installed_versions
@@ -160,14 +161,20 @@ class Plan:
         return [] if self._measures is None else self._pairs()
 
     def profiled(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose costs are measured: all or none."""
-        return [] if self._profile is None else self._pairs()
+        """(dataset, backbone) pairs whose costs are measured: none, or all that are fed images."""
+        return [] if self._profile is None else [p for p in self._pairs() if self._fed_images(p[1])]
 
     def viewed(self) -> list[tuple[str, str]]:
         """(dataset, backbone) pairs of which augmented views are measured: all of one image and one sensor, or none."""
         if not self._views:
             return []
-        return [pair for pair in self.measured() if not is_several(self.datasets[pair[0]])]
+        return [pair for pair in self.measured() if self._is_viewed(*pair)]
+
+    def _is_viewed(self, dataset: str, backbone: str) -> bool:
+        return self._fed_images(backbone) and not is_several(self.datasets[dataset])
+
+    def _fed_images(self, backbone: str) -> bool:
+        return self.backbones[backbone]["kind"] not in WITHOUT_PIXELS
 
     def paired(self) -> list[str]:
         """Datasets on which backbones are measured against each other: all or none."""
@@ -279,7 +286,7 @@ class Plan:
                 "features": self.extract(dataset, backbone).fingerprint,
                 **(
                     {"views": self.views(dataset, backbone).fingerprint}
-                    if self._views and not is_several(self.datasets[dataset])
+                    if self._views and self._is_viewed(dataset, backbone)
                     else {}
                 ),
             },

@@ -17,7 +17,7 @@ from permafrost.core.tables import read_metadata, read_table
 from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
-from permafrost.report.sections.dataset import dataset_line, dataset_section
+from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.tables.summary import read_summary
@@ -102,6 +102,11 @@ class Report:
         comparisons = _of_dataset(self.comparisons, material.name)
         section = dataset_section(material, comparisons, folder / "figures")
         section["lines"] = [line for line in shared["lines"] if line["dataset"] == material.name]
+        compared = {row["backbone"] for row in material.rows}
+        section["flags"] += trained_on_flags(
+            self.plan["datasets"].get(material.name, {}),
+            {name: one for name, one in self.plan["backbones"].items() if name in compared},
+        )
         section["anchor"] = f"dataset-{slug(material.name)}"
         page = f"datasets/{slug(material.name)}.html"
         _write(folder / page, "dataset.html.j2", {**shared, "notices": [], "dataset": section})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from permafrost.stages import image_jobs
 from permafrost.stages.arguments import add_splits, by_split
 
@@ -15,5 +17,9 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.features.extract import extract
     from permafrost.features.specification import ExtractSpec
+    from permafrost.plan.digests import DIGESTS, DigestCache
 
-    image_jobs.run(arguments, extract, ExtractSpec, outputs=by_split(arguments.output))
+    # files of embeddings may be large; in the state that the plan saw they are not read once more
+    known = DigestCache(Path(DIGESTS))
+    outputs = by_split(arguments.output)
+    image_jobs.run(arguments, extract, ExtractSpec, outputs=outputs, digest_of=known.content)

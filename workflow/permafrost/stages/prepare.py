@@ -43,7 +43,8 @@ def _promised_data(spec: PrepareSpec) -> Promised:
     """The data of the dataset, with the digest that the plan was made from."""
     from permafrost.core.promised import Promised
     from permafrost.data.digest import source_digest, source_state
-    from permafrost.plan.digests import DIGESTS, DigestCache, content_state
+    from permafrost.data.folders import content_state
+    from permafrost.plan.digests import DIGESTS, DigestCache
 
     entry = spec.entry
     # data in the state that the plan saw are not read once more

@@ -6,12 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
+from permafrost.backbones.backbone import METADATA, Backbone
 from permafrost.backbones.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
+from permafrost.features.metadata import Telling, decide
 from permafrost.features.prepare import FedImages, Preparer
+from permafrost.features.reading import Batch, SampleReader
+from permafrost.features.running import Run, told_of
 
 if TYPE_CHECKING:
     from permafrost.data.card import Card
@@ -38,6 +43,33 @@ def stored_images(plan: InputPlan, card: Card, count: int) -> list[torch.Tensor]
         noise = torch.rand(count, len(bands), *size, generator=generator)
         stored.append(noise.mul_(high - low).add_(low))
     return stored
+
+
+def told_sample(
+    backbone: Backbone, stores: Callable[[], dict[str, Path]], card: Card, expect: str
+) -> tuple[Telling, dict[str, np.ndarray]]:
+    """What a backbone is told as in an extraction, and that of the train sample with most dates: (1, …) each.
+
+    `stores` is asked only of backbones that take something.
+    """
+    if not backbone.takes & set(METADATA):
+        return decide(backbone, (), card)[0], {}
+    fed = [one.index for one in backbone.plan.channels if one.index is not None]
+    readers = {
+        split: SampleReader(ImageStore(path, expect=expect, split=split), fed)
+        for split, path in stores().items()
+    }
+    telling, _ = decide(backbone, readers.values(), card)
+    row = int(readers["train"].counts.argmax())
+    told = telling.of(readers["train"])
+    return telling, {name: values[row : row + 1] for name, values in told.items()}
+
+
+def repeated_told(run: Run, sample: dict[str, np.ndarray], count: int) -> dict[str, torch.Tensor]:
+    """What is told of `count` samples that are all the same one, on the device of the run."""
+    told = {name: values.repeat(count, axis=0) for name, values in sample.items()}
+    nothing = np.zeros(count, np.int64)
+    return told_of(run, Batch(0, torch.empty(0), nothing, nothing, told=told))
 
 
 def several_sizes(card: Card) -> bool:

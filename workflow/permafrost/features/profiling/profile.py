@@ -18,7 +18,13 @@ from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.features.maps import whole_image
 from permafrost.features.profiling.counting import Size, count_flops, size_of
 from permafrost.features.profiling.energy import NoMeter, find_meter
-from permafrost.features.profiling.feeding import TrainImages, several_sizes, stored_images
+from permafrost.features.profiling.feeding import (
+    TrainImages,
+    repeated_told,
+    several_sizes,
+    stored_images,
+    told_sample,
+)
 from permafrost.features.profiling.hardware import describe_hardware, load
 from permafrost.features.profiling.memory import peak_memory
 from permafrost.features.profiling.quantity import Quantity, repeated, undefined
@@ -68,7 +74,7 @@ def profile_backbone(
         ``latency_repeats`` of a single image, ``warm_up`` passes before either, ``most_seconds`` for
         either, ``threads`` (CPU threads of torch; null: the argument of that name).
     card : the dataset's card. images : returns the paths of its image stores, asked only by backbones that
-        are made from images.
+        are made from images or are told of place, date or ground distance.
 
     Raises
     ------
@@ -79,10 +85,10 @@ def profile_backbone(
     target = choose_device(device)
     with exact_numerics(options["threads"] or threads):
         busy = load()
-        run, plain, about_card, promised = _set_up(spec, card, images, target, where)
+        run, plain, about_card, promised, told = _set_up(spec, card, images, target, where)
         size = size_of(plain)
         try:
-            found, shape, dimension = _measure(run, plain, size, about_card, options)
+            found, shape, dimension = _measure(run, plain, size, about_card, options, told)
         except PermafrostError as error:
             if isinstance(error.__cause__, torch.OutOfMemoryError):
                 error = PermafrostError(
@@ -123,8 +129,8 @@ def _check(options: dict) -> None:
 
 def _set_up(
     spec: ProfileSpec, card: Path, images, device: torch.device, where: str
-) -> tuple[Run, torch.nn.Module, Card, PromisedBackbone]:
-    """The backbone as extraction runs it, its module before it is compiled, the card, and what was promised."""
+) -> tuple[Run, torch.nn.Module, Card, PromisedBackbone, dict[str, np.ndarray]]:
+    """The backbone as extraction runs it, its module before it is compiled, the card, what was promised and is told."""
     extraction, expect = spec.extraction, spec.inputs.images
     entry = read_entry(spec.entry, where=where)
     content = read_card(card, expect=expect)
@@ -146,14 +152,20 @@ def _set_up(
     dates = max(
         (one["dates"]["most"] for one in content.modalities or [] if one["dates"]), default=1
     )
-    run = set_up(backbone, extraction, device, spec.options["batch_size"], dates)
+    telling, told = told_sample(backbone, images, content, expect)
+    run = set_up(backbone, extraction, device, spec.options["batch_size"], dates, telling)
     # a single image must not be filled up to a batch
-    return dataclasses.replace(run, pad_to=None), plain, content, promised
+    return dataclasses.replace(run, pad_to=None), plain, content, promised, told
 
 
 @torch.inference_mode()
 def _measure(
-    run: Run, plain: torch.nn.Module, size: Size, card: Card, options: dict
+    run: Run,
+    plain: torch.nn.Module,
+    size: Size,
+    card: Card,
+    options: dict,
+    told: dict[str, np.ndarray],
 ) -> tuple[dict[str, Quantity], list[int], int]:
     """What is measured and counted by running it, the shape of one image as fed, and the number of features."""
     # of all dates at once, a batch holds whole series, and the single one is a series
@@ -162,24 +174,30 @@ def _measure(
     stored = stored_images(run.prepare.plan, card, count)
     # what is done once per process (threads, kernels) is no part of any measurement
     single = run.prepare(*(one[:dates] for one in stored))
-    features, _ = run.outputs(single)
+    about_one, about = (repeated_told(run, told, n) for n in (1, count // dates))
+    features, _ = run.outputs(single, **about_one)
     if run.backbone.module is not plain:
         # compiled once for each size of a batch
-        run.outputs(run.prepare(*stored))
-    memory = peak_memory(lambda: run.outputs(run.prepare(*stored)), device, size.bytes)
+        run.outputs(run.prepare(*stored), **about)
+    memory = peak_memory(lambda: run.outputs(run.prepare(*stored), **about), device, size.bytes)
     limits = {"warm_up": options["warm_up"], "most_seconds": options["most_seconds"]}
     preparing = time_repeats(
         lambda: run.prepare(*stored), device, repeats=options["repeats"], **limits
     )
     batch = run.prepare(*stored)
-    batches = time_repeats(lambda: run.outputs(batch), device, repeats=options["repeats"], **limits)
-    energy = _energy(lambda: run.outputs(batch), device, batches.wall, count)
+    batches = time_repeats(
+        lambda: run.outputs(batch, **about), device, repeats=options["repeats"], **limits
+    )
+    energy = _energy(lambda: run.outputs(batch, **about), device, batches.wall, count)
     alone = time_repeats(
-        lambda: run.outputs(single), device, repeats=options["latency_repeats"], **limits
+        lambda: run.outputs(single, **about_one),
+        device,
+        repeats=options["latency_repeats"],
+        **limits,
     )
     milliseconds = 1e3 * np.array(alone.wall)
     found = {
-        "flops": _flops(run.backbone, plain, run, single),
+        "flops": _flops(run.backbone, plain, run, single, about_one),
         "throughput": repeated(count / np.array(batches.wall), "images/s"),
         "cpu_time_ms": repeated(1e3 * np.array(batches.cpu) / count, "ms/image"),
         "prepare_ms": repeated(1e3 * np.array(preparing.wall) / count, "ms/image"),
@@ -193,12 +211,18 @@ def _measure(
     return found, list(single.shape[1:]), features.shape[1]
 
 
-def _flops(backbone: Backbone, plain: torch.nn.Module, run: Run, image: torch.Tensor) -> Quantity:
+def _flops(
+    backbone: Backbone,
+    plain: torch.nn.Module,
+    run: Run,
+    image: torch.Tensor,
+    told: dict[str, torch.Tensor],
+) -> Quantity:
     """Of one image, by the module itself: what was compiled hides its operators from the counter."""
     uncompiled = dataclasses.replace(
         run, backbone=dataclasses.replace(backbone, module=plain), precision=None
     )
-    return count_flops(lambda: uncompiled.outputs(image.clone()))
+    return count_flops(lambda: uncompiled.outputs(image.clone(), **told))
 
 
 def _energy(work, device: torch.device, seconds: list[float], count: int) -> Quantity:

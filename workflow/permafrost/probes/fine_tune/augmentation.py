@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -86,6 +86,18 @@ class Change:
             parts.append(image)
         layout = torch.channels_last if run.channels_last else torch.contiguous_format
         return torch.cat(parts).contiguous(memory_format=layout)
+
+    def told(self, stored: Batch) -> Batch:
+        """What is told of the stored images, of their crops: these show the same place, from closer by."""
+        if self.places is None or "ground_distance_m" not in stored.told:
+            return stored
+        sizes = zip(stored.heights.tolist(), stored.widths.tolist(), self.places, strict=True)
+        shares = [
+            math.prod(crop_box(height, width, place, self.areas)[2:]) / (height * width)
+            for height, width, place in sizes
+        ]
+        closer = stored.told["ground_distance_m"] * np.sqrt(shares, dtype=np.float32)
+        return replace(stored, told={**stored.told, "ground_distance_m": closer})
 
     def turned(self, images: torch.Tensor, masks: torch.Tensor | None, target: torch.Tensor):
         """Images (n, C, H, W), mirrored and turned in place, and the target: masks likewise, else as it is."""

@@ -68,7 +68,10 @@ class MaskProblem:
             if isinstance(model, OnFrozen):
                 features, maps = batch.fed
                 return model(features[part], [x[part] for x in maps], size=size)
-            return model(batch.fed[0][part], size=size)
+            images, told = batch.fed
+            return model(
+                images[part], {name: values[part] for name, values in told.items()}, size=size
+            )
 
         score_batches(rows, batches(), predict)
         return rows

@@ -90,9 +90,11 @@ class Tuned(nn.Module):
         self._run, self._layers, self._decay = run, layers, decay
         self._batch_norm = batch_norm
 
-    def forward(self, images: torch.Tensor, *, size=None) -> torch.Tensor:
-        """(B, C, H, W) as fed -> what the head gives."""
-        return self.head(*self._run.outputs(images), size)
+    def forward(
+        self, images: torch.Tensor, told: dict[str, torch.Tensor], *, size=None
+    ) -> torch.Tensor:
+        """(B, C, H, W) as fed, and what the backbone is told of them -> what the head gives."""
+        return self.head(*self._run.outputs(images, **told), size)
 
     def train(self, mode: bool = True) -> Tuned:
         super().train(False)

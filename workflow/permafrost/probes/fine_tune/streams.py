@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from permafrost.data.image_store import ImageStore
 from permafrost.features import reading
 from permafrost.features.health import check_finite
-from permafrost.features.running import Run, batch_outputs, fed_images, total
+from permafrost.features.running import Run, batch_outputs, fed_images, told_of, total
 from permafrost.probes.dense.map_splits import Layer
 from permafrost.probes.dense.map_stream import MapStream, Windows, torch_type
 from permafrost.probes.fine_tune.augmentation import Augmentation
@@ -78,6 +79,10 @@ class ImageStream(_TargetStream):
     ) -> None:
         self.run, self.augmentation = run, augmentation
         self._draws: np.random.Generator | None = None
+        reader = reading.SampleReader(
+            ImageStore(split.path), run.prepare.stored, telling=run.telling
+        )
+        self._told = reader.told
         _, *size = split.store.shape("images")[1:]
         layer = Layer("images", "images", len(run.prepare.stored), *size)
         super().__init__(split, [layer], **how)
@@ -113,15 +118,18 @@ class ImageStream(_TargetStream):
     def _batch(self, rows: np.ndarray, held) -> TrainingBatch:
         stored, target = self._as_stored(rows, held.arrays[0]), self._target(rows, held)
         if self._draws is None:
-            return TrainingBatch(rows, (fed_images(self.run, stored),), target)
+            return TrainingBatch(
+                rows, (fed_images(self.run, stored), told_of(self.run, stored)), target
+            )
         change = self.augmentation.drawn(self._draws, len(rows))
         images = change.cropped(stored, self.run)
         images, target = change.turned(images, target if self.masks else None, target)
-        return TrainingBatch(rows, (images,), target)
+        return TrainingBatch(rows, (images, told_of(self.run, change.told(stored))), target)
 
     def _as_stored(self, rows: np.ndarray, pixels: torch.Tensor) -> reading.Batch:
         sizes = self.split.sizes[rows]
-        return reading.Batch(int(rows[0]), pixels, sizes[:, 0], sizes[:, 1])
+        told = {name: values[rows] for name, values in self._told.items()}
+        return reading.Batch(int(rows[0]), pixels, sizes[:, 0], sizes[:, 1], told=told)
 
 
 class FrozenStream(_TargetStream):

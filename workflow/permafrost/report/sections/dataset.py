@@ -76,6 +76,28 @@ def dataset_flags(card: Card) -> list[dict]:
     return flags
 
 
+def trained_on_flags(entry: Mapping, backbones: Mapping[str, Mapping]) -> list[dict]:
+    """Which backbones saw the images of a dataset while they were trained, as the entries say.
+
+    Parameters
+    ----------
+    entry : of the dataset; its `images_of` names the collections that backbones name under `trained_on`.
+    backbones : their entries by name.
+    """
+    seen = {
+        name: sorted({*one.get("trained_on", [])} & {*entry.get("images_of", [])})
+        for name, one in backbones.items()
+    }
+    told = [f"{name} (on {', '.join(sources)})" for name, sources in seen.items() if sources]
+    if not told:
+        return []
+    long = (
+        f"By their entries, these were trained on collections that the images are of: {'; '.join(told)}. Images of the"
+        " test split may have been among them, with or without labels, so their scores may be too high."
+    )
+    return [{"short": "some backbones were pre-trained on this dataset's images", "long": long}]
+
+
 def card_facts(card: Card) -> list[tuple[str, str]]:
     """A dataset's card as (what, value) lines."""
     sizes, masks = card.image_size, task_of(card.task).masks

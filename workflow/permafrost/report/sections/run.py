@@ -47,6 +47,7 @@ def run_section(plan: dict, metadata: list[dict], hardware: Mapping[str, object]
     return {
         "plan_hash": plan["plan"],
         "backbones": entry_lines(plan["backbones"]),
+        "backbone_facts": backbone_facts(plan["backbones"]),
         "dataset_entries": entry_lines(plan["datasets"]),
         "probes": entry_lines(probes),
         "reading": probes_explained(probes),
@@ -89,6 +90,21 @@ def entry_lines(entries: Mapping[str, dict]) -> list[dict]:
             "title": entry.get("title") or "",
             "kind": entry.get("kind") or entry.get("task") or "",
             "entry": json.dumps(entry, indent=2, sort_keys=True, ensure_ascii=False),
+        }
+        for name, entry in sorted(entries.items())
+    ]
+
+
+def backbone_facts(entries: Mapping[str, dict]) -> list[dict]:
+    """What catalogue entries say of the backbones themselves; None and "" where they say nothing."""
+    return [
+        {
+            "name": name,
+            "parameters": entry.get("parameters"),
+            "year": entry.get("year"),
+            "trained_on": ", ".join(entry.get("trained_on", [])),
+            "licence": entry.get("licence", ""),
+            "citation": entry.get("citation", ""),
         }
         for name, entry in sorted(entries.items())
     ]

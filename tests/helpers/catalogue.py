@@ -1,0 +1,74 @@
+"""Entries of the catalogues, built with random weights and fed images of their own bands and size."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from pathlib import Path
+
+import torch
+from permafrost.backbones import registry
+from permafrost.backbones.backbone import Backbone, Resources
+from permafrost.backbones.contract import InputContract, InputPlan, input_contract, resolve_input
+from permafrost.backbones.matching import OfferedBands, wishes
+from permafrost.data.sensors import SENSORS, Band
+from permafrost.plan.catalogue import Catalogue
+
+from helpers.backbones import backbone_entry
+
+CONFIG = Path(__file__).parents[2] / "config"
+EXTRACTION = {"size": 224, "interpolation": "bilinear", "antialias": False}
+_STATISTICS = {"mean": 0.5, "std": 0.25, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
+
+
+def catalogue() -> Catalogue:
+    """The project's own backbones."""
+    return Catalogue("backbone", [CONFIG], {})
+
+
+def untrained(name: str, entry: dict) -> tuple[registry.BackboneEntry, object]:
+    """The entry with random weights, and the contract of its input, which its weights say."""
+    trained = backbone_entry(entry, where=name)
+    own = importlib.import_module(registry.KINDS[trained.kind].module).wants(trained.options, name)
+    contract = input_contract(own, trained.input, EXTRACTION, where=name)
+    other = copy.deepcopy(entry)
+    if entry["kind"] == "timm":
+        other["weights"] = {"source": "random"}
+    elif entry["kind"] == "torchgeo" and entry.get("weights") is not None:
+        from permafrost.backbones.torchgeo_weights import find_weights
+
+        weights = entry["weights"]
+        like = weights["like"] if isinstance(weights, dict) else weights
+        other |= {"weights": None, "model": find_weights(like, name)[1]}
+    elif isinstance(entry.get("weights"), dict):
+        other["weights"] = None
+    return backbone_entry(other, where=name), contract
+
+
+def feeding(name: str, contract: InputContract) -> InputPlan:
+    """The plan of an input on a made-up dataset that has all bands the contract names, in units that serve."""
+    unit = contract.unit if contract.unit in ("db", "uint8") else "reflectance"
+    if contract.bands == "rgb":
+        bands, unit = [band.as_dict() for band in SENSORS["rgb"].values()], "uint8"
+    elif contract.bands == "all":
+        bands = [band.as_dict() for band in SENSORS["sentinel2"].values()]
+    else:
+        bands = [
+            Band(one.name, one.common_name, one.wavelength_nm, sensor=one.sensor).as_dict()
+            for one in wishes(contract.bands, contract.sensor)
+        ]
+    offered = [band | _STATISTICS | {"unit": unit, "scale": None, "offset": None} for band in bands]
+    card = OfferedBands("made-up", offered, [band["name"] for band in offered])
+    return resolve_input(contract, card, where=name)
+
+
+def build_untrained(name: str, entry: dict, *, device: str = "cpu") -> Backbone:
+    """The backbone of an entry with random weights, for its own bands and size."""
+    random, contract = untrained(name, entry)
+    plan = feeding(name, contract)
+    # only a kind that learns from images looks at any
+    shape = (len(plan), plan.side or 32, plan.side or 32)
+    generator = torch.Generator().manual_seed(0)
+    resources = Resources(name, None, 64, lambda _: torch.rand(shape, generator=generator))
+    with torch.device(device):
+        return registry.build(random, plan, resources)

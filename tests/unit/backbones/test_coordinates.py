@@ -1,0 +1,134 @@
+"""Encoders of longitude and latitude: their formulas, SatCLIP's weights, a module of one's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from helpers.backbones import backbone_entry
+from helpers.stores.places import point
+from permafrost.backbones.coordinates import harmonics, sines
+from permafrost.backbones.registry import locate
+from permafrost.core.errors import PermafrostError
+
+GENERATOR = np.random.default_rng(0)
+LON, LAT = GENERATOR.uniform(-180, 180, 40), GENERATOR.uniform(-89, 89, 40)
+PLACES = [point(lon, lat, name=str(i)) for i, (lon, lat) in enumerate(zip(LON, LAT, strict=True))]
+
+
+def encoder(**entry):
+    return locate(backbone_entry({"kind": "coordinates", **entry}), "backbone x")
+
+
+def features(**entry) -> np.ndarray:
+    return encoder(**entry).features(PLACES)[0]
+
+
+def test_first_harmonics_are_those_of_the_books():
+    """Real, orthonormal, with the Condon-Shortley phase: degrees 0 to 2 in x, y, z."""
+    lon, lat = np.radians(LON), np.radians(LAT)
+    x, y, z = np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)
+    pi = np.pi
+    one, two = np.sqrt(3 / (4 * pi)), np.sqrt(15 / (4 * pi))
+    expected = [np.full(40, np.sqrt(1 / (4 * pi))), -one * y, one * z, -one * x]
+    expected += [two * x * y, -two * y * z, np.sqrt(5 / (16 * pi)) * (3 * z**2 - 1)]
+    expected += [-two * x * z, two / 2 * (x**2 - y**2)]
+    np.testing.assert_allclose(harmonics(LON, LAT, 3), np.stack(expected, axis=1), atol=1e-12)
+
+
+def test_harmonics_are_orthonormal_and_have_no_seam():
+    """Exact quadrature: Gauss-Legendre in sin(lat), equal steps in longitude."""
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    lon, sine = np.meshgrid(np.arange(24) * 15.0, nodes)
+    made = harmonics(lon.ravel(), np.degrees(np.arcsin(sine.ravel())), 8)
+    area = np.repeat(weights, 24) * 2 * np.pi / 24
+    np.testing.assert_allclose(made.T @ (made * area[:, None]), np.eye(64), atol=1e-10)
+    west, east = (harmonics(np.array([lon]), np.array([12.0]), 8) for lon in (-180.0, 180.0))
+    np.testing.assert_allclose(west, east, atol=1e-12)
+
+
+def test_sines_tell_near_places_apart_and_know_no_seam():
+    made = sines(np.array([8.0, 8.01, -180.0, 180.0]), np.array([47.0, 47.0, 3.0, 3.0]), 12)
+    assert made.shape == (4, 72)
+    assert np.abs(made[0] - made[1]).max() > 0.2
+    # the finest phase is 2^11 pi, of which rounding is magnified so often
+    np.testing.assert_allclose(made[2], made[3], atol=1e-10)
+    np.testing.assert_allclose((made**2).sum(axis=1), 36.0)
+
+
+@pytest.mark.parametrize(("name", "width"), [("harmonics", 100), ("sines", 72), ("satclip", 256)])
+def test_each_place_by_itself_whatever_the_others(name, width):
+    one = encoder(encoder=name)
+    whole, reasons = one.features(PLACES)
+    assert whole.shape == (40, width) and whole.dtype == np.float32 and not reasons
+    parts = np.concatenate([one.features(PLACES[i : i + 7])[0] for i in range(0, 40, 7)])
+    np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
+    assert one.features([])[0].shape == (0, width)
+
+
+def test_satclip_from_a_file_is_torchgeos_own(tmp_path):
+    """The file has the layout of SatCLIP's checkpoint; random numbers stand for the trained ones."""
+    from permafrost.core.identity import file_digest
+    from torchgeo.models import SatCLIP_Weights, satclip
+
+    torch.manual_seed(1)
+    meta = SatCLIP_Weights.SATCLIP_VIT16_L40.meta
+    shape = {
+        key: meta[key] for key in ("legendre_polys", "capacity", "embed_dim", "num_hidden_layers")
+    }
+    model = satclip(**shape).eval()
+    state = {f"model.location.{key}": one for key, one in model.state_dict().items()}
+    path = tmp_path / "satclip.ckpt"
+    torch.save({"state_dict": {**state, "model.visual.x": torch.zeros(1)}}, path)
+    weights = {
+        "source": "file",
+        "path": str(path),
+        "like": "SatCLIP_Weights.SATCLIP_VIT16_L40",
+    }
+    found = encoder(encoder="satclip", weights=weights)
+    with torch.inference_mode():
+        expected = model.double()(torch.from_numpy(np.stack([LON, LAT], axis=1))).float().numpy()
+    assert np.array_equal(found.features(PLACES)[0], expected)
+    assert found.weights_sha256 == file_digest(path)
+    assert found.parameters == sum(p.numel() for p in model.parameters())
+
+
+def test_weights_of_another_model_are_refused():
+    with pytest.raises(PermafrostError, match="weights of resnet50, not of satclip"):
+        encoder(encoder="satclip", weights="ResNet50_Weights.SENTINEL2_RGB_MOCO")
+
+
+OWN = """
+import torch
+from torch import nn
+
+
+class Plane(nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.columns = columns
+
+    def forward(self, places):
+        return places[:, :self.columns] if self.columns else places.sum()
+
+
+def build(columns=2):
+    return Plane(columns)
+
+
+def other():
+    return 3
+"""
+
+
+def test_module_of_ones_own(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    found = features(encoder="entrypoint", entrypoint=f"{file}:build")
+    np.testing.assert_allclose(found, np.stack([LON, LAT], axis=1), rtol=1e-6)
+    with pytest.raises(PermafrostError, match="40 places gave .*not one row each"):
+        features(encoder="entrypoint", entrypoint=f"{file}:build", options={"columns": 0})
+    with pytest.raises(PermafrostError, match="returned a int, not a torch"):
+        features(encoder="entrypoint", entrypoint=f"{file}:other")
+    with pytest.raises(PermafrostError, match="needs the key `entrypoint`"):
+        features(encoder="entrypoint")

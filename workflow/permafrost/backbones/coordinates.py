@@ -1,0 +1,196 @@
+"""Features of longitude and latitude alone: the baseline that tells how much of a task is place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.embeddings.places import DEGREES, Place, moved
+from permafrost.data.embeddings.tables import unit_vectors
+
+#: places that are encoded at once
+PLACES = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatesOptions:
+    """The schema of backbone entries describes each."""
+
+    encoder: str
+    degree: int
+    octaves: int
+    seed: int
+    weights: str | dict | None = None
+    entrypoint: str | None = None
+    options: dict
+
+
+@dataclass
+class _Encoder:
+    """Implements `Located`; ``encode`` makes (n, K) of (n,) longitudes and latitudes in degrees."""
+
+    encode: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    about: dict
+    parameters: int = 0
+    weights_sha256: str | None = None
+    packages: tuple[str, ...] = ()
+
+    needs_place, layer, pooling = True, "place", "none"
+
+    def features(self, places: Sequence[Place]) -> tuple[np.ndarray, dict[int, str]]:
+        lon, lat = (np.array([getattr(p, name) for p in places], float) for name in ("lon", "lat"))
+        return self._encoded(lon, lat), {}
+
+    def maps(self, place: Place, rows: int, columns: int) -> np.ndarray:
+        lon, lat = moved(place.crs, DEGREES, *place.cells(rows, columns))
+        return self._encoded(lon, lat).T.reshape(-1, rows, columns)
+
+    def describe(self) -> dict:
+        return self.about
+
+    def _encoded(self, lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
+        parts = [
+            self.encode(lon[start : start + PLACES], lat[start : start + PLACES])
+            for start in range(0, max(1, len(lon)), PLACES)
+        ]
+        return np.concatenate(parts).astype(np.float32)
+
+
+def harmonics(lon: np.ndarray, lat: np.ndarray, degree: int) -> np.ndarray:
+    """(n, degree²) real spherical harmonics of degrees below `degree`, orthonormal on the sphere.
+
+    In the order of degrees l, and of orders m from -l to l: ``√2 Im Y(l, |m|)``, ``Y(l, 0)``, ``√2 Re Y(l, m)``.
+    """
+    from scipy.special import sph_harm_y
+
+    polar, azimuth = np.radians(90.0 - lat), np.radians(lon)
+    columns = []
+    for at in range(degree):
+        whole = [sph_harm_y(at, order, polar, azimuth) for order in range(at + 1)]
+        columns += [np.sqrt(2) * one.imag for one in whole[:0:-1]]
+        columns += [whole[0].real] + [np.sqrt(2) * one.real for one in whole[1:]]
+    return np.stack(columns, axis=1)
+
+
+def sines(lon: np.ndarray, lat: np.ndarray, octaves: int) -> np.ndarray:
+    """(n, 6 · octaves): sine and cosine of ``π 2^k`` times each coordinate on the unit sphere, k from 0."""
+    phases = unit_vectors(lon, lat)[:, :, None] * np.pi * 2.0 ** np.arange(octaves)
+    return np.concatenate([np.sin(phases), np.cos(phases)], axis=1).reshape(len(lon), 6 * octaves)
+
+
+def locate(options: CoordinatesOptions, where: str) -> _Encoder:
+    """The encoder of an entry."""
+    if options.encoder == "harmonics":
+        return _Encoder(
+            lambda lon, lat: harmonics(lon, lat, options.degree),
+            {"encoder": "harmonics", "degree": options.degree},
+            packages=("scipy",),
+        )
+    if options.encoder == "sines":
+        return _Encoder(
+            lambda lon, lat: sines(lon, lat, options.octaves),
+            {"encoder": "sines", "octaves": options.octaves},
+            packages=("numpy",),
+        )
+    return _satclip(options, where) if options.encoder == "satclip" else _own(options, where)
+
+
+def _satclip(options: CoordinatesOptions, where: str) -> _Encoder:
+    from torchgeo.models import satclip
+
+    from permafrost.backbones.backbone import isolated_seed
+    from permafrost.backbones.checkpoint import check_finite
+    from permafrost.backbones.torchgeo_weights import LocalWeights, digest_of, find_weights
+
+    weights = None
+    if options.weights is not None:
+        named = isinstance(options.weights, str)
+        weights, model = find_weights(options.weights if named else options.weights["like"], where)
+        if model != "satclip":
+            raise PermafrostError(
+                f"{weights} are weights of {model}, not of satclip", where=f"{where}: weights"
+            )
+        if not named:
+            weights = LocalWeights(weights, options.weights["path"], where)
+    with isolated_seed(options.seed):
+        try:
+            module = satclip(weights, **options.options)
+        except PermafrostError:
+            raise
+        except (RuntimeError, KeyError, TypeError, OSError) as error:
+            raise PermafrostError(
+                f"torchgeo cannot make the model of these weights and options ({_line(error)})",
+                where=where,
+                remedy="correct `weights` and `options`",
+            ) from error
+    check_finite(module.state_dict(), where=where)
+    # as its authors run it: harmonics of degree 40 are made by a recursion that float32 rounds badly
+    return _of_module(
+        module.double(),
+        {"encoder": "satclip", "weights": None if weights is None else str(weights)},
+        packages=("torch", "torchgeo"),
+        digest=None if weights is None else digest_of(weights),
+        where=where,
+    )
+
+
+def _own(options: CoordinatesOptions, where: str) -> _Encoder:
+    from permafrost.backbones.backbone import isolated_seed
+    from permafrost.backbones.entrypoint import load_function
+
+    if options.entrypoint is None:
+        raise PermafrostError("encoder: entrypoint needs the key `entrypoint`", where=where)
+    where = f"{where}: {options.entrypoint}"
+    function = load_function(options.entrypoint, where)
+    with isolated_seed(options.seed):
+        try:
+            module = function(**options.options)
+        # a backbone is anybody's code
+        except Exception as error:
+            raise PermafrostError(f"the function failed: {_line(error)}", where=where) from error
+    return _of_module(module, {"encoder": "entrypoint"}, packages=("torch",), where=where)
+
+
+def _of_module(
+    module, about: dict, *, packages: tuple[str, ...], where: str, digest: str | None = None
+) -> _Encoder:
+    """The encoder of a torch module that makes (n, K) of (n, 2) longitude and latitude in degrees."""
+    import torch
+    from torch import nn
+
+    if not isinstance(module, nn.Module):
+        raise PermafrostError(
+            f"the function returned a {type(module).__name__}, not a torch.nn.Module", where=where
+        )
+    module.eval()
+    kind = next(
+        (one.dtype for one in module.parameters() if one.is_floating_point()), torch.float32
+    )
+
+    def encode(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
+        places = torch.from_numpy(np.stack([lon, lat], axis=1)).to(kind)
+        with torch.inference_mode():
+            try:
+                made = module(places)
+            # a backbone is anybody's code
+            except Exception as error:
+                raise PermafrostError(
+                    f"the forward pass failed on {len(places)} places: {_line(error)}", where=where
+                ) from error
+        if not isinstance(made, torch.Tensor) or made.ndim != 2 or len(made) != len(places):
+            raise PermafrostError(
+                f"{len(places)} places gave {getattr(made, 'shape', type(made).__name__)}, not one row each",
+                where=where,
+                remedy="let the module return (n, K) for (n, 2) longitude and latitude",
+            )
+        return made.float().numpy()
+
+    count = sum(one.numel() for one in module.parameters())
+    return _Encoder(encode, about, count, digest, packages)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:400]

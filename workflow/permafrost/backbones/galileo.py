@@ -1,0 +1,252 @@
+"""Galileo (Tseng et al. 2025, arXiv:2502.09356): the authors' own model code and weights, both given as files.
+
+Their code is a single Python file that is loaded as it is. Here stands how Galileo is fed: which bands fill which of
+its groups, the NDVI, months, and what is masked since it is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from permafrost.backbones.acquired import month_and_day
+from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
+from permafrost.backbones.block_maps import BlockMaps
+from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
+from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.entrypoint import WeightsFile, load_module
+from permafrost.backbones.galileo_bands import BANDS, GROUPS, NDVI_MEAN, NDVI_STD
+from permafrost.backbones.galileo_bands import wants as wants_groups
+from permafrost.core.errors import PermafrostError, first_line
+
+#: arguments of the authors' encoder, of their published sizes
+SIZES = {
+    "nano": {"embedding_size": 128, "depth": 4, "num_heads": 8},
+    "tiny": {"embedding_size": 192, "depth": 12, "num_heads": 3},
+    "base": {"embedding_size": 768, "depth": 12, "num_heads": 12},
+}
+_NAMES = ("Encoder", "SPACE_BANDS", "TIME_BANDS", "STATIC_BANDS", "SPACE_TIME_BANDS_GROUPS_IDX")
+# what the authors' evaluation takes where no month is known: July, counted from 0
+_UNKNOWN_MONTH = 6
+_METRES = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GalileoOptions:
+    """See the schema. ``weights`` None draws random ones from ``seed``."""
+
+    model: str
+    model_file: str
+    patch_size: int
+    groups: list[str]
+    seed: int
+    weights: WeightsFile | None = None
+
+
+def wants(options: GalileoOptions, where: str) -> dict:
+    """The bands of the groups, as the authors normalise them; those that a dataset lacks are left out."""
+    return wants_groups(options.groups)
+
+
+def build(options: GalileoOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    where, digest = resources.where, None
+    code = load_module(options.model_file, where)
+    lacking = [name for name in _NAMES if not hasattr(code, name)]
+    if lacking or tuple(code.SPACE_TIME_BANDS_GROUPS_IDX) != tuple(GROUPS):
+        raise PermafrostError(
+            f"the file is not Galileo's model ({', '.join(lacking) or 'its groups of bands differ'})",
+            where=f"{where}: model_file {options.model_file}",
+            remedy="give single_file_galileo.py of the authors' repository, nasaharvest/galileo",
+        )
+    with isolated_seed(options.seed):
+        encoder = _encoder(code, options, where)
+    if options.weights is not None:
+        path = options.weights.path
+        state, digest = read_state_dict(path, where=where)
+        # as the authors do: some of their checkpoints have this in their names
+        state = {name.replace(".backbone", ""): tensor for name, tensor in state.items()}
+        load_into(encoder, state, where=f"{where}: {path}")
+    check_finite(encoder.state_dict(), where=where)
+    fed = fed_groups(plan, options.groups, where)
+    module = Galileo(code, encoder, plan, fed, _reflectance(plan, resources.card), options)
+    return Backbone(
+        module,
+        plan,
+        where,
+        weights_sha256=digest,
+        notes={
+            "model": f"galileo {options.model}",
+            "groups": list(fed),
+            "patch_size": options.patch_size,
+            "where_unknown": {"month": _UNKNOWN_MONTH + 1, "ground_distance_m": _METRES},
+        },
+        packages=("torch",),
+        dense=lambda: module.maps.dense(module, "maps"),
+        takes=frozenset({"dates", "present", "ground_distance_m"}),
+    )
+
+
+def fed_groups(plan: InputPlan, groups: list[str], where: str) -> tuple[str, ...]:
+    """Those of `groups` whose bands are all fed, in the authors' order.
+
+    Raises
+    ------
+    PermafrostError : a band that Galileo does not know by this name, or no group at all.
+    """
+    given = [channel.wanted for channel in plan.channels]
+    strangers = [name for name in given if name not in BANDS]
+    fed = tuple(name for name in GROUPS if name in groups and set(GROUPS[name]) <= set(given))
+    if strangers or not fed:
+        raise PermafrostError(
+            f"Galileo knows no band {', '.join(map(repr, strangers))}"
+            if strangers
+            else f"the bands {', '.join(map(str, given))} fill none of the groups {', '.join(groups)}",
+            where=where,
+            remedy="leave input.bands out and choose `groups`; the bands are " + ", ".join(BANDS),
+        )
+    return fed
+
+
+def _encoder(code: ModuleType, options: GalileoOptions, where: str) -> nn.Module:
+    try:
+        return code.Encoder(
+            **SIZES[options.model], mlp_ratio=4, max_sequence_length=24, max_patch_size=8
+        )
+    except Exception as error:
+        raise PermafrostError(
+            f"the encoder cannot be built ({first_line(error)})",
+            where=f"{where}: model_file {options.model_file}",
+        ) from error
+
+
+def _reflectance(plan: InputPlan, card) -> dict[str, tuple[float, float]]:
+    """(factor, shift) by band, with which fed values are reflectance, or brightness, again."""
+    found = {}
+    for channel in plan.channels:
+        if channel.index is not None:
+            band = card.bands[channel.index]
+            scale, offset = float(band["scale"] or 1.0), float(band["offset"] or 0.0)
+            found[channel.wanted] = scale / channel.gain, channel.center * scale + offset
+    return found
+
+
+class Galileo(nn.Module):
+    """The authors' encoder behind a tensor of images.
+
+    Parameters
+    ----------
+    code : the authors' module; encoder : of their class `Encoder`.
+    groups : that are fed; all others are masked.
+    reflectance : (factor, shift) by band, for the NDVI.
+    """
+
+    def __init__(
+        self,
+        code: ModuleType,
+        encoder: nn.Module,
+        plan: InputPlan,
+        groups: tuple[str, ...],
+        reflectance: dict[str, tuple[float, float]],
+        options: GalileoOptions,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.maps = BlockMaps(encoder.blocks)
+        self._patch = options.patch_size
+        self._code, self._reflectance = code, reflectance
+        self._masked = [float(name not in groups) for name in GROUPS]
+        self._channel = {channel.wanted: at for at, channel in enumerate(plan.channels)}
+        used = {name for group in groups if group != "NDVI" for name in GROUPS[group]}
+        self._names = [name for name in BANDS if name in used]
+        self._ndvi = "NDVI" in groups
+
+    def forward(
+        self,
+        images: Tensor,
+        dates: Tensor | None = None,
+        present: Tensor | None = None,
+        ground_distance_m: Tensor | None = None,
+    ) -> Tensor:
+        """(B, C, H, W) or (B, T, C, H, W) -> (B, K): the mean of the tokens of everything that is there."""
+        series = images if images.ndim == 5 else images[:, None]
+        fed, months = self.inputs(series, dates, present), self._months(series, dates)
+        metres = _METRES if ground_distance_m is None else ground_distance_m
+        with self.maps.caught(self.encoder.blocks) as caught:
+            output = self.encoder(*fed, months, patch_size=self._patch, input_resolution_m=metres)
+        self.maps.give({index: self._map(tokens, output) for index, tokens in caught.items()})
+        return self.encoder.average_tokens(*output[:8])
+
+    def inputs(
+        self, series: Tensor, dates: Tensor | None = None, present: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """(B, T, C, H, W) -> the authors' four tensors and their four masks, in which 1 says that nothing is there."""
+        count, times, _, height, width = series.shape
+        self._check(times, height, width)
+        values = series.permute(0, 3, 4, 1, 2)
+        new, code = series.new_zeros, self._code
+        space_time = new(count, height, width, times, len(BANDS) + 1)
+        for name in self._names:
+            space_time[..., list(BANDS).index(name)] = values[..., self._channel[name]]
+        if self._ndvi:
+            space_time[..., -1] = self._normal_ndvi(values)
+        mask = series.new_tensor(self._masked).expand(count, height, width, times, -1)
+        if present is not None:
+            mask = torch.maximum(mask, 1 - present.to(mask.dtype)[:, None, None, :, None])
+        return (
+            space_time,
+            new(count, height, width, len(code.SPACE_BANDS)),
+            new(count, times, len(code.TIME_BANDS)),
+            new(count, len(code.STATIC_BANDS)),
+            mask,
+            new(count, height, width, len(self.encoder.space_groups)) + 1,
+            new(count, times, len(self.encoder.time_groups)) + 1,
+            new(count, len(self.encoder.static_groups)) + 1,
+        )
+
+    def _map(self, tokens: Tensor, output: tuple) -> Tensor:
+        """(B, K, rows, columns): after the encoder's norm, the mean of the tokens of each patch that are not masked."""
+        rows, columns, times, groups = output[0].shape[1:5]
+        others = [output[place].shape[-2] for place in (1, 2, 3)]
+        _, mask = self.encoder.collapse_and_combine_hwtc(*output[:8])
+        there = mask < 1
+        # those of a sample come first, in their order
+        kept = torch.arange(tokens.shape[1], device=tokens.device) < there.sum(1, keepdim=True)
+        every = tokens.new_zeros(*mask.shape, tokens.shape[-1])
+        every[there] = tokens[kept]
+        parts = self.encoder.split_and_expand_hwtc(every, rows, columns, times, groups, *others)
+        parts = [self.encoder.norm(part) for part in parts]
+        patches = self.encoder.apply_mask_and_average_tokens_per_patch(*parts, *output[4:8])
+        return patches.transpose(1, 2).unflatten(2, (rows, columns))
+
+    def _months(self, series: Tensor, dates: Tensor | None) -> Tensor:
+        shape = series.shape[:2]
+        if dates is None:
+            return torch.full(shape, _UNKNOWN_MONTH, device=series.device)
+        dates = dates.reshape(*shape, 2)
+        return month_and_day(dates)[0].where(dates[..., 0] > 0, _UNKNOWN_MONTH)
+
+    def _normal_ndvi(self, values: Tensor) -> Tensor:
+        nir, red = (
+            values[..., self._channel[name]] * self._reflectance[name][0]
+            + self._reflectance[name][1]
+            for name in GROUPS["NDVI"]
+        )
+        both = nir + red
+        # nothing where there is no light, as the authors do
+        ndvi = torch.where(both > 0, (nir - red) / both, torch.zeros_like(both))
+        return (ndvi - (NDVI_MEAN - 2 * NDVI_STD)) / (4 * NDVI_STD)
+
+    def _check(self, times: int, height: int, width: int) -> None:
+        if height != width or height % self._patch:
+            raise PermafrostError(
+                f"Galileo takes squares of a multiple of {self._patch} pixels, not {height} x {width}",
+                remedy="set patch_size to a divisor of the side, or input.size to a multiple of it",
+            )
+        if times > self.encoder.max_sequence_length:
+            raise PermafrostError(
+                f"Galileo takes {self.encoder.max_sequence_length} dates at most, not {times}",
+                remedy="set most_dates in the dataset's entry",
+            )

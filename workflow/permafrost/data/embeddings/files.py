@@ -1,0 +1,65 @@
+"""Files of embeddings: those of a folder that fit a pattern, with their years."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.folders import Read, folder_files
+
+YEAR = "{year}"
+
+
+def read_of_pattern(pattern: str, *further: str) -> Read:
+    """Which files of a folder an entry reads, for its identity."""
+    return Read(hidden=False, patterns=tuple(_plain(one) for one in (pattern, *further)))
+
+
+def find_files(path: str, pattern: str, where: str) -> list[tuple[str, Path, int | None]]:
+    """(name, path, year) of a file, or of those of a folder that fit a pattern, by name.
+
+    In a pattern ``*`` stands for any characters, also for ``/``, and ``{year}`` for four digits; the year is None
+    where the pattern has none. A single file is taken whatever its name.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise PermafrostError(
+            f"{path} does not exist", where=where, remedy="correct the path, or get the data first"
+        )
+    expression = _expression(pattern)
+    if not place.is_dir():
+        if YEAR in pattern:
+            raise PermafrostError(
+                f"the pattern {pattern!r} tells files by their year, and {path} is a single file",
+                where=where,
+                remedy="let `path` be the folder, or leave {year} out",
+            )
+        return [(place.name, place, None)]
+    listed = folder_files(place, Read(hidden=False))
+    fitting = [(name, full, expression.fullmatch(name)) for name, full in listed]
+    found = [(name, Path(full), _year(fit)) for name, full, fit in fitting if fit]
+    if not found:
+        raise PermafrostError(
+            f"no file in {path} fits the pattern {pattern!r}",
+            where=where,
+            remedy="correct `path` or `pattern`",
+        )
+    return found
+
+
+def _plain(pattern: str) -> str:
+    return pattern.replace(YEAR, "*")
+
+
+def _expression(pattern: str) -> re.Pattern:
+    first, *rest = pattern.split(YEAR)
+    text = re.escape(first).replace(r"\*", ".*")
+    for number, part in enumerate(rest):
+        text += r"(?P=year)" if number else r"(?P<year>\d{4})"
+        text += re.escape(part).replace(r"\*", ".*")
+    return re.compile(text)
+
+
+def _year(fit: re.Match) -> int | None:
+    return int(fit["year"]) if "year" in fit.re.groupindex else None

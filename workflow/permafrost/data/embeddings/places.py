@@ -1,0 +1,127 @@
+"""Where and when images were taken, as far as an image store knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from permafrost.data.image_store import ImageStore
+
+DEGREES = "EPSG:4326"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One image, or one date of a series, on the ground.
+
+    Attributes
+    ----------
+    lon, lat : of its centre in degrees (WGS 84).
+    day : date as ISO 8601; None where it is not known.
+    crs, transform : of its pixels, see `image_store.GEOREFERENCE`; None where only the centre is known.
+    height, width : in pixels.
+    """
+
+    sample_id: str
+    lon: float | None
+    lat: float | None
+    day: str | None
+    crs: str | None
+    transform: tuple[float, ...] | None
+    height: int
+    width: int
+
+    @property
+    def known(self) -> bool:
+        return self.lon is not None and self.lat is not None
+
+    @property
+    def footprint(self) -> bool:
+        """Whether the place of every pixel is known."""
+        return self.crs is not None and self.transform is not None
+
+    @property
+    def year(self) -> int | None:
+        text = (self.day or "")[:4]
+        return int(text) if len(text) == 4 and text.isdigit() else None
+
+    def ordinal(self) -> int | None:
+        """The day as a number; None where no whole date is known."""
+        return ordinal(self.day)
+
+    def cells(self, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """x and y in its coordinate system, (rows · columns) each, of the centres of a grid that covers the image."""
+        row = (np.arange(rows) + 0.5) * self.height / rows
+        column = (np.arange(columns) + 0.5) * self.width / columns
+        return self.at(*(one.ravel() for one in np.meshgrid(row, column, indexing="ij")))
+
+    def at(self, row: np.ndarray, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """x and y of places in the image, counted in pixels from its upper left corner."""
+        a, b, c, d, e, f = self.transform
+        return a * column + b * row + c, d * column + e * row + f
+
+    def outline(self, steps: int = 16) -> tuple[np.ndarray, np.ndarray]:
+        """x and y along its border, which is bent in other coordinate systems; of the centre where that is all."""
+        if not self.footprint:
+            return np.array([self.lon]), np.array([self.lat])
+        way = np.linspace(0, 1, steps + 1)
+        zero, one = np.zeros_like(way), np.ones_like(way)
+        row = np.concatenate([zero, one, way, way]) * self.height
+        column = np.concatenate([way, way, zero, one]) * self.width
+        return self.at(row, column)
+
+
+def ordinal(day: str | None) -> int | None:
+    """Days since year 1 of a date as ISO 8601; None of anything else."""
+    try:
+        return date.fromisoformat((day or "")[:10]).toordinal()
+    except ValueError:
+        return None
+
+
+def places_of(store: ImageStore) -> tuple[list[Place], np.ndarray | None]:
+    """The places of all images of a store, and how many dates each sample has; None of single images.
+
+    Of series every date is a place of its own, one sample's after the other's.
+    """
+    samples = store.samples
+    series = next((one for one in store.modalities if one.dates is not None), None)
+    column = "date" if series is None else series.dates
+    rows = samples.select(
+        [
+            name
+            for name in ("sample_id", "lon", "lat", "crs", "transform", "height", "width", column)
+            if name in samples.column_names
+        ]
+    ).to_pylist()
+    places = []
+    for row in rows:
+        days = row.get(column) if series is not None else [row.get(column)]
+        known = row.get("crs") is not None and row.get("transform") is not None
+        places += [
+            Place(
+                row["sample_id"],
+                row.get("lon"),
+                row.get("lat"),
+                day,
+                row["crs"] if known else None,
+                tuple(row["transform"]) if known else None,
+                row["height"],
+                row["width"],
+            )
+            for day in days
+        ]
+    return places, None if series is None else store.date_counts(series)
+
+
+def moved(source: str, target: str, x, y) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates in another system, infinite where it has none for them."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if source == target or not len(x):
+        return x, y
+    from rasterio.warp import transform
+
+    found = transform(source, target, x.tolist(), y.tolist())
+    return np.array(found[0]), np.array(found[1])

@@ -1,0 +1,310 @@
+"""Embeddings in rasters: those of the pixels under an image, as their mean or on the image's own grid."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS
+from permafrost.data.embeddings.files import YEAR, find_files
+from permafrost.data.embeddings.places import DEGREES, Place, moved
+
+#: rasters that are open at once
+OPEN = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class RasterOptions:
+    """How rasters of embeddings are read; the schema of backbone entries describes each."""
+
+    pattern: str
+    year: int | None = None
+    coding: str | None = None
+    scale: float
+    offset: float
+    nodata: float | None = None
+    scales: str | None = None
+    pool: str
+    resampling: str
+
+
+@dataclass
+class _Window:
+    """A part of a raster: ``values`` (C, h, w) float32, NaN where there is no data."""
+
+    tile: Tile
+    row: int
+    column: int
+    values: np.ndarray
+    valid: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.valid = np.isfinite(self.values).all(axis=0)
+
+    def has(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """Which of these pixels of the raster lie in the window and have data."""
+        row, column = row - self.row, column - self.column
+        height, width = self.valid.shape
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        found = np.zeros(row.shape, bool)
+        found[inside] = self.valid[row[inside].astype(int), column[inside].astype(int)]
+        return found
+
+    def at(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """(C, n) values of pixels of the raster that lie in the window."""
+        return self.values[:, (row - self.row).astype(int), (column - self.column).astype(int)]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One raster: its file, its year and its grid."""
+
+    name: str
+    path: Path
+    year: int | None
+    crs: str
+    transform: object
+    height: int
+    width: int
+
+    def pixels(self, crs: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Row and column, with fractions, of places given in another coordinate system."""
+        x, y = moved(crs, self.crs, x, y)
+        column, row = _applied(~self.transform, x, y)
+        # a place on the border of two pixels belongs to one of them, whatever the rounding
+        return np.round(row, 6), np.round(column, 6)
+
+    def centres(self, row: np.ndarray, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _applied(self.transform, column + 0.5, row + 0.5)
+
+
+class RasterEmbeddings:
+    """Rasters of embeddings, mosaicked: where several have data, the first by name counts.
+
+    Parameters
+    ----------
+    path : file or folder.
+    where : how errors name the backbone.
+    """
+
+    def __init__(self, path: str, options: RasterOptions, where: str) -> None:
+        self._options, self._where = options, where
+        self._open: OrderedDict[Path, object] = OrderedDict()
+        found = find_files(path, options.pattern, f"{where}: path")
+        if options.scales:
+            found = [one for one in found if not one[1].stem.endswith(options.scales)]
+        self.tiles = [self._tile(*one) for one in found]
+        self.dated = YEAR in options.pattern
+        self.bands = {self._dataset(tile.path).count for tile in self.tiles}
+        if len(self.bands) > 1:
+            raise PermafrostError(
+                f"the rasters have {' and '.join(map(str, sorted(self.bands)))} bands",
+                where=where,
+                remedy="let `pattern` name the rasters of one kind of embeddings",
+            )
+
+    def describe(self) -> dict:
+        return {"rasters": len(self.tiles), "years": sorted({t.year for t in self.tiles} - {None})}
+
+    def reason(self, place: Place) -> str:
+        """Why nothing was found for a place."""
+        if self.dated and self._year(place) is None:
+            return "its year is not known"
+        year = f" of {self._year(place)}" if self.dated else ""
+        return f"no raster{year} has data under it"
+
+    def pooled(self, place: Place) -> np.ndarray | None:
+        """(K,) mean, or mean and deviation, over the pixels whose centre lies in the image; None without data.
+
+        An image that holds no centre of a pixel, or of which only the centre is known, has the pixel under its centre.
+        """
+        values = self._under(place) if place.footprint else np.empty((0, 0))
+        if not values.shape[1]:
+            x, y = self._centre(place)
+            values = self._sampled(place, x, y, smooth=False)
+            values = values[:, np.isfinite(values).all(axis=0)]
+        if not values.shape[1]:
+            return None
+        mean = values.mean(axis=1, dtype=np.float64)
+        if self._options.pool == "mean_std":
+            mean = np.concatenate([mean, values.std(axis=1, dtype=np.float64)])
+        return mean.astype(np.float32)
+
+    def mapped(self, place: Place, rows: int, columns: int) -> np.ndarray:
+        """(C, rows, columns) float32 on a grid that covers the image, NaN where there is no data."""
+        smooth = self._options.resampling == "bilinear"
+        values = self._sampled(place, *place.cells(rows, columns), smooth=smooth)
+        return values.reshape(-1, rows, columns)
+
+    # --- which pixels --------------------------------------------------------------------------
+
+    def _under(self, place: Place) -> np.ndarray:
+        """(C, n) of all pixels whose centre lies in the image."""
+        windows, parts = [], [np.empty((self.channels, 0), np.float32)]
+        for window in self._windows(place, *place.outline(), margin=1):
+            height, width = window.valid.shape
+            row, column = (
+                one.ravel()
+                for one in np.mgrid[
+                    window.row : window.row + height, window.column : window.column + width
+                ]
+            )
+            x, y = window.tile.centres(row, column)
+            kept = _inside(place, *moved(window.tile.crs, place.crs, x, y))
+            kept &= window.has(row, column)
+            for earlier in windows:
+                # what an earlier raster holds does not count twice
+                there = earlier.tile.pixels(window.tile.crs, x[kept], y[kept])
+                kept[kept] = ~earlier.has(*map(np.floor, there))
+            parts.append(window.at(row[kept], column[kept]))
+            windows.append(window)
+        return np.concatenate(parts, axis=1)
+
+    def _sampled(self, place: Place, x: np.ndarray, y: np.ndarray, *, smooth: bool) -> np.ndarray:
+        """(C, n) at places in the image's coordinate system, NaN where there is no data."""
+        found = np.full((self.channels, len(x)), np.nan, np.float32)
+        lacking = np.ones(len(x), bool)
+        for window in self._windows(place, x, y, margin=1):
+            row, column = window.tile.pixels(place.crs or DEGREES, x, y)
+            here = window.has(np.floor(row), np.floor(column)) & lacking
+            row, column = row[here], column[here]
+            if smooth:
+                found[:, here] = _interpolated(window, row - 0.5, column - 0.5)
+            else:
+                found[:, here] = window.at(np.floor(row), np.floor(column))
+            lacking &= ~here
+            if not lacking.any():
+                break
+        return found
+
+    def _windows(self, place: Place, x, y, *, margin: int) -> Iterator[_Window]:
+        """Of each raster of the year, the part around these places of the image's coordinate system."""
+        year = self._year(place)
+        for tile in self.tiles:
+            if self.dated and tile.year != year:
+                continue
+            row, column = tile.pixels(place.crs or DEGREES, x, y)
+            reached = np.isfinite(row) & np.isfinite(column)
+            if not reached.any():
+                continue
+            top, bottom = _span(row[reached], tile.height, margin)
+            left, right = _span(column[reached], tile.width, margin)
+            if top < bottom and left < right:
+                yield _Window(tile, top, left, self._read(tile, top, bottom, left, right))
+
+    def _year(self, place: Place) -> int | None:
+        return self._options.year or place.year
+
+    @staticmethod
+    def _centre(place: Place) -> tuple[np.ndarray, np.ndarray]:
+        if place.footprint:
+            return place.at(np.array([place.height / 2]), np.array([place.width / 2]))
+        return np.array([place.lon]), np.array([place.lat])
+
+    # --- files ---------------------------------------------------------------------------------
+
+    @property
+    def channels(self) -> int:
+        """Numbers of an embedding."""
+        from permafrost.data.embeddings.coding import ESD_LEVELS
+
+        (bands,) = self.bands
+        return bands * len(ESD_LEVELS) if self._options.coding == "esd" else bands
+
+    def _tile(self, name: str, path: Path, year: int | None) -> Tile:
+        dataset = self._dataset(path)
+        if dataset.crs is None or dataset.transform.is_identity:
+            raise PermafrostError(
+                "the raster does not say where it lies", where=path, remedy="give it a georeference"
+            )
+        crs = dataset.crs.to_string()
+        return Tile(name, path, year, crs, dataset.transform, dataset.height, dataset.width)
+
+    def _dataset(self, path: Path):
+        """The open raster; those used last stay open."""
+        import rasterio
+
+        if path in self._open:
+            self._open.move_to_end(path)
+            return self._open[path]
+        try:
+            self._open[path] = rasterio.open(path)
+        except (rasterio.errors.RasterioError, OSError) as error:
+            raise PermafrostError(
+                f"the raster cannot be read ({first_line(error)})",
+                where=path,
+                remedy="get the file again, or let `pattern` leave it out",
+            ) from error
+        if len(self._open) > OPEN:
+            self._open.popitem(last=False)[1].close()
+        return self._open[path]
+
+    def _read(self, tile: Tile, top: int, bottom: int, left: int, right: int) -> np.ndarray:
+        from rasterio.windows import Window
+
+        options, window = self._options, Window(left, top, right - left, bottom - top)
+        stored = self._pixels(tile.path, window)
+        values, gone = np.ma.getdata(stored), np.ma.getmaskarray(stored).all(axis=0)
+        nodata = options.nodata
+        if nodata is None and options.coding == "alphaearth":
+            nodata = ALPHAEARTH_NODATA
+        if nodata is not None:
+            gone |= (values == nodata).all(axis=0)
+        if options.coding is not None:
+            values = CODINGS[options.coding](values)
+        values = values.astype(np.float32)
+        if options.scales:
+            path = tile.path.with_name(f"{tile.path.stem}{options.scales}{tile.path.suffix}")
+            values = values * np.ma.filled(self._pixels(path, window).astype(np.float32), np.nan)
+        values = values * np.float32(options.scale) + np.float32(options.offset)
+        values[:, gone] = np.nan
+        return values
+
+    def _pixels(self, path: Path, window) -> np.ma.MaskedArray:
+        import rasterio
+
+        try:
+            return self._dataset(path).read(window=window, masked=True)
+        except (rasterio.errors.RasterioError, OSError) as error:
+            raise PermafrostError(
+                f"the raster cannot be read ({first_line(error)})",
+                where=path,
+                remedy="get the file again",
+            ) from error
+
+
+def _inside(place: Place, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which places of the image's coordinate system lie in the image."""
+    from rasterio import Affine
+
+    column, row = (np.round(one, 6) for one in _applied(~Affine(*place.transform), x, y))
+    return (row >= 0) & (row < place.height) & (column >= 0) & (column < place.width)
+
+
+def _applied(affine, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return affine.a * x + affine.b * y + affine.c, affine.d * x + affine.e * y + affine.f
+
+
+def _span(positions: np.ndarray, size: int, margin: int) -> tuple[int, int]:
+    """First pixel and end of the pixels of an axis around these positions."""
+    first = int(np.clip(np.floor(positions.min()) - margin, 0, size))
+    return first, int(np.clip(np.floor(positions.max()) + 1 + margin, 0, size))
+
+
+def _interpolated(window: _Window, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """(C, n) bilinear, between the centres of pixels that have data; `row`, `column` count from such a centre."""
+    total = np.zeros((len(window.values), len(row)), np.float64)
+    weights = np.zeros(len(row))
+    for below in (0, 1):
+        for right in (0, 1):
+            near_row, near_column = np.floor(row) + below, np.floor(column) + right
+            weight = (1 - np.abs(row - near_row)) * (1 - np.abs(column - near_column))
+            there = window.has(near_row, near_column) & (weight > 0)
+            total[:, there] += weight[there] * window.at(near_row[there], near_column[there])
+            weights += weight * there
+    return (total / weights).astype(np.float32)

@@ -1,0 +1,331 @@
+"""Embeddings in Parquet tables: the row that has an image's name, or whose centre lies nearest to the image's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from permafrost.core.errors import PermafrostError, first_line, near_names
+from permafrost.data.embeddings.files import find_files
+from permafrost.data.embeddings.places import DEGREES, Place, ordinal
+
+EARTH_RADIUS_M = 6_371_008.8
+#: rows whose distances differ by less are equally near
+SAME_M = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How tables of embeddings are read; the schema of backbone entries describes each."""
+
+    pattern: str
+    embedding: str | list[str]
+    by: str
+    id: str | None = None
+    within_m: float | None = None
+    lon: str | None = None
+    lat: str | None = None
+    geometry: str | None = None
+    date: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The row of a place and its distance in metres (None by id), or the reason why there is none."""
+
+    row: int | None
+    distance_m: float | None = None
+    reason: str = ""
+
+
+class TableEmbeddings:
+    """Rows of one or more Parquet files; only what rows are found by is kept in memory.
+
+    Parameters
+    ----------
+    path : file or folder.
+    where : how errors name the backbone.
+    """
+
+    def __init__(self, path: str, options: TableOptions, where: str) -> None:
+        self._options, self._where = options, where
+        _check(options, where)
+        self._files: list[Path] = [
+            one for _, one, _ in find_files(path, options.pattern, f"{where}: path")
+        ]
+        self._ends: list[int] = []
+        keys = [self._keys(file) for file in self._files]
+        self._ends = np.cumsum([len(part) for part in keys]).tolist()
+        self._table = pa.concat_tables(keys)
+        self._days = self._dates() if options.date else None
+        self._groups: dict[int | None, tuple] = {}
+        self._rows_of: dict[str, list[int]] = {}
+        if options.by == "id":
+            for row, name in enumerate(self._table[options.id].cast(pa.string()).to_pylist()):
+                self._rows_of.setdefault(name, []).append(row)
+        else:
+            self._points = self._centres()
+
+    def describe(self) -> dict:
+        return {"tables": len(self._files), "rows": len(self._table)}
+
+    def find(self, place: Place) -> Found:
+        """The row that belongs to a place.
+
+        Raises
+        ------
+        PermafrostError : several rows do, and nothing tells which.
+        """
+        if self._days is not None and place.year is None:
+            return Found(None, reason="its year is not known")
+        if self._options.by == "id":
+            rows = np.array(self._rows_of.get(place.sample_id, []), int)
+            if not len(rows):
+                return Found(None, reason="no row has its name")
+            if self._days is not None:
+                rows = rows[self._years[rows] == place.year]
+                if not len(rows):
+                    return Found(None, reason=f"no row of its name is of {place.year}")
+            return Found(self._one(rows, place))
+        return self._nearest(place)
+
+    def read(self, rows: Sequence[int]) -> np.ndarray:
+        """(n, K) float32: the embeddings of these rows."""
+        rows = np.asarray(rows, int)
+        values, width = [None] * len(rows), None
+        files = np.searchsorted(self._ends, rows, side="right")
+        for number in np.unique(files):
+            here = np.flatnonzero(files == number)
+            start = self._ends[number - 1] if number else 0
+            for place, vector in zip(here, self._vectors(number, rows[here] - start), strict=True):
+                values[place] = vector
+                width = len(vector) if width is None else width
+                if len(vector) != width:
+                    raise PermafrostError(
+                        f"embeddings have {width} numbers and {len(vector)}",
+                        where=self._files[number],
+                        remedy="let `pattern` name the tables of one kind of embeddings",
+                    )
+        return np.array(values, np.float32).reshape(len(rows), -1)
+
+    # --- which row -----------------------------------------------------------------------------
+
+    def _nearest(self, place: Place) -> Found:
+        group = place.year if self._days is not None else None
+        if group not in self._groups:
+            self._groups[group] = self._tree(group)
+        tree, members = self._groups[group]
+        of_year = f" of {group}" if group is not None else ""
+        limit = f"{self._options.within_m:g} m"
+        if tree is None:
+            return Found(None, reason=f"no row is{of_year}")
+        point = unit_vectors(np.array([place.lon]), np.array([place.lat]))[0]
+        chord, _ = tree.query(point)
+        distance = float(arc_m(chord))
+        if distance > self._options.within_m:
+            return Found(
+                None, distance, f"the nearest row{of_year} is {distance:,.0f} m away, over {limit}"
+            )
+        equal = tree.query_ball_point(point, chord_of(distance + SAME_M))
+        return Found(self._one(members[sorted(equal)], place), distance)
+
+    def _one(self, rows: np.ndarray, place: Place) -> int:
+        """The only row, or of several the one whose day is nearest."""
+        day = place.ordinal()
+        if len(rows) > 1 and self._days is not None and day is not None:
+            apart = np.abs(self._days[rows] - day)
+            rows = rows[apart == apart.min()]
+        if len(rows) > 1:
+            shown = ", ".join(str(row + 1) for row in rows[:5])
+            raise PermafrostError(
+                f"{len(rows)} rows belong to sample {place.sample_id!r} equally (rows {shown}, counted over all files)",
+                where=self._where,
+                remedy="leave one of them in the tables, or name the column `date` if it tells them apart",
+            )
+        return int(rows[0])
+
+    def _tree(self, year: int | None) -> tuple:
+        from scipy.spatial import cKDTree
+
+        usable = np.isfinite(self._points).all(axis=1)
+        if year is not None:
+            usable &= self._years == year
+        members = np.flatnonzero(usable)
+        return (cKDTree(self._points[members]) if len(members) else None), members
+
+    # --- columns -------------------------------------------------------------------------------
+
+    def _keys(self, file: Path) -> pa.Table:
+        options = self._options
+        names = [options.id, options.lon, options.lat, options.geometry, options.date]
+        try:
+            schema = pq.read_schema(file)
+            for name in [one for one in names if one is not None]:
+                if name not in schema.names:
+                    raise PermafrostError(
+                        f"there is no column {name!r}, {near_names(name, schema.names)}",
+                        where=file,
+                        remedy="correct the names of columns in the entry",
+                    )
+            if options.geometry:
+                _check_degrees(schema, options.geometry, file)
+            return pq.read_table(file, columns=[one for one in names if one is not None])
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(file, error) from error
+
+    def _centres(self) -> np.ndarray:
+        """(N, 3) on the unit sphere; NaN where a row has no place."""
+        options = self._options
+        if options.geometry is None:
+            lon, lat = (
+                self._table[name].cast(pa.float64()).to_numpy()
+                for name in (options.lon, options.lat)
+            )
+            return unit_vectors(lon, lat)
+        import shapely
+
+        column = self._table[options.geometry].to_numpy()
+        try:
+            shapes = shapely.from_wkb(column)
+        except (shapely.errors.ShapelyError, TypeError) as error:
+            raise PermafrostError(
+                f"the column {options.geometry!r} holds no well-known binary ({first_line(error)})",
+                where=self._where,
+                remedy="name the columns `lon` and `lat` instead",
+            ) from error
+        centres = shapely.centroid(shapes)
+        return unit_vectors(shapely.get_x(centres), shapely.get_y(centres))
+
+    def _dates(self) -> np.ndarray:
+        column = self._table[self._options.date]
+        if not pa.types.is_string(column.type):
+            column = column.cast(pa.timestamp("us"), safe=False).cast(pa.date32()).cast(pa.string())
+        days = [ordinal(text) for text in column.to_pylist()]
+        if None in days:
+            raise PermafrostError(
+                f"{days.count(None)} rows have no date as YYYY-MM-DD in {self._options.date!r}",
+                where=self._where,
+                remedy="leave `date` out, or name another column",
+            )
+        from datetime import date
+
+        self._years = np.array([date.fromordinal(day).year for day in days], int)
+        return np.array(days, int)
+
+    def _vectors(self, number: int, rows: np.ndarray) -> list[np.ndarray]:
+        """Embeddings of rows of one file, of which only the groups of rows that hold them are read."""
+        file = self._files[number]
+        try:
+            source = pq.ParquetFile(file)
+            names = self._embedding_columns(source.schema_arrow, file)
+            groups = [
+                source.metadata.row_group(group).num_rows
+                for group in range(source.metadata.num_row_groups)
+            ]
+            ends = np.cumsum(groups)
+            of_row = np.searchsorted(ends, rows, side="right")
+            values: list = [None] * len(rows)
+            for group in np.unique(of_row):
+                here = np.flatnonzero(of_row == group)
+                start = ends[group] - groups[group]
+                read = source.read_row_group(int(group), columns=names)
+                taken = read.take(rows[here] - start)
+                for place, vector in zip(here, _matrix(taken, names), strict=True):
+                    values[place] = np.asarray(vector, np.float32)
+            return values
+        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+            raise _unreadable(file, error) from error
+
+    def _embedding_columns(self, schema: pa.Schema, file: Path) -> list[str]:
+        wanted = self._options.embedding
+        names = list(wanted) if isinstance(wanted, list) else [wanted]
+        if isinstance(wanted, str) and wanted.endswith("*"):
+            names = [name for name in schema.names if name.startswith(wanted[:-1])]
+            names.sort(
+                key=lambda name: [int(n) for n in re.findall(r"\d+", name[len(wanted) - 1 :])]
+            )
+        unknown = [name for name in names if name not in schema.names]
+        if unknown or not names:
+            name = unknown[0] if unknown else wanted
+            raise PermafrostError(
+                f"there is no column {name!r} of embeddings, {near_names(name, schema.names)}",
+                where=file,
+                remedy="correct `table.embedding`",
+            )
+        return names
+
+
+def _matrix(table: pa.Table, names: list[str]) -> list:
+    if len(names) > 1:
+        return list(np.stack([table[name].cast(pa.float32()).to_numpy() for name in names], axis=1))
+    return [value if isinstance(value, list) else [value] for value in table[names[0]].to_pylist()]
+
+
+def _check(options: TableOptions, where: str) -> None:
+    """Refuse options that tell no row of a place, or two ways to find it."""
+    by_id = options.by == "id"
+    places = [options.lon, options.lat, options.geometry]
+    problem = None
+    if by_id and options.id is None:
+        problem = "by: id needs the name of the column, `id`"
+    elif by_id and (options.within_m is not None or any(places)):
+        problem = "by: id uses neither within_m nor lon, lat and geometry"
+    elif not by_id and options.within_m is None:
+        problem = "by: nearest needs `within_m`, the largest distance in metres"
+    elif not by_id and options.id is not None:
+        problem = "by: nearest does not use `id`"
+    elif not by_id and [one is not None for one in places] not in (
+        [True, True, False],
+        [False, False, True],
+    ):
+        problem = "by: nearest needs the columns `lon` and `lat`, or `geometry`"
+    if problem is not None:
+        raise PermafrostError(problem, where=f"{where}: table", remedy="see docs/embeddings.md")
+
+
+def _check_degrees(schema: pa.Schema, column: str, file: Path) -> None:
+    """Refuse a geometry of GeoParquet that is not in degrees."""
+    import json
+
+    about = json.loads((schema.metadata or {}).get(b"geo", b"{}"))
+    crs = about.get("columns", {}).get(column, {}).get("crs")
+    if crs is None:
+        return
+    from rasterio.crs import CRS
+
+    known = CRS.from_user_input(json.dumps(crs) if isinstance(crs, dict) else crs)
+    if not known.is_geographic:
+        raise PermafrostError(
+            f"the column {column!r} is in {known.to_string()}, not in degrees",
+            where=file,
+            remedy=f"write the table in {DEGREES}, or add columns of lon and lat",
+        )
+
+
+def _unreadable(file: Path, error: Exception) -> PermafrostError:
+    return PermafrostError(
+        f"the table cannot be read ({first_line(error)})",
+        where=file,
+        remedy="get the file again, or correct the entry's columns",
+    )
+
+
+def unit_vectors(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
+    """(n, 3) places on the unit sphere; degrees. 180° and -180° are one meridian there."""
+    lon, lat = np.radians(lon), np.radians(lat)
+    return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
+
+
+def arc_m(chord):
+    """Metres along the sphere between places whose unit vectors are `chord` apart."""
+    return 2 * EARTH_RADIUS_M * np.arcsin(np.minimum(np.asarray(chord) / 2, 1.0))
+
+
+def chord_of(metres: float) -> float:
+    return 2 * np.sin(min(metres / EARTH_RADIUS_M, np.pi) / 2)
