@@ -5,7 +5,10 @@
 # Run the tests, commit the locks and that file.
 set -euo pipefail
 cd "$(dirname "$0")"
-for environment in installer cpu cuda; do
+for input in *.in; do
+    environment=${input%.in}
+    # these are parts of others
+    case $environment in requirements | development | backbone-stages) continue ;; esac
     uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header \
         --no-annotate --no-emit-index-url "$environment.in" --output-file "$environment.lock" "$@"
 done

@@ -19,6 +19,10 @@ The contract
    or a function of the height and width fed; they come row by row after ``num_prefix_tokens`` others.
    ``layer_layouts`` maps names of layers to NCHW, NHWC or tokens where they differ from ``layout``.
 7. With ``input: {dates: all}`` it takes all dates of a sample, ``(B, T, C, H, W)``, see docs/dates-and-change.md.
+   A ``forward`` with keywords of these names is told, of images whose dataset knows it for all of them:
+   ``place`` float32 ``(B, 2)`` longitude and latitude in degrees, ``dates`` int64 ``(B, 2)`` year and day of the year
+   from 1 (of all dates ``(B, T, 2)``), ``ground_distance_m`` float32 ``(B,)`` between pixels as fed. Give them the
+   default None, or the datasets that lack them are refused. ``input: {metadata: withheld}`` keeps them away.
 8. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the modules of your own that it
    imports (from its folder or the repository root), the weights file and what the entry lists under ``files``
    identify the backbone: a change of their content runs its jobs again.

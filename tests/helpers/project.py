@@ -64,7 +64,7 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        for name in ("workflow", "config", "profiles", "Snakefile"):
+        for name in ("workflow", "config", "profiles", "envs", "Snakefile"):
             source = REPOSITORY / name
             if source.is_dir():
                 shutil.copytree(source, folder / name, symlinks=True, ignore=UNFINISHED)

@@ -42,7 +42,8 @@ def test_every_family_has_four_default_layers(name):
     _, plan = planned(name, input=bands)
     family = FAMILIES[name]
     with torch.device("meta"):
-        arguments = {**family.arguments(plan, False), **options}
+        chosen = TorchgeoOptions(seed=0, options={})
+        arguments = {**family.arguments(plan, chosen, False), **options}
         model = getattr(torchgeo_models, name)(**arguments)
         fields = family.wrap(model, plan, TorchgeoOptions(seed=0, options={}), "backbone x")
     assert len(choose_layers(fields["dense"](), None, where=name)) == 4

@@ -13,7 +13,20 @@ import pytest
 from helpers.project import REPOSITORY
 
 # of what Linux and macOS have; neither flock nor sha256sum
-PROGRAMS = ["bash", "env", "cat", "dirname", "mkdir", "awk", "cksum", "grep", "true", "sleep"]
+PROGRAMS = [
+    "bash",
+    "env",
+    "cat",
+    "dirname",
+    "mkdir",
+    "awk",
+    "cksum",
+    "grep",
+    "true",
+    "sleep",
+    "cp",
+    "rm",
+]
 # pip, which a real set-up does without where there is uv, takes seconds to install
 PYTHON = f"""#!/usr/bin/env bash
 if [ "$2" = venv ]; then set -- -m venv --without-pip "${{@:3}}"; fi
@@ -74,7 +87,7 @@ def test_it_sets_up_once_without_flock_and_sha256sum(clone):
     finished(start(clone, "true"))
     asked = [line for line in calls(clone) if line.startswith("start")]
     assert ["--require-hashes" in line for line in asked] == [True, False]
-    assert asked[0].endswith("envs/cpu.lock") and "--editable" in asked[1]
+    assert asked[0].endswith(".venv/permafrost.lock") and "--editable" in asked[1]
     finished(start(clone, "true"))
     assert len(calls(clone)) == 4
     with (clone / "envs/cpu.lock").open("a") as stream:
@@ -107,6 +120,44 @@ def test_torch_from_another_index_and_all_else_from_the_lock(clone):
     # remembered, so that the variable need not be set again
     finished(start(clone, "true"))
     assert len(calls(clone)) == 6
+
+
+def test_another_lock_has_an_environment_of_its_own_without_the_library(clone):
+    finished(start(clone, "true"))
+    (clone / "envs/small.lock").write_text("numpy==2.0\n")
+    place = {"PERMAFROST_ENV": "small", "PYTHONPATH": "/elsewhere", "VIRTUAL_ENV": "/elsewhere"}
+    printed = finished(start(clone, "env", **place)).splitlines()
+    assert f"VIRTUAL_ENV={clone}/.venv-small" in printed
+    assert f"PYTHONPATH={clone}/workflow" in printed
+    # commands of jobs name their files from where they are started
+    assert f"PWD={clone}" not in printed
+    asked = [line for line in calls(clone) if line.startswith("start")]
+    assert asked[2].endswith(".venv-small/permafrost.lock") and "--require-hashes" in asked[2]
+    assert (clone / ".venv-small/permafrost.lock").read_text() == "numpy==2.0\n"
+    finished(start(clone, "true"))
+    finished(start(clone, "true", PERMAFROST_ENV="small"))
+    assert len(asked) == 3 == len([line for line in calls(clone) if line.startswith("start")])
+
+
+def test_an_environment_that_cannot_be_installed_leaves_nothing_and_is_tried_again(clone):
+    (clone / "envs/small.lock").write_text("numpy==2.0\n")
+    uv = clone.parent / "programs/uv"
+    uv.write_text("#!/usr/bin/env bash\necho 'no such package' >&2\nexit 2\n")
+    for _ in range(2):
+        process = start(clone, "true", PERMAFROST_ENV="small")
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 1
+        assert "no such package" in output
+        assert "permafrost environment: error: envs/small.lock could not be installed" in output
+        assert not (clone / ".venv-small").exists()
+    uv.write_text(UV)
+    finished(start(clone, "true", PERMAFROST_ENV="small"))
+
+
+def test_an_unknown_lock_is_named(clone):
+    process = start(clone, "true", PERMAFROST_ENV="nothing")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1 and "envs/nothing.lock" in output
 
 
 def test_commands_keep_byte_code_also_where_the_machine_turns_it_off(clone):

@@ -19,6 +19,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
+from permafrost.plan.environments import check_deployed
 from permafrost.plan.failures import check_executor, end_failed_run
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.plan import Plan
@@ -50,6 +51,10 @@ try:
         Path.cwd(),
         where=", ".join(map(str, workflow.configfiles)) or "--config",
         checked=not workflow.is_main_process,
+    )
+    check_deployed(
+        PLAN.environments,
+        {method.value for method in workflow.deployment_settings.deployment_method},
     )
 except PermafrostError as error:
     raise WorkflowError(str(error))
@@ -225,6 +230,22 @@ def finished():
         *every_similarity(),
         *every_profile(),
     ]
+
+
+def program(wildcards):
+    """What stands for `permafrost` in the command of a job that runs a backbone: that of its environment."""
+    environment = PLAN.environments.get(wildcards.backbone)
+    return environment.program if environment else "permafrost"
+
+
+def deployed(method):
+    """Input function of `conda` or `container`: the file of a backbone's environment; None where no backbone has one."""
+    files = {
+        backbone: str(environment.file)
+        for backbone, environment in PLAN.environments.items()
+        if environment.deployed == method
+    }
+    return (lambda wildcards: files.get(wildcards.backbone)) if files else None
 
 
 def batch_size(wildcards):

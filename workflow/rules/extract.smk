@@ -10,6 +10,10 @@ rule extract:
         **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
     log:
         f"{RESULTS}/logs/extract/{{dataset}}/{{backbone}}.log",
+    conda:
+        deployed("conda")
+    container:
+        deployed("apptainer")
     threads: RUNTIME["workers"]
     resources:
         mem_mb=memory_mb(6000),
@@ -19,8 +23,9 @@ rule extract:
     params:
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
+        program=program,
     shell:
-        "permafrost extract --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "{params.program} extract --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output.train:q} {output.val:q} {output.test:q} "

@@ -78,6 +78,10 @@ rule probe_images:
         PROBE_LOG,
     wildcard_constraints:
         probe=probes_that_read("images"),
+    conda:
+        deployed("conda")
+    container:
+        deployed("apptainer")
     threads: 2
     resources:
         mem_mb=probe_memory_mb,
@@ -87,8 +91,9 @@ rule probe_images:
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         prepare_job=job("prepare", "dataset"),
+        program=program,
     shell:
-        "permafrost {params.kind} --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "{params.program} {params.kind} --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output.table:q} "

@@ -11,6 +11,10 @@ rule profile:
         f"{RESULTS}/profiles/{{dataset}}/{{backbone}}.parquet",
     log:
         f"{RESULTS}/logs/profile/{{dataset}}/{{backbone}}.log",
+    conda:
+        deployed("conda")
+    container:
+        deployed("apptainer")
     threads: all_cores
     resources:
         mem_mb=memory_mb(6000),
@@ -19,8 +23,9 @@ rule profile:
     params:
         job=job("profile", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
+        program=program,
     shell:
-        "permafrost profile --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "{params.program} profile --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output:q} --device {RUNTIME[device]} --threads {threads} "

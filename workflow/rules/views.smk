@@ -9,6 +9,10 @@ rule views:
         directory(f"{RESULTS}/views/{{dataset}}/{{backbone}}.zarr"),
     log:
         f"{RESULTS}/logs/views/{{dataset}}/{{backbone}}.log",
+    conda:
+        deployed("conda")
+    container:
+        deployed("apptainer")
     threads: 2
     resources:
         mem_mb=memory_mb(6000),
@@ -18,8 +22,9 @@ rule views:
     params:
         job=job("views", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
+        program=program,
     shell:
-        "permafrost views --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "{params.program} views --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output:q} "

@@ -94,6 +94,28 @@ def test_nodata_counts_nowhere_and_an_image_of_nothing_else_has_none(tmp_path):
     assert "no raster has data" in source.reason(half)
 
 
+def test_tiles_of_far_zones_are_left_alone(tmp_path):
+    """The coordinates of one zone are refused, or misleading, on the other side of the Earth."""
+    for zone in (1, 18, 33, 47, 60):
+        crs = f"EPSG:327{zone:02d}"
+        write_raster(tmp_path / f"{zone:02d}.tif", VALUES + zone, GRID, crs=crs)
+    source = opened(tmp_path)
+    for zone in (1, 18, 33, 47, 60):
+        place = image_at(*ORIGIN, side=6, crs=f"EPSG:327{zone:02d}")
+        expected = (VALUES + np.float32(zone))[:, :6, :6]
+        assert np.array_equal(source.mapped(place, 6, 6), expected)
+        np.testing.assert_allclose(source.pooled(place), expected.mean(axis=(1, 2)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("lon", [-180.0, 179.99, 12.0])
+def test_raster_of_the_whole_earth(tmp_path, lon):
+    """As the embeddings of Copernicus-FM, a quarter of a degree wide; here of five degrees."""
+    world = np.arange(72 * 36, dtype=np.float32).reshape(1, 36, 72)
+    path = write_raster(tmp_path / "a.tif", world, Affine(5, 0, -180, 0, -5, 90), crs="EPSG:4326")
+    expected = world[0, int((90 - 3.0) // 5), int((lon + 180) // 5)]
+    assert opened(path).pooled(point(lon, 3.0)) == [expected]
+
+
 def test_tiles_that_overlap_count_once_and_tiles_side_by_side_are_joined(tmp_path):
     left, right = VALUES[:, :, :30], VALUES[:, :, 20:].copy()
     write_raster(tmp_path / "1.tif", left, GRID)

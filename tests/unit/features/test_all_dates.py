@@ -130,7 +130,7 @@ def test_dates_that_a_module_needs_must_be_known(tmp_path, entry):
 
 def test_only_a_module_of_ones_own_is_fed_all_dates(tmp_path):
     entry = {"kind": "imagestats", "input": {"bands": "rgb", "size": None, "dates": "all"}}
-    with pytest.raises(PermafrostError, match="only a module of your own can be fed all dates"):
+    with pytest.raises(PermafrostError, match="takes the dates of a series one at a time"):
         SeveralDataset(tmp_path).extract(entry)
 
 

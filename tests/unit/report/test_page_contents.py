@@ -190,3 +190,21 @@ def test_backbones_that_were_fed_all_dates_at_once_are_named():
         "gru was fed all dates of a sample of crops at once (up to 6 dates)."
         " gru was fed all dates of a sample of world at once (1 date)."
     )
+
+
+def test_what_backbones_were_told_is_said():
+    one = {
+        "backbone": "told",
+        "dataset": "forests",
+        "metadata": {
+            "place": "unknown",
+            "dates": "fed",
+            "ground_distance_m": "withheld",
+            "reasons": {"place": "known only for 3 of 20 samples"},
+        },
+        "input": {"positions": "position embeddings interpolated from 37 x 37 patches to 16 x 16"},
+    }
+    assert compute_words([one, one]) == (
+        "told on forests: place unknown (known only for 3 of 20 samples), dates fed, ground distance withheld."
+        " told on forests: position embeddings interpolated from 37 x 37 patches to 16 x 16."
+    )

@@ -65,6 +65,7 @@ class Backbone:
     takes : of `METADATA`, and of ``present`` beside all dates, those that the module is told as keywords. What is not
         known of all samples of a dataset is not told, and the module does what its authors do without it.
     needs : those that it cannot do without.
+    bounds : smallest and largest ``ground_distance_m`` that it can be told.
     """
 
     module: nn.Module
@@ -81,6 +82,7 @@ class Backbone:
     learnable: tuple[nn.Parameter, ...] = ()
     takes: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:

@@ -85,7 +85,7 @@ class Channel:
 
     ``modality`` is the one whose images hold it, of a dataset of several.
     ``stands_for`` is the band that was wanted where the nearest one is fed, ``distance_nm`` how far they are apart.
-    ``wanted`` is the band by its name in the contract.
+    ``wanted`` is the band by its name in the contract. ``width_nm``, ``sensor`` and ``orbit`` are those of `Band`.
     """
 
     name: str
@@ -98,6 +98,9 @@ class Channel:
     distance_nm: float | None = None
     modality: str | None = None
     wanted: str | None = None
+    width_nm: float | None = None
+    sensor: str | None = None
+    orbit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ def input_contract(
             )
     if entry_input.get("dates", "each") != "each" and "dates" not in own:
         raise PermafrostError(
-            "only a module of your own can be fed all dates of a series at once",
+            "this kind of backbone takes the dates of a series one at a time",
             where=f"{where}: input.dates",
             remedy="leave dates out, or write an entry of kind entrypoint",
         )
@@ -188,6 +191,9 @@ def input_contract(
         # the weights' own resize-then-crop is replaced as a whole
         fields["crop"] = None
     chosen, usual = fields.get("normalization"), own.get("normalization")
+    if chosen != usual and "clip" not in entry_input:
+        # it belongs to the normalisation that is replaced
+        fields["clip"] = False
     if chosen == "two_sigma" and usual != "two_sigma":
         # the weights' statistics are for their own normalisation; those of the entry are meant
         fields |= {key: entry_input.get(key) for key in ("mean", "std", "unit")}
@@ -256,6 +262,9 @@ def resolve_input(
                 fed.distance_nm,
                 band.get("modality"),
                 fed.wanted.name,
+                band.get("width_nm"),
+                band.get("sensor"),
+                band.get("orbit"),
             )
         )
     return InputPlan(
@@ -295,12 +304,19 @@ def check_channels(wanted: int | None, plan: InputPlan, weights: object, where: 
 def wavelengths_nm(plan: InputPlan, where: str, *, radar: dict | None = None) -> list[float]:
     """Centre wavelength of every channel; channels whose common name is in `radar` get that number instead.
 
+    One for its orbit, ``vv-ascending``, goes before the one for its polarisation.
+
     Raises
     ------
     PermafrostError : bands whose wavelength the dataset does not say.
     """
+    numbers = radar or {}
     found = [
-        (radar or {}).get(channel.common_name, channel.wavelength_nm) for channel in plan.channels
+        numbers.get(
+            f"{channel.common_name}-{channel.orbit}",
+            numbers.get(channel.common_name, channel.wavelength_nm),
+        )
+        for channel in plan.channels
     ]
     lacking = [channel.name for channel, nm in zip(plan.channels, found, strict=True) if nm is None]
     if lacking:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.data.embeddings.places import DEGREES, Place, moved
-from permafrost.data.embeddings.tables import unit_vectors
+from permafrost.data.embeddings.places import DEGREES, Place, moved, unit_vectors
 
 #: places that are encoded at once
 PLACES = 4096

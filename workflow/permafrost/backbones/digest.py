@@ -23,8 +23,8 @@ class Identified:
     ----------
     entry : the entry without places.
     places : the places, in the layout of the entry.
-    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``, ``embeddings``) to path as
-        the entry writes it; the last one may be a folder.
+    files : role (``weights``, ``entrypoint``, ``model_file``, ``module NAME``, ``file NAME``, ``embeddings``) to path
+        as the entry writes it; the last one may be a folder.
     package : name and version of the installed package that an entry point lies in.
     read : of roles whose path may be a folder, which of its files count.
     """

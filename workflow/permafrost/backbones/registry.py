@@ -25,7 +25,7 @@ class Kind(NamedTuple):
     ----------
     module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
         ``build(options, plan, resources)``; of a kind without pixels (`contract.WITHOUT_PIXELS`), with
-        ``locate(options, where)``. Where weights may be downloaded, with ``published(options, where)``.
+        ``locate(options, where)``. ``published(options, where)`` is there where weights may be downloaded.
     options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
     """
 
@@ -38,6 +38,7 @@ KINDS = {
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
     "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
+    "terratorch": Kind("permafrost.backbones.terratorch_models", "TerratorchOptions"),
     "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
     "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
@@ -58,6 +59,7 @@ NOT_BUILT = (
     "trained_on",
     "runtime",
     "files",
+    "environment",
 )
 
 
@@ -115,15 +117,15 @@ def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbo
     return backbone
 
 
+def locate(entry: BackboneEntry, where: str) -> Located:
+    """The features of places of an entry whose kind is fed no pixels."""
+    return _module(entry.kind).locate(entry.options, where)
+
+
 def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:
     """The published weights that the backbone needs; None of one that needs none."""
     asked = getattr(_module(entry.kind), "published", None)
     return None if asked is None else asked(entry.options, where)
-
-
-def locate(entry: BackboneEntry, where: str) -> Located:
-    """The features of places of an entry whose kind is fed no pixels."""
-    return _module(entry.kind).locate(entry.options, where)
 
 
 def _module(kind: str):

@@ -90,6 +90,7 @@ def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbo
         check_finite(model.state_dict(), where=where)
         if source == "pretrained" and len(plan) != 3:
             notes["input_convolution"] = f"adapted from 3 to {len(plan)} channels"
+    notes |= _interpolated(options, plan, trained=source != "random")
     return Backbone(
         **pooled(model, options.pooling),
         plan=plan,
@@ -98,6 +99,18 @@ def build(options: TimmOptions, plan: InputPlan, resources: Resources) -> Backbo
         notes=notes,
         packages=("torch", "timm"),
     )
+
+
+def _interpolated(options: TimmOptions, plan: InputPlan, *, trained: bool) -> dict:
+    """The note that trained positions are interpolated to another size; nothing where they are not."""
+    config, fed = _config(options.model, options.model), options.options.get("img_size", plan.side)
+    native = config.input_size[-1]
+    if not (trained and config.fixed_input_size) or fed == native:
+        return {}
+    return {
+        "positions": f"position embeddings interpolated from images of {native} pixels"
+        f" to {fed or 'the size of each image'}"
+    }
 
 
 def published(options: TimmOptions, where: str) -> Published | None:

@@ -9,9 +9,22 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from permafrost.backbones.contract import InputPlan, wavelengths_nm
+from permafrost.backbones.backbone import METADATA
+from permafrost.backbones.contract import Channel, InputPlan, wavelengths_nm
 from permafrost.backbones.layers import Dense, blocks_of, evenly_spaced, patch_grid
 from permafrost.backbones.timm_models import pooled
+from permafrost.backbones.torchgeo_inputs import (
+    COPERNICUSFM_AREA_KM2,
+    COPERNICUSFM_PATCH,
+    COPERNICUSFM_RADAR_NM,
+    COPERNICUSFM_RADAR_WIDTH_NM,
+    COPERNICUSFM_WIDTHS_NM,
+    CROMA,
+    CROMA_BANDS,
+    CROMA_ENCODERS,
+    DOFA_RADAR_NM,
+    PANOPTICON_RADAR,
+)
 from permafrost.backbones.torchgeo_pixels import (
     presto_contract,
     presto_wrap,
@@ -22,32 +35,6 @@ from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
     from permafrost.backbones.torchgeo_models import TorchgeoOptions
-
-
-# centre and width in nm of Sentinel-2's bands as Copernicus-FM was trained with them
-# (Wang et al. 2025, arXiv:2503.11849); widths of other sensors are given in the entry
-_SENTINEL2_WIDTHS = {
-    "coastal": 20,
-    "blue": 65,
-    "green": 35,
-    "red": 30,
-    "rededge1": 15,
-    "rededge2": 15,
-    "rededge3": 20,
-    "nir": 115,
-    "nir08": 20,
-    "water_vapour": 20,
-    "cirrus": 30,
-    "swir16": 90,
-    "swir22": 180,
-}
-_CROMA_BANDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
-# channel numbers of radar in Panopticon, orbit direction not told
-_PANOPTICON_RADAR = {"vv": -1.0, "vh": -2.0, "hh": -3.0, "hv": -4.0}
-# side in pixels of Copernicus-FM's patches for images of 10 to 30 m
-_COPERNICUSFM_PATCH = 16
-# stands for the wavelength of C-band radar in DOFA's training
-_DOFA_RADAR_NM = {"vv": 3750.0, "vh": 3750.0}
 
 
 @dataclass(frozen=True)
@@ -65,7 +52,7 @@ class Family:
         not say in a form of images what they want; they have no number of channels of their own.
     """
 
-    arguments: Callable[[InputPlan, bool], dict]
+    arguments: Callable[[InputPlan, TorchgeoOptions, bool], dict]
     wrap: Callable[[nn.Module, InputPlan, TorchgeoOptions, str], dict]
     wants: dict = field(default_factory=dict)
     radar: dict[str, float] | None = None
@@ -73,14 +60,14 @@ class Family:
 
 
 class Called(nn.Module):
-    """A model that is called in a way of its own: ``call(model, images)``."""
+    """A model that is called in a way of its own: ``call(model, images, **told)``."""
 
     def __init__(self, model: nn.Module, call) -> None:
         super().__init__()
         self.model, self._call = model, call
 
-    def forward(self, images: torch.Tensor):
-        return self._call(self.model, images)
+    def forward(self, images: torch.Tensor, **told: torch.Tensor):
+        return self._call(self.model, images, **told)
 
 
 def _pooling(options: TorchgeoOptions, allowed: tuple, where: str) -> str | None:
@@ -97,12 +84,28 @@ def _pooling(options: TorchgeoOptions, allowed: tuple, where: str) -> str | None
 # --- timm networks ---------------------------------------------------------------------------------
 
 
-def _timm_arguments(plan: InputPlan, has_weights: bool) -> dict:
+def _sized(plan: InputPlan, options: TorchgeoOptions | None = None, has_weights: bool = False):
+    return {"img_size": plan.side} if plan.side else {}
+
+
+def _interpolated(rows: int, plan: InputPlan, patch: int, weights: bool) -> dict:
+    """The note that trained positions of `rows` x `rows` patches are interpolated; nothing where they are not."""
+    if not weights or (plan.side is not None and plan.side // patch == rows):
+        return {}
+    fed = (
+        "the patches of each image"
+        if plan.side is None
+        else f"{plan.side // patch} x {plan.side // patch}"
+    )
+    return {"positions": f"position embeddings interpolated from {rows} x {rows} patches to {fed}"}
+
+
+def _timm_arguments(plan: InputPlan, options: TorchgeoOptions, has_weights: bool) -> dict:
     return {"num_classes": 0, **({} if has_weights else {"in_chans": len(plan)})}
 
 
-def _vit_arguments(plan: InputPlan, has_weights: bool) -> dict:
-    return {**_timm_arguments(plan, has_weights), **({"img_size": plan.side} if plan.side else {})}
+def _vit_arguments(plan: InputPlan, options: TorchgeoOptions, has_weights: bool) -> dict:
+    return {**_timm_arguments(plan, options, has_weights), **_sized(plan)}
 
 
 def _timm_wrap(model, plan, options, where) -> dict:
@@ -110,7 +113,39 @@ def _timm_wrap(model, plan, options, where) -> dict:
 
 
 def _scalemae_wrap(model, plan, options, where) -> dict:
-    return {**pooled(model, options.pooling), "notes": {"metres_per_pixel": float(model.res)}}
+    """Positions in metres: of the images where their ground distance is told, else of the model's own resolution.
+
+    An entry that gives `options: {res: …}` decides on one for all images.
+    """
+    from torchgeo.models import scale_mae
+
+    made = pooled(model, options.pooling)
+    notes = {"metres_per_pixel": float(model.res)}
+    if "res" in options.options:
+        return {**made, "notes": notes}
+    told: dict[str, torch.Tensor | None] = {"metres": None}
+    of_the_model = model._pos_embed
+
+    def positions(tokens: torch.Tensor) -> torch.Tensor:
+        if told["metres"] is None:
+            return of_the_model(tokens)
+        side = int(model.patch_embed.num_patches**0.5)
+        found = scale_mae.get_2d_sincos_pos_embed_with_resolution(
+            model.embed_dim, side, told["metres"], cls_token=True
+        )
+        first = model.cls_token.expand(len(tokens), -1, -1)
+        return model.pos_drop(torch.cat([first, tokens], dim=1) + found.to(tokens.dtype))
+
+    def call(module, images, ground_distance_m=None):
+        told["metres"] = ground_distance_m
+        try:
+            return module(images)
+        finally:
+            told["metres"] = None
+
+    model._pos_embed = positions
+    takes = frozenset({"ground_distance_m"})
+    return {**made, "module": Called(made["module"], call), "notes": notes, "takes": takes}
 
 
 # --- others ----------------------------------------------------------------------------------------
@@ -128,7 +163,7 @@ def _swin_wrap(model, plan, options, where) -> dict:
 
 
 def _dofa_wrap(model, plan, options, where) -> dict:
-    micrometres = [nm / 1000 for nm in wavelengths_nm(plan, where, radar=_DOFA_RADAR_NM)]
+    micrometres = [nm / 1000 for nm in wavelengths_nm(plan, where, radar=DOFA_RADAR_NM)]
     if _pooling(options, (None, "mean", "cls"), where) == "cls":
         model.global_pool, model.norm = False, model.fc_norm
     return {
@@ -139,7 +174,7 @@ def _dofa_wrap(model, plan, options, where) -> dict:
 
 
 def _panopticon_wrap(model, plan, options, where) -> dict:
-    channels = wavelengths_nm(plan, where, radar=_PANOPTICON_RADAR)
+    channels = wavelengths_nm(plan, where, radar=PANOPTICON_RADAR)
     inner = pooled(model.model, options.pooling)
 
     def call(module, images):
@@ -147,14 +182,14 @@ def _panopticon_wrap(model, plan, options, where) -> dict:
         ids = torch.tensor(channels, device=images.device).expand(len(images), -1).clone()
         return module({"imgs": images, "chn_ids": ids})
 
-    return {**inner, "module": Called(inner["module"], call), "notes": {"channel_ids": channels}}
+    # its weights hold the positions of images of 518 pixels
+    notes = {"channel_ids": channels, **_interpolated(37, plan, 14, options.weights is not None)}
+    return {**inner, "module": Called(inner["module"], call), "notes": notes}
 
 
 def _copernicusfm_wrap(model, plan, options, where) -> dict:
-    centres = wavelengths_nm(plan, where)
-    widths = options.bandwidths_nm or [
-        _SENTINEL2_WIDTHS.get(channel.common_name) for channel in plan.channels
-    ]
+    centres = wavelengths_nm(plan, where, radar=COPERNICUSFM_RADAR_NM)
+    widths = options.bandwidths_nm or [_copernicusfm_width(one) for one in plan.channels]
     if len(widths) != len(plan) or None in widths:
         raise PermafrostError(
             "the backbone needs the bandwidth of every band, and it is not known for all of"
@@ -165,33 +200,83 @@ def _copernicusfm_wrap(model, plan, options, where) -> dict:
     if _pooling(options, (None, "mean", "cls"), where) == "cls":
         model.global_pool, model.norm = False, model.fc_norm
 
-    def call(module, images):
-        unknown = torch.full((len(images), 4), float("nan"), device=images.device)
+    def call(module, images, **told):
         return module(
-            images, unknown, wavelengths=centres, bandwidths=widths, kernel_size=_COPERNICUSFM_PATCH
+            images,
+            copernicusfm_metadata(len(images), images.device, **told),
+            wavelengths=centres,
+            bandwidths=widths,
+            kernel_size=COPERNICUSFM_PATCH,
         )
 
+    nearest, farthest = (1000 * km2**0.5 / COPERNICUSFM_PATCH for km2 in COPERNICUSFM_AREA_KM2)
     return {
         "module": Called(model, call),
-        "notes": {"wavelengths_nm": centres, "bandwidths_nm": [float(width) for width in widths]},
-        "dense": lambda: transformer_dense(model, _COPERNICUSFM_PATCH),
+        "notes": {
+            "wavelengths_nm": centres,
+            "bandwidths_nm": [float(width) for width in widths],
+            **_interpolated(14, plan, COPERNICUSFM_PATCH, options.weights is not None),
+        },
+        "dense": lambda: transformer_dense(model, COPERNICUSFM_PATCH),
+        "takes": frozenset(METADATA),
+        "bounds": {"ground_distance_m": (nearest, farthest)},
     }
+
+
+def _copernicusfm_width(channel: Channel) -> float | None:
+    """Its authors' width for Sentinel-2 and radar, else that of the dataset, else that of Sentinel-2's like band."""
+    if channel.common_name in COPERNICUSFM_RADAR_NM:
+        return COPERNICUSFM_RADAR_WIDTH_NM
+    like = COPERNICUSFM_WIDTHS_NM.get(channel.common_name)
+    return like if (channel.sensor or "").startswith("sentinel2") else channel.width_nm or like
+
+
+def copernicusfm_metadata(
+    count: int,
+    device: torch.device,
+    *,
+    place: torch.Tensor | None = None,
+    dates: torch.Tensor | None = None,
+    ground_distance_m: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """(count, 4) longitude, latitude, days since 1970, square kilometres of a patch; NaN for what is not told."""
+    found = torch.full((count, 4), float("nan"), device=device)
+    if place is not None:
+        found[:, :2] = place
+    if dates is not None:
+        before, day = dates[:, 0] - 1, dates[:, 1]
+        # of the proleptic Gregorian calendar, whose day 719163 was the first of 1970
+        days = 365 * before + before // 4 - before // 100 + before // 400 + day - 719163
+        found[:, 2] = days.float()
+    if ground_distance_m is not None:
+        area = (ground_distance_m * (COPERNICUSFM_PATCH / 1000)) ** 2
+        # enlarged crops may come closer than the images of the dataset
+        found[:, 3] = area.clamp(*COPERNICUSFM_AREA_KM2)
+    return found
 
 
 def _croma_wrap(model, plan, options, where) -> dict:
-    if len(plan) != model.s2_channels:
+    modality = options.modality or "optical"
+    expected = CROMA_BANDS[modality]["bands"]
+    if len(plan) != len(expected):
         raise PermafrostError(
-            f"CROMA takes {model.s2_channels} Sentinel-2 bands, {len(plan)} are fed",
+            f"CROMA's modality {modality} takes {len(expected)} bands ({', '.join(expected)}), {len(plan)} are fed",
             where=where,
             remedy="leave input.bands out, with input.missing: zero where the dataset lacks some",
         )
-    key = {None: "optical_GAP", "mean": "optical_encodings"}[
-        _pooling(options, (None, "mean"), where)
-    ]
-    return {
-        "module": Called(model, lambda m, images: m(x_optical=images)[key]),
-        "dense": lambda: croma_dense(model),
-    }
+    pooling = _pooling(options, (None, "mean"), where)
+    key = f"{modality}_{'GAP' if pooling is None else 'encodings'}"
+
+    def call(module, images):
+        radar = images[:, :2] if modality == "joint" else images
+        return module(x_sar=radar, x_optical=images[:, 2:] if modality == "joint" else images)[key]
+
+    return {"module": Called(model, call), "dense": lambda: croma_dense(model, modality)}
+
+
+def _croma_arguments(plan: InputPlan, options: TorchgeoOptions, has_weights: bool) -> dict:
+    size = {"image_size": plan.side} if plan.side else {}
+    return {"modalities": CROMA_ENCODERS[options.modality or "optical"], **size}
 
 
 def _plain_wrap(*layers: str):
@@ -213,18 +298,14 @@ def _deo_wrap(model, plan, options, where) -> dict:
 
 _TIMM = Family(_timm_arguments, _timm_wrap)
 _VIT = Family(_vit_arguments, _timm_wrap)
-_SWIN = Family(lambda plan, _: {}, _swin_wrap)
+_SWIN = Family(lambda plan, *_: {}, _swin_wrap)
 _DOFA = Family(
-    lambda plan, _: {"num_classes": 0, **({"img_size": plan.side} if plan.side else {})},
+    lambda plan, *_: {"num_classes": 0, **_sized(plan)},
     _dofa_wrap,
     {"bands": "all"},
-    _DOFA_RADAR_NM,
+    DOFA_RADAR_NM,
 )
-_CROMA = Family(
-    lambda plan, _: {"modalities": ["optical"], **({"image_size": plan.side} if plan.side else {})},
-    _croma_wrap,
-    {"bands": _CROMA_BANDS, "sensor": "sentinel2", "size": 120},
-)
+_CROMA = Family(_croma_arguments, _croma_wrap, {**CROMA, **CROMA_BANDS["optical"]})
 
 #: name of torchgeo's function -> how it is built and called
 FAMILIES = {
@@ -251,17 +332,14 @@ FAMILIES = {
         ),
         _DOFA,
     ),
-    "panopticon_vitb14": Family(
-        lambda plan, _: {"img_size": plan.side} if plan.side else {},
-        _panopticon_wrap,
-        {"bands": "all"},
-        _PANOPTICON_RADAR,
+    "panopticon_vitb14": Family(_sized, _panopticon_wrap, {"bands": "all"}, PANOPTICON_RADAR),
+    "copernicusfm_base": Family(
+        lambda plan, *_: {}, _copernicusfm_wrap, {"bands": "all"}, COPERNICUSFM_RADAR_NM
     ),
-    "copernicusfm_base": Family(lambda plan, _: {}, _copernicusfm_wrap, {"bands": "all"}, {}),
     "croma_base": _CROMA,
     "croma_large": _CROMA,
     "earthloc": Family(
-        lambda plan, weights: (
+        lambda plan, options, weights: (
             {}
             if weights
             else {"in_channels": len(plan), **({"image_size": plan.side} if plan.side else {})}
@@ -270,13 +348,13 @@ FAMILIES = {
         _plain_wrap("backbone.layer3", "backbone.layer2", "backbone.layer1", "backbone.maxpool"),
         {"size": 320},
     ),
-    "deo_base": Family(lambda plan, _: {}, _deo_wrap),
+    "deo_base": Family(lambda plan, *_: {}, _deo_wrap),
     "tilenet": Family(
-        lambda plan, weights: {} if weights else {"in_channels": len(plan)},
+        lambda plan, options, weights: {} if weights else {"in_channels": len(plan)},
         _plain_wrap("layer5", "layer4", "layer3", "layer2"),
     ),
-    "presto": Family(lambda plan, _: {}, presto_wrap, contract=presto_contract),
-    "tessera": Family(lambda plan, _: {}, tessera_wrap, contract=tessera_contract),
+    "presto": Family(lambda plan, *_: {}, presto_wrap, contract=presto_contract),
+    "tessera": Family(lambda plan, *_: {}, tessera_wrap, contract=tessera_contract),
 }
 
 #: models of torchgeo that are no frozen image backbones, and why
@@ -313,14 +391,16 @@ def transformer_dense(model: nn.Module, patch: int) -> Dense:
     )
 
 
-def croma_dense(model: nn.Module) -> Dense:
-    """CROMA's optical encoder. No module of it returns what a block makes, since the sums are taken outside.
+def croma_dense(model: nn.Module, modality: str = "optical") -> Dense:
+    """CROMA's encoder of a modality. No module of it returns what a block makes, since the sums are taken outside.
 
-    So block i, named ``s2_encoder.transformer.layers.i``, is what the attention of the next one is given, and
+    So block i, such as ``s2_encoder.transformer.layers.i``, is what the attention of the next one is given, and
     the last block what the final norm is given.
     """
-    stem = "s2_encoder.transformer"
-    depth, patch = len(model.s2_encoder.transformer.layers), model.s2_encoder.patch_size
+    stem = {"optical": "s2_encoder.transformer", "sar": "s1_encoder.transformer"}.get(
+        modality, "joint_encoder"
+    )
+    depth, patch = len(model.get_submodule(stem).layers), model.patch_size
     names = [f"{stem}.layers.{index}" for index in range(depth)]
     given_to = {name: f"{after}.0" for name, after in zip(names, names[1:], strict=False)}
     return Dense(

@@ -12,6 +12,7 @@ from permafrost.backbones.checkpoint import check_finite
 from permafrost.backbones.contract import InputPlan, check_channels
 from permafrost.backbones.published import Published, at_address, obtain
 from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
+from permafrost.backbones.torchgeo_inputs import of_modality
 from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, find_weights, offered
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
@@ -29,6 +30,7 @@ class TorchgeoOptions:
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
     pixels : for models of series of single pixels, which of an image are fed, see `torchgeo_pixels`; None: the mean.
+    modality : ``optical``, ``sar`` or ``joint``, of CROMA; None is the first.
     """
 
     seed: int
@@ -38,6 +40,7 @@ class TorchgeoOptions:
     pooling: str | None = None
     bandwidths_nm: list[float] | None = None
     pixels: str | None = None
+    modality: str | None = None
 
 
 # tensors that torchgeo's model functions may leave as they were made: fixed or without effect
@@ -48,8 +51,6 @@ _NOT_IN_CHECKPOINTS = (
     "fc_norm.",
     "pos_embed",
     "attn_bias",
-    "s1_",
-    "joint_",
 )
 
 
@@ -59,7 +60,7 @@ def wants(options: TorchgeoOptions, where: str) -> dict:
     family = _family(name, where)
     if family.contract is not None:
         return family.contract(None if weights is None else str(weights))
-    own = {"normalization": "dataset", **family.wants}
+    own = {"normalization": "dataset", **family.wants, **of_modality(name, options.modality, where)}
     return {**own, **(contract_of(weights, where) if weights is not None else {})}
 
 
@@ -78,7 +79,10 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
         found = offered(path)
     with isolated_seed(options.seed), found:
         model = _create(
-            name, weights, {**family.arguments(plan, weights is not None), **options.options}, where
+            name,
+            weights,
+            {**family.arguments(plan, options, weights is not None), **options.options},
+            where,
         )
         fields = family.wrap(model, plan, options, where)
     if isinstance(weights, LocalWeights):
@@ -102,14 +106,6 @@ def build(options: TorchgeoOptions, plan: InputPlan, resources: Resources) -> Ba
     )
 
 
-def published(options: TorchgeoOptions, where: str) -> Published | None:
-    """torchgeo's own weights; None where others are used."""
-    weights = options.weights
-    if not isinstance(weights, str):
-        return None
-    return at_address(weights, find_weights(weights, where)[0].url)
-
-
 def _refuse_pixels(options: TorchgeoOptions, name: str, where: str) -> None:
     if options.pixels is not None:
         raise PermafrostError(
@@ -117,6 +113,14 @@ def _refuse_pixels(options: TorchgeoOptions, name: str, where: str) -> None:
             where=f"{where}: pixels",
             remedy="leave pixels out",
         )
+
+
+def published(options: TorchgeoOptions, where: str) -> Published | None:
+    """torchgeo's own weights; None where others are used."""
+    weights = options.weights
+    if not isinstance(weights, str):
+        return None
+    return at_address(weights, find_weights(weights, where)[0].url)
 
 
 def _parse(options: TorchgeoOptions, where: str):

@@ -98,7 +98,9 @@ def tessera_wrap(model, plan: InputPlan, options: TorchgeoOptions, where: str) -
             where=where,
             remedy="leave input.bands out",
         )
-    return _fields(_Tessera(model, names, options.pixels), {}, frozenset({"dates", "present"}))
+    called = _Tessera(model, names, options.pixels)
+    fields = _fields(called, {}, frozenset({"dates", "present"}))
+    return {**fields, "needs": frozenset({"dates"})}
 
 
 def _wanted(plan: InputPlan, known, where: str) -> list[str]:

@@ -220,6 +220,7 @@ def _attributes(
         "input": {
             **backbone.plan.describe(),
             **({} if run.dates is None else {"most_dates": run.dates}),
+            **{key: backbone.notes[key] for key in ("positions",) if key in backbone.notes},
             "tensor_fingerprint": tensor_fingerprint(train, run.prepare),
         },
         "precision": extraction.precision,

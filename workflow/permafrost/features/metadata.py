@@ -87,6 +87,9 @@ def decide(
     readers, states, reasons = list(readers), {}, {}
     for name in wanted:
         reason = None if withheld else _why_unknown(name, readers, card)
+        if not withheld and reason is None and name in backbone.bounds:
+            telling = Telling((name,), card.gsd_m, backbone.plan.size)
+            reason = _out_of_bounds(name, telling, readers, backbone.bounds[name])
         states[name] = "withheld" if withheld else "unknown" if reason else "fed"
         if reason:
             reasons[name] = reason
@@ -131,6 +134,16 @@ def _why_unknown(name: str, readers: list[SampleReader], card: Card) -> str | No
     if not known.any():
         return "not known"
     return f"known only for {int(known.sum())} of {len(known)} {noun}"
+
+
+def _out_of_bounds(
+    name: str, telling: Telling, readers: list[SampleReader], bounds: tuple[float, float]
+) -> str | None:
+    found = np.concatenate([telling.of(reader)[name] for reader in readers])
+    low, high = float(found.min()), float(found.max())
+    if bounds[0] <= low and high <= bounds[1]:
+        return None
+    return f"beyond what the model can be told: {low:g} to {high:g}, not from {bounds[0]:g} to {bounds[1]:g}"
 
 
 def _listed(reader: SampleReader) -> list[list[str | None]]:

@@ -131,8 +131,9 @@ def set_up(
         )
     # up to twice as fast for convolutions on a CPU and with half precision, no slower for the rest
     together = backbone.plan.dates == "all"
-    # torch knows this layout for weights of single images only
-    channels_last = not together and (device.type == "cpu" or precision is not None)
+    # torch knows this layout for weights of single images only, of four dimensions
+    single = not together and all(one.ndim < 5 for one in backbone.module.parameters())
+    channels_last = single and (device.type == "cpu" or precision is not None)
     layout = torch.channels_last if channels_last else torch.contiguous_format
     backbone.module.to(device, memory_format=layout)
     if extraction.compile:

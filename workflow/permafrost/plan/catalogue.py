@@ -32,6 +32,8 @@ NOT_RESULT = frozenset(
         "size_bytes",
         "download",
         "runtime",
+        # what it holds counts, as a file of the backbone
+        "environment",
     }
 )
 

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from permafrost.backbones.contract import WITHOUT_PIXELS
 from permafrost.backbones.digest import entrypoint_file
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.data.entry_checks import entry_mistakes, selected_bands
@@ -41,13 +40,13 @@ def check_entries(
     for name, entry in backbones.items():
         where = places["backbone"](name)
         with mistakes.gathered():
-            weights = None if entry["kind"] in WITHOUT_PIXELS else known_of(entry, offered, where)
+            weights = known_of(entry, offered, where)
             if weights is not None:
                 known[name] = (entry, where, weights)
         if entry["kind"] == "entrypoint":
             with mistakes.gathered():
                 check_entrypoint(entry, root, where)
-    check_without_pixels(backbones, datasets, config["probes"], places["backbone"], mistakes)
+    check_without_pixels(backbones, datasets, config["probes"], places, mistakes)
     for name, entry in datasets.items():
         where = places["dataset"](name)
         dataset = read_entry(entry, where=where)

@@ -18,6 +18,7 @@ from permafrost.backbones.contract import (
 from permafrost.backbones.galileo_bands import wants as galileo_wants
 from permafrost.backbones.matching import OfferedBands
 from permafrost.backbones.olmoearth_bands import wants as olmoearth_wants
+from permafrost.backbones.terratorch_families import family_of, wanted
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 from permafrost.plan.installed import Installed, Known
@@ -53,18 +54,28 @@ class _Fed:
 
 
 def known_of(entry: dict, offered: Callable[[], Installed | None], where: str) -> Known | None:
-    """What is known of a backbone; None where only its job can tell. An unknown name is refused.
+    """What is known of a backbone; None where only its job can tell, or it is fed nothing. An unknown name is refused.
 
     Parameters
     ----------
     offered : what is installed; asked only for kinds that come with a library.
     """
     kind = entry["kind"]
+    if kind in WITHOUT_PIXELS:
+        return None
     if kind in OWN_WANTS:
         return Known(OWN_WANTS[kind])
     if kind in WANTS_OF_ENTRY:
         return Known(WANTS_OF_ENTRY[kind](entry))
-    installed = offered()
+    if kind == "terratorch":
+        family = family_of(entry["model"], where)
+        if family.weights is None:
+            return Known(wanted(entry, where))
+        # what torchgeo's own weights want is known here
+        installed, kind, entry = offered(), "torchgeo", {"weights": family.weights}
+    else:
+        # an environment of its own may have models that are not installed here
+        installed = None if "environment" in entry else offered()
     return None if installed is None else getattr(installed, kind)(entry, where)
 
 
@@ -109,7 +120,7 @@ def check_without_pixels(
     backbones: dict[str, dict],
     datasets: dict[str, dict],
     probes: dict[str, dict | None],
-    place: Callable[[str], str],
+    places: dict[str, Callable[[str], str]],
     mistakes: Mistakes,
 ) -> None:
     """Add to `mistakes` what backbones are asked for that only know where images lie.
@@ -117,7 +128,7 @@ def check_without_pixels(
     Parameters
     ----------
     backbones, datasets, probes : entries and options by name; probes may be switched off.
-    place : name of a backbone -> file and name of the entry.
+    places : for ``backbone``, name -> file and name of the entry.
     """
     dense = [name for name, entry in datasets.items() if task_of(entry["task"]).dense]
     training = [
@@ -133,7 +144,7 @@ def check_without_pixels(
                 PermafrostError(
                     f"the probe {training[0]!r} feeds images to the backbone itself, and one of kind"
                     f" {entry['kind']} takes none",
-                    where=place(name),
+                    where=places["backbone"](name),
                     remedy="run this probe in a configuration of its own, without this backbone",
                 )
             )
@@ -141,7 +152,7 @@ def check_without_pixels(
             mistakes.add(
                 PermafrostError(
                     f"the dataset {dense[0]!r} needs maps, and a table has one embedding for an image",
-                    where=place(name),
+                    where=places["backbone"](name),
                     remedy="use rasters of embeddings, or another configuration for this dataset",
                 )
             )

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import substitute
 from permafrost.plan.catalogue import Catalogue, result_fields
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
+from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.options import measuring, profiling
 from permafrost.plan.validation import misfit, problems, without_faults
@@ -49,6 +51,7 @@ class Configuration:
     backbones, datasets : the chosen entries by name.
     probes : options by name.
     identified : backbone to what identifies it.
+    environments : of the backbones that do not live in the main one.
     sources : dataset to the digest of its files.
     measures, profile : options of these stages; None where they are switched off.
 
@@ -115,6 +118,7 @@ class Configuration:
     def _identify(self, mistakes: Mistakes) -> None:
         digests = DigestCache(self.root / DIGESTS)
         self.identified: dict[str, Identified] = {}
+        self.environments: dict[str, Environment] = {}
         self.sources: dict[str, str | None] = {}
         for name in self.backbones:
             with mistakes.gathered(), self._blaming("backbone", name):
@@ -131,16 +135,21 @@ class Configuration:
             return self.root / substitute(path, self.data_root)
 
         known = identify(result_fields(self.backbones[name]), self.root, located)
+        named, package = known.files, {"package": known.package} if known.package else {}
+        environment = environment_of(self.backbones[name])
+        if environment is not None:
+            self.environments[name] = environment
+            # what is installed there, it says; what is installed here says nothing of it
+            named, package = {**named, ROLE: environment.shown(self.root)}, {}
         files = {
             role: (
                 digests.content(located(file), known.read[role])
                 if role in known.read
                 else digests.digest(located(file))
             )
-            for role, file in known.files.items()
+            for role, file in named.items()
         }
-        package = {"package": known.package} if known.package else {}
-        places = {"entry": known.places, "files": known.files}
+        places = {"entry": known.places, "files": named}
         return Identified(known.entry, {"files": files, **package}, places)
 
     def _digest_dataset(self, name: str, digests: DigestCache) -> str | None:

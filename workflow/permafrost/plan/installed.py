@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from permafrost.backbones.torchgeo_inputs import of_modality
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.outputs import whole_file
 from permafrost.plan.sources import code_hash
@@ -106,7 +107,7 @@ class Installed:
                     where=f"{where}: model",
                     remedy="correct the name",
                 )
-            return _weights(models[name], where)
+            return _weights(models[name], where, entry.get("modality"))
         weights = weights["like"] if isinstance(weights, dict) else weights
         known = self._torchgeo["weights"]
         if weights not in known:
@@ -121,7 +122,7 @@ class Installed:
                 where=f"{where}: model",
                 remedy="leave model out",
             )
-        return _weights(known[weights], where)
+        return _weights(known[weights], where, entry.get("modality"))
 
     def check_dataset(self, entry: dict, where: str) -> None:
         """Refuse a class of torchgeo that does not exist, or that takes no such argument."""
@@ -146,11 +147,12 @@ class Installed:
             )
 
 
-def _weights(known: dict, where: str) -> Known:
+def _weights(known: dict, where: str, modality: str | None) -> Known:
     if "problem" in known:
         raise PermafrostError(known["problem"], where=where, remedy=known["remedy"])
     # lists of JSON are tuples in a contract
     wants = {k: tuple(v) if isinstance(v, list) else v for k, v in known["wants"].items()}
+    wants |= of_modality(known["model"], modality, where)
     return Known(wants, known.get("channels"), known.get("radar"))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.backbones.contract import WITHOUT_PIXELS
+from permafrost.core.environment import ROLE
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.tasks import task_of
 from permafrost.core.versions import installed_versions
@@ -89,6 +90,7 @@ class Plan:
             chosen.datasets,
             chosen.probes,
         )
+        self.environments = chosen.environments
         self._identified, self._sources = chosen.identified, chosen.sources
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
@@ -368,7 +370,8 @@ class Plan:
         return {"calibration": {key: options[key] for key in keys or options}}
 
     def _job(self, stage: str, *, places: dict | None = None, **fields) -> Job:
-        if self.config["versions"] == "rerun":
+        # the lock says the versions in an environment of a backbone's own
+        if self.config["versions"] == "rerun" and ROLE not in fields.get("files", {}):
             fields["versions"] = _versions_of(stage)
         content = {"stage": stage, **fields}
         spec = canonical_json(content)

@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from permafrost.core.environment import MAIN_PYTHON
 from permafrost.plan.failures import NAMES, error_in, stage_of
 
 _TERMINAL = "DefaultStreamHandler"
@@ -46,6 +47,9 @@ def expose_commands(library: Path) -> None:
     """
     _prepend("PATH", Path(sys.executable).parent)
     _prepend("PYTHONPATH", library)
+    # for jobs in an environment of their own: where envs/run is, and what else runs in the main one
+    os.environ["PERMAFROST_ENVS"] = str(library.parent / "envs")
+    os.environ[MAIN_PYTHON] = sys.executable
     # threads that spin while they wait starve the other jobs where cores are fewer than threads
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 

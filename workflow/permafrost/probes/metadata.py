@@ -47,6 +47,8 @@ def prediction_metadata(
         "options": job.recorded_options,
         "backbone_fingerprint": job.features,
         **{key: attributes.get(key) for key in _INHERITED},
+        # of backbones that take some
+        **({"metadata": attributes["metadata"]} if "metadata" in attributes else {}),
         # those of the probe itself are recorded by the table
         "feature_versions": attributes.get("versions"),
     }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from permafrost.core.environment import MAIN_PYTHON, ROLE, check_environment
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS, from_json
 from permafrost.stages.arguments import add_compute, add_job, planned_job
@@ -60,9 +62,13 @@ def located_job(arguments) -> tuple[dict, str]:
     job = planned_job(arguments)
     entry = merged(job.spec["entry"], job.places.get("entry", {}))
     paths = job.places.get("files", {})
+    promised = job.spec.get("files") or {}
+    # conda and apptainer are Snakemake's: it says itself where one is missing
+    if paths.get(ROLE, "").endswith(".lock"):
+        check_environment(promised[ROLE])
     files = {
         substitute(paths.get(role, role), arguments.data): digest
-        for role, digest in (job.spec.get("files") or {}).items()
+        for role, digest in promised.items()
     }
     entry = {**substitute(entry, arguments.data), "weights_folder": f"{arguments.data}/weights"}
     spec = {**job.spec, "entry": entry, "files": files}
@@ -112,9 +118,9 @@ def ensure_images(card: Path, *, job: list[str], data: str, workers: int) -> dic
 def _prepare(stores: dict[str, Path], card: Path, job: list[str], data: str, workers: int) -> None:
     import subprocess
 
-    # a process of its own, since dataset libraries have no place in extraction
+    # a process of its own, since dataset libraries have no place in extraction, nor in a backbone's environment
     program = "from permafrost.stages.cli import main; raise SystemExit(main())"
-    command = [sys.executable, "-c", program, "prepare", *job]
+    command = [os.environ.get(MAIN_PYTHON, sys.executable), "-c", program, "prepare", *job]
     command += ["--data", data, "--workers", str(workers)]
     command += ["--output", *map(str, stores.values()), "--card", str(card)]
     if not job or subprocess.run(command).returncode:

@@ -121,7 +121,30 @@ def moved(source: str, target: str, x, y) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if source == target or not len(x):
         return x, y
+    from rasterio._err import CPLE_BaseError
     from rasterio.warp import transform
 
-    found = transform(source, target, x.tolist(), y.tolist())
+    try:
+        found = transform(source, target, x.tolist(), y.tolist())
+    except CPLE_BaseError:
+        # such as a place on the other side of the Earth from a UTM zone
+        return np.full(x.shape, np.inf), np.full(x.shape, np.inf)
     return np.array(found[0]), np.array(found[1])
+
+
+def unit_vectors(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
+    """(n, 3) places on the unit sphere; degrees. 180° and -180° are one meridian there."""
+    lon, lat = np.radians(lon), np.radians(lat)
+    return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
+
+
+def ball(crs: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """A point (3,) and the radius of a ball around it that holds these places, of the unit sphere.
+
+    Everything where a place has no longitude and latitude.
+    """
+    places = unit_vectors(*moved(crs, DEGREES, x, y))
+    if not np.isfinite(places).all():
+        return np.zeros(3), 2.0
+    centre = places.mean(axis=0)
+    return centre, float(np.linalg.norm(places - centre, axis=1).max())

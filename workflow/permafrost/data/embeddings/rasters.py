@@ -12,10 +12,12 @@ import numpy as np
 from permafrost.core.errors import PermafrostError, first_line
 from permafrost.data.embeddings.coding import ALPHAEARTH_NODATA, CODINGS
 from permafrost.data.embeddings.files import YEAR, find_files
-from permafrost.data.embeddings.places import DEGREES, Place, moved
+from permafrost.data.embeddings.places import DEGREES, Place, ball, moved
 
 #: rasters that are open at once
 OPEN = 32
+#: between an image and a raster, in radii of the Earth, what the curvature of their borders may hide (600 m)
+NEARBY = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +81,14 @@ class Tile:
         # a place on the border of two pixels belongs to one of them, whatever the rounding
         return np.round(row, 6), np.round(column, 6)
 
+    def outline(self, steps: int = 16) -> tuple[np.ndarray, np.ndarray]:
+        """x and y along its border, and of its middle."""
+        way = np.linspace(0, 1, steps + 1)
+        zero, one = np.zeros_like(way), np.ones_like(way)
+        row = np.concatenate([zero, one, way, way, [0.5]]) * self.height
+        column = np.concatenate([way, way, zero, one, [0.5]]) * self.width
+        return _applied(self.transform, column, row)
+
     def centres(self, row: np.ndarray, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return _applied(self.transform, column + 0.5, row + 0.5)
 
@@ -100,6 +110,9 @@ class RasterEmbeddings:
             found = [one for one in found if not one[1].stem.endswith(options.scales)]
         self.tiles = [self._tile(*one) for one in found]
         self.dated = YEAR in options.pattern
+        balls = [ball(tile.crs, *tile.outline()) for tile in self.tiles]
+        self._centres = np.array([centre for centre, _ in balls])
+        self._radii = np.array([radius for _, radius in balls])
         self.bands = {self._dataset(tile.path).count for tile in self.tiles}
         if len(self.bands) > 1:
             raise PermafrostError(
@@ -185,7 +198,11 @@ class RasterEmbeddings:
     def _windows(self, place: Place, x, y, *, margin: int) -> Iterator[_Window]:
         """Of each raster of the year, the part around these places of the image's coordinate system."""
         year = self._year(place)
-        for tile in self.tiles:
+        # coordinate systems of other places may have no coordinates here, or misleading ones
+        centre, radius = ball(place.crs or DEGREES, *place.outline())
+        near = np.linalg.norm(self._centres - centre, axis=1) <= self._radii + radius + NEARBY
+        for number in np.flatnonzero(near):
+            tile = self.tiles[number]
             if self.dated and tile.year != year:
                 continue
             row, column = tile.pixels(place.crs or DEGREES, x, y)

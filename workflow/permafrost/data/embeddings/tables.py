@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.data.embeddings.files import find_files
-from permafrost.data.embeddings.places import DEGREES, Place, ordinal
+from permafrost.data.embeddings.places import DEGREES, Place, ordinal, unit_vectors
 
 EARTH_RADIUS_M = 6_371_008.8
 #: rows whose distances differ by less are equally near
@@ -314,12 +314,6 @@ def _unreadable(file: Path, error: Exception) -> PermafrostError:
         where=file,
         remedy="get the file again, or correct the entry's columns",
     )
-
-
-def unit_vectors(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
-    """(n, 3) places on the unit sphere; degrees. 180° and -180° are one meridian there."""
-    lon, lat = np.radians(lon), np.radians(lat)
-    return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
 
 
 def arc_m(chord):

@@ -135,10 +135,28 @@ def compute_words(metadata: list[dict]) -> str:
         sentences.append(
             f"{backbone} was fed all dates of a sample of {dataset} at once ({dates})."
         )
+    sentences += sorted({words for one in metadata for words in _fed_words(one)})
     settings = [one["settings"] for one in metadata if "settings" in one]
     precisions = sorted({one["precision"] for one in settings if one.get("precision")})
     sentences += [f"Heads were trained in {' and '.join(precisions)}."] if precisions else []
     return " ".join(sentences)
+
+
+def _fed_words(one: dict) -> list[str]:
+    """What a backbone was told of images, and whether its positions were trained at another size."""
+    said, told = [], dict(one.get("metadata") or {})
+    if told:
+        reasons = told.pop("reasons", {})
+        parts = [
+            f"{name.removesuffix('_m').replace('_', ' ')} {state}"
+            + (f" ({reasons[name]})" if name in reasons else "")
+            for name, state in told.items()
+        ]
+        said.append(f"{one['backbone']} on {one['dataset']}: {', '.join(parts)}.")
+    positions = (one.get("input") or {}).get("positions")
+    if positions:
+        said.append(f"{one['backbone']} on {one['dataset']}: {positions}.")
+    return said
 
 
 def _words(value) -> str:

@@ -1,0 +1,129 @@
+"""Backbones in environments of their own, in whole runs: two beside the main one, and one that cannot be installed."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from helpers.environments import STAGES, listed, write_lock
+from helpers.project import Project
+from permafrost.core.identity import file_digest
+
+OWN = """
+import importlib.util
+import sys
+
+from torch import nn
+
+
+def build(inputs, *, home, lacks):
+    assert sys.prefix.endswith(home), sys.prefix
+    assert importlib.util.find_spec(lacks) is None, f"{lacks} is here"
+    return nn.Sequential(nn.Conv2d(len(inputs), 8, 4, stride=4), nn.ReLU())
+"""
+INPUT = {"bands": "rgb", "size": 32, "normalization": "dataset"}
+
+
+def living(name: str, lacks: str) -> dict:
+    """An entry point that fails outside of the environment `name`."""
+    return {
+        "kind": "entrypoint",
+        "entrypoint": "own.py:build",
+        "options": {"home": f".venv-{name}", "lacks": lacks},
+        "input": INPUT,
+        "environment": name,
+    }
+
+
+CONFIG = {
+    "backbones": ["in-small", "in-pandas", "imagestats", "nowhere"],
+    "extra_backbones": {
+        "in-small": living("small", "pandas"),
+        "in-pandas": living("pandas", "scipy"),
+        "nowhere": living("broken", "scipy"),
+    },
+    "probes": {
+        "knn": {"kind": "knn"},
+        "fine-tune": {"kind": "fine_tune", "epochs": 1, "head_epochs": 1, "batch_size": 8},
+    },
+    "measures": {
+        "names": ["alignment_augmentations"],
+        "augmentations": {"views": 2, "images": 8},
+    },
+    "profile": {"batch_size": 4, "repeats": 3, "latency_repeats": 3, "warm_up": 1},
+}
+
+
+def three_environments(folder) -> Project:
+    """A project with the environments small, pandas and broken, of which nothing is installed."""
+    project = Project(folder)
+    project.path("own.py").write_text(OWN)
+    envs = project.path("envs")
+    write_lock(envs / "small.lock", listed(STAGES))
+    write_lock(envs / "pandas.lock", listed(STAGES) | {"pandas"})
+    (envs / "broken.lock").write_text(f"tqdm==4.67.1 --hash=sha256:{'0' * 64}\n")
+    project.configure(**CONFIG)
+    return project
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    project = three_environments(tmp_path_factory.mktemp("environments") / "project")
+    project.done = project.snakemake(check=False)
+    yield project
+    # some gigabytes
+    for place in project.folder.glob(".venv-*"):
+        if place.is_dir():
+            shutil.rmtree(place)
+
+
+@pytest.mark.slow
+def test_backbones_run_in_their_environments_and_one_that_fails_stops_no_other(finished):
+    output = finished.done.stdout + finished.done.stderr
+    assert finished.done.returncode != 0
+    assert "permafrost environment: error: envs/broken.lock could not be installed" in output
+    assert not finished.path(".venv-broken").exists()
+    for backbone in ("in-small", "in-pandas", "imagestats"):
+        assert finished.path(f"results/features/tiny-landcover/{backbone}/test.zarr").exists()
+        assert finished.path(f"results/views/tiny-landcover/{backbone}.zarr").exists()
+        assert finished.path(f"results/profiles/tiny-landcover/{backbone}.parquet").exists()
+    kinds = {(row["backbone"], row["probe"]) for row in finished.leaderboard()}
+    for backbone in ("in-small", "in-pandas", "imagestats"):
+        assert {(backbone, "knn"), (backbone, "fine-tune"), (backbone, "profile")} <= kinds
+    assert not any(backbone == "nowhere" for backbone, _ in kinds)
+    assert "nowhere" in finished.report_text()
+
+
+@pytest.mark.slow
+def test_what_is_installed_is_the_lock_and_a_second_run_installs_nothing(finished):
+    for name in ("small", "pandas"):
+        installed = finished.path(f".venv-{name}/permafrost.lock")
+        assert file_digest(installed) == file_digest(finished.path(f"envs/{name}.lock"))
+    finished.configure(backbones=["in-small", "in-pandas", "imagestats"])
+    again = finished.snakemake()
+    assert "installing" not in again.stdout + again.stderr
+    assert finished.pending() == {}
+
+
+@pytest.mark.slow
+def test_deleted_images_are_made_again_in_the_main_environment(finished):
+    shutil.rmtree(finished.path("results/images/tiny-landcover/train.zarr"))
+    finished.snakemake("--forcerun", "extract", "--until", "extract")
+    log = finished.path("results/logs/extract/tiny-landcover/in-small.log").read_text()
+    log += finished.path("results/logs/extract/tiny-landcover/in-pandas.log").read_text()
+    log += finished.path("results/logs/extract/tiny-landcover/imagestats.log").read_text()
+    assert (
+        "tiny-landcover" in log
+        and finished.path("results/images/tiny-landcover/train.zarr").is_dir()
+    )
+
+
+def test_jobs_of_a_conda_environment_need_snakemake_to_deploy_it(fresh_project):
+    fresh_project.path("own.py").write_text(OWN)
+    fresh_project.path("envs/forge.yaml").write_text("dependencies: [python =3.12]\n")
+    fresh_project.configure(
+        backbones=["imagestats", "there"],
+        extra_backbones={"there": living("forge", "scipy")},
+    )
+    refused = fresh_project.snakemake("-n", check=False)
+    assert refused.returncode and "--software-deployment-method conda" in refused.stderr

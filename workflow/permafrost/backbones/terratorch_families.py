@@ -1,0 +1,446 @@
+"""What TerraTorch's registered backbones are fed: bands, statistics, sizes. Known without TerraTorch, for planning.
+
+Sources: TerraTorch 1.2.13 (prithvi_vit.py, terramind_register.py, modality_info.py) for Prithvi and TerraMind;
+configs/metadata.yaml of Clay-foundation/model for Clay 1.5. Models that TerraTorch takes from torchgeo are fed what
+torchgeo's weights say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from permafrost.core.errors import PermafrostError, near_names
+
+if TYPE_CHECKING:
+    from permafrost.backbones.contract import InputPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerratorchOptions:
+    """Options of a backbone of TerraTorch.
+
+    Attributes
+    ----------
+    weights : ``pretrained``, TerraTorch's own; ``{source: file, path}``; None for random ones from the seed.
+    modalities : those that the model is fed, or their bands by modality; None for the model's usual one.
+    frames : dates that a model of series sees at once, evenly spread over those that there are.
+    options : further arguments of TerraTorch's constructor.
+    """
+
+    model: str
+    seed: int
+    options: dict
+    frames: int
+    weights: str | dict[str, str] | None = None
+    modalities: list[str] | dict[str, list[str] | None] | None = None
+    pooling: str | None = None
+
+
+@dataclass(frozen=True)
+class Modality:
+    """Images of one sensor that a model was trained with.
+
+    Attributes
+    ----------
+    sensor : of the registry in `permafrost.data.sensors`.
+    unit : of `mean` and `std`, see `permafrost.backbones.scaling`.
+    bands : name of the band -> (name in TerraTorch, or wavelength in µm; mean; std).
+    gsd_m : ground distance of its pixels in training, where the model is told.
+    """
+
+    sensor: str
+    unit: str
+    bands: Mapping[str, tuple[str | float, float, float]]
+    gsd_m: float | None = None
+
+
+def _rows(names: str, called: Sequence, mean: str, std: str) -> dict:
+    numbers = ([float(value) for value in text.split()] for text in (mean, std))
+    return dict(zip(names.split(), zip(called, *numbers, strict=True), strict=True))
+
+
+_HLS = "blue green red nir08 swir16 swir22"
+_HLS_CALLED = ["BLUE", "GREEN", "RED", "NIR_NARROW", "SWIR_1", "SWIR_2"]
+_S2 = "B01 B02 B03 B04 B05 B06 B07 B08 B8A B09 B10 B11 B12"
+_S2_CALLED = [
+    "COASTAL_AEROSOL",
+    "BLUE",
+    "GREEN",
+    "RED",
+    "RED_EDGE_1",
+    "RED_EDGE_2",
+    "RED_EDGE_3",
+    "NIR_BROAD",
+    "NIR_NARROW",
+    "WATER_VAPOR",
+    "CIRRUS",
+    "SWIR_1",
+    "SWIR_2",
+]
+_CLAY_S2 = "blue green red rededge1 rededge2 rededge3 nir nir08 swir16 swir22"
+
+_PRITHVI_V1 = Modality(
+    "hls",
+    "digital_number",
+    _rows(
+        _HLS,
+        _HLS_CALLED,
+        mean="775 1081 1229 2497 2204 1611",
+        std="1282 1270 1399 1368 1292 1155",
+    ),
+)
+_PRITHVI_V2 = Modality(
+    "hls",
+    "digital_number",
+    _rows(
+        _HLS,
+        _HLS_CALLED,
+        mean="1087 1342 1433 2734 1958 1363",
+        std="2248 2179 2178 1850 1242 1049",
+    ),
+)
+
+TERRAMIND = {
+    "S2L2A": Modality(
+        "sentinel2-l2a",
+        "digital_number",
+        _rows(
+            _S2.replace(" B10", ""),
+            [name for name in _S2_CALLED if name != "CIRRUS"],
+            mean="1390.458 1503.317 1718.197 1853.91 2199.1 2779.975 2987.011 3083.234 3132.22 3162.988 2424.884"
+            " 1857.648",
+            std="2106.761 2141.107 2038.973 2134.138 2085.321 1889.926 1820.257 1871.918 1753.829 1797.379 1434.261"
+            " 1334.311",
+        ),
+    ),
+    "S2L1C": Modality(
+        "sentinel2-l1c",
+        "digital_number",
+        _rows(
+            _S2,
+            _S2_CALLED,
+            mean="2357.089 2137.385 2018.788 2082.986 2295.651 2854.537 3122.849 3040.56 3306.481 1473.847 506.07"
+            " 2472.825 1838.929",
+            std="1624.683 1675.806 1557.708 1833.702 1823.738 1733.977 1732.131 1679.732 1727.26 1024.687 442.165"
+            " 1331.411 1160.419",
+        ),
+    ),
+    "RGB": Modality(
+        "rgb",
+        "uint8",
+        _rows(
+            "red green blue",
+            ["RED", "GREEN", "BLUE"],
+            mean="87.271 80.931 66.667",
+            std="58.767 47.663 42.631",
+        ),
+    ),
+    "S1GRD": Modality(
+        "sentinel1-grd",
+        "db",
+        _rows("VV VH", ["VV", "VH"], mean="-12.599 -20.293", std="5.195 5.890"),
+    ),
+    "S1RTC": Modality(
+        "sentinel1-rtc",
+        "db",
+        _rows("VV VH", ["VV", "VH"], mean="-10.93 -17.329", std="4.391 4.459"),
+    ),
+    # heights in metres, whatever the entry calls their unit
+    "DEM": Modality("dem", "stored", _rows("elevation", ["DEM"], mean="670.665", std="951.272")),
+}
+_V01_S2L2A = Modality(
+    "sentinel2-l2a",
+    "digital_number",
+    _rows(
+        _S2.replace(" B10", ""),
+        [name for name in _S2_CALLED if name != "CIRRUS"],
+        mean="794.311 925.161 1183.128 1338.041 1667.254 2233.633 2460.96 2555.569 2619.542 2703.298 2406.497"
+        " 1841.645",
+        std="1164.883 1205.586 1223.713 1399.638 1403.298 1378.513 1434.924 1491.141 1454.089 1660.395 1473.248"
+        " 1365.08",
+    ),
+)
+
+CLAY = {
+    "sentinel-2-l2a": Modality(
+        "sentinel2-l2a",
+        "digital_number",
+        _rows(
+            _CLAY_S2,
+            (0.493, 0.56, 0.665, 0.704, 0.74, 0.783, 0.842, 0.865, 1.61, 2.19),
+            mean="1105 1355 1552 1887 2422 2630 2743 2785 2388 1835",
+            std="1809 1757 1888 1870 1732 1697 1742 1648 1470 1379",
+        ),
+        gsd_m=10,
+    ),
+    "sentinel-1-rtc": Modality(
+        "sentinel1-rtc",
+        "db",
+        _rows("VV VH", (3.5, 4.0), mean="-12.113 -18.673", std="8.314 8.017"),
+        gsd_m=10,
+    ),
+    # digital numbers of the collections, which no unit here describes
+    "landsat-c2l1": Modality(
+        "landsat8",
+        "stored",
+        _rows(
+            "B4 B3 B2 B5 B6 B7",
+            (0.65, 0.56, 0.48, 0.86, 1.6, 2.2),
+            mean="10678 10563 11083 14792 12276 10114",
+            std="6025 5411 5468 6746 5897 4850",
+        ),
+        gsd_m=30,
+    ),
+    "landsat-c2l2-sr": Modality(
+        "landsat8",
+        "stored",
+        _rows(
+            "B4 B3 B2 B5 B6 B7",
+            (0.65, 0.56, 0.48, 0.86, 1.6, 2.2),
+            mean="13705 13310 12474 17801 14615 12701",
+            std="9578 9408 10144 8277 5300 4522",
+        ),
+        gsd_m=30,
+    ),
+    "naip": Modality(
+        "naip",
+        "uint8",
+        _rows(
+            "red green blue nir",
+            (0.65, 0.56, 0.48, 0.842),
+            mean="110.16 115.41 98.15 139.04",
+            std="47.23 39.82 35.43 49.86",
+        ),
+        gsd_m=1.0,
+    ),
+    "linz": Modality(
+        "aerial",
+        "uint8",
+        _rows(
+            "red green blue",
+            (0.635, 0.555, 0.465),
+            mean="89.96 99.46 89.51",
+            std="41.83 36.96 31.45",
+        ),
+        gsd_m=0.5,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models that are built, fed and read alike.
+
+    Attributes
+    ----------
+    kind : ``prithvi``, ``terramind``, ``clay``, ``torchgeo`` (models that torchgeo made), ``dofa``.
+    modalities : those of the model, by the names that an entry uses.
+    default : the modalities of an entry that names none.
+    size : side in pixels that images are resized to.
+    weights : torchgeo's name of the weights.
+    """
+
+    kind: str
+    modalities: Mapping[str, Modality]
+    default: tuple[str, ...] = ()
+    size: int = 224
+    weights: str | None = None
+
+
+_TERRAMIND = Family("terramind", TERRAMIND, ("S2L2A",))
+
+#: models by TerraTorch's name; `clay_v1_5` is TerraTorch's encoder of Clay 1.5, which has no name in its registry
+FAMILIES = {
+    "prithvi_eo_v1_100": Family("prithvi", {"HLS": _PRITHVI_V1}, ("HLS",)),
+    **dict.fromkeys(
+        (
+            "prithvi_eo_tiny",
+            "prithvi_eo_v2_tiny_tl",
+            "prithvi_eo_v2_100_tl",
+            "prithvi_eo_v2_300",
+            "prithvi_eo_v2_300_tl",
+            "prithvi_eo_v2_600",
+            "prithvi_eo_v2_600_tl",
+        ),
+        Family("prithvi", {"HLS": _PRITHVI_V2}, ("HLS",)),
+    ),
+    **{f"terramind_v1_{size}": _TERRAMIND for size in ("tiny", "small", "base", "large")},
+    "terramind_v01_base": Family("terramind", {"S2L2A": _V01_S2L2A}, ("S2L2A",)),
+    "clay_v1_5": Family("clay", CLAY, ("sentinel-2-l2a",), size=256),
+    **dict.fromkeys(
+        (f"dofa_{size}_patch16_224" for size in ("small", "base", "large")), Family("dofa", {})
+    ),
+}
+
+_ENUMS = {
+    "resnet18": "ResNet18_Weights",
+    "resnet50": "ResNet50_Weights",
+    "resnet152": "ResNet152_Weights",
+    "swin_t": "Swin_V2_T_Weights",
+    "swin_b": "Swin_V2_B_Weights",
+    "vit_small_patch16_224": "ViTSmall16_Weights",
+}
+# Satlas' weights that torchgeo calls otherwise; those for Landsat have eleven bands in both of TerraTorch's models
+_SATLAS = {
+    "LANDSAT_MI_MS": "LANDSAT_MI",
+    "LANDSAT_MI_RGB": "LANDSAT_SI",
+    "NAIP_MI_RGB": "NAIP_RGB_MI",
+    "NAIP_SI_RGB": "NAIP_RGB_SI",
+}
+_FROM_TORCHGEO = re.compile(rf"(ssl4eos12|ssl4eol|satlas|seco|fmow)_({'|'.join(_ENUMS)})_(\w+)")
+
+#: what else TerraTorch registers, and why it is refused
+NOT_FOR_FEATURES = {
+    "IdentityBackbone": "returns its input",
+    "UNet": "is a segmentation network without weights",
+}
+
+
+def family_of(model: str, where: str) -> Family:
+    """The family of a registered model; others are refused with the names that exist."""
+    if model in FAMILIES:
+        return FAMILIES[model]
+    if match := _FROM_TORCHGEO.fullmatch(model):
+        name = _torchgeo_name(match[1], match[3])
+        return Family("torchgeo", {}, weights=f"{_ENUMS[match[2]]}.{name}")
+    reason = _refused(model)
+    raise PermafrostError(
+        f"TerraTorch's {model} {reason}"
+        if reason
+        else f"unknown model {model!r} of TerraTorch, {near_names(model, FAMILIES)}",
+        where=f"{where}: model",
+        remedy="name a backbone of TerraTorch's registry that gives features of an image",
+    )
+
+
+def _torchgeo_name(project: str, rest: str) -> str:
+    if project != "satlas":
+        return rest.upper()
+    name = rest.removesuffix("_satlas").upper()
+    return f"{_SATLAS.get(name, name)}_SATLAS"
+
+
+def _refused(model: str) -> str | None:
+    if "tokenizer" in model:
+        return "turns images into tokens for generation"
+    if model.endswith("_tim"):
+        return "generates further modalities with decoders before it encodes; the model without _tim encodes"
+    if model.startswith("dinov3_"):
+        return "downloads code from GitHub and runs it; kind timm has DINOv3's models"
+    if model.startswith("convnext"):
+        return "(of MMEarth) fails in its forward pass: its layer norms expect channels last"
+    return NOT_FOR_FEATURES.get(model)
+
+
+def chosen_modalities(
+    family: Family,
+    modalities: Sequence[str] | Mapping[str, Sequence[str] | None] | None,
+    where: str,
+) -> dict[str, tuple[str, ...]]:
+    """Bands by modality, as an entry chooses them: all of the modality, or those that a mapping names."""
+    given = modalities or family.default
+    asked = given if isinstance(given, Mapping) else dict.fromkeys(given)
+    chosen = {}
+    for name, bands in asked.items():
+        place = f"{where}: modalities"
+        if name not in family.modalities:
+            raise PermafrostError(
+                f"the model has no modality {name!r}, {near_names(name, family.modalities)}"
+                if family.modalities
+                else "the model has no modalities to choose from",
+                where=place,
+                remedy="correct the name, or leave modalities out",
+            )
+        known = family.modalities[name].bands
+        for band in bands or ():
+            if band not in known:
+                raise PermafrostError(
+                    f"{name} has no band {band!r}, {near_names(band, known)}",
+                    where=f"{place}.{name}",
+                    remedy="correct the name",
+                )
+        chosen[name] = tuple(band for band in known if bands is None or band in bands)
+    if family.kind == "clay" and len(chosen) > 1:
+        raise PermafrostError(
+            f"Clay sees images of one sensor, and modalities names {' and '.join(chosen)}",
+            where=f"{where}: modalities",
+            remedy="name one of them",
+        )
+    names = [band for bands in chosen.values() for band in bands]
+    if len(set(names)) < len(names):
+        raise PermafrostError(
+            f"modalities names {' and '.join(chosen)}, two of which are one sensor's at two levels of processing",
+            where=f"{where}: modalities",
+            remedy="name one of them",
+        )
+    return chosen
+
+
+def wanted(options: Mapping, where: str) -> dict:
+    """Fields of `InputContract` that the model brings along; of models from torchgeo, none.
+
+    Parameters
+    ----------
+    options : with ``model``, ``modalities`` and ``weights``.
+    """
+    family = family_of(options["model"], where)
+    chosen = chosen_modalities(family, options.get("modalities"), where)
+    own: dict = {"normalization": "dataset", "size": family.size}
+    if family.kind == "prithvi":
+        own["dates"] = "each"
+    if not chosen:
+        return {**own, "bands": "all"}
+    rows = [
+        (name, modality.sensor, modality.unit, *modality.bands[name][1:])
+        for modality, names in ((family.modalities[key], names) for key, names in chosen.items())
+        for name in names
+    ]
+    bands, sensors, units, means, stds = zip(*rows, strict=True)
+    # statistics are of what the models are meant to be fed, whether their weights are random or not
+    return {
+        **own,
+        "bands": bands,
+        "sensor": sensors,
+        "unit": units,
+        "mean": means,
+        "std": stds,
+        "normalization": "weights",
+        "missing": "leave_out",
+    }
+
+
+def fed_bands(
+    family: Family, chosen: Mapping[str, Sequence[str]], plan: InputPlan, where: str
+) -> dict[str, dict[str, int]]:
+    """Modality -> band -> its channel of the tensor, in the order of the model; only what is fed.
+
+    Raises
+    ------
+    PermafrostError : a channel is zeros, or its band is none of the model's.
+    """
+    wished = {name: (modality, name) for modality, names in chosen.items() for name in names}
+    found: dict[str, dict[str, int]] = {}
+    for position, channel in enumerate(plan.channels):
+        if channel.index is None:
+            raise PermafrostError(
+                f"the band {channel.name} is absent, and this model is never fed zeros for it",
+                where=where,
+                remedy="leave input.missing out: the model is then given the bands that there are",
+            )
+        if channel.wanted not in wished:
+            raise PermafrostError(
+                f"the model has no band {channel.wanted!r}, {near_names(str(channel.wanted), wished)}",
+                where=where,
+                remedy="leave input.bands out, and choose bands under modalities",
+            )
+        modality, name = wished[channel.wanted]
+        found.setdefault(modality, {})[name] = position
+    order = {key: list(bands) for key, bands in chosen.items()}
+    return {
+        key: {name: found[key][name] for name in order[key] if name in found[key]}
+        for key in order
+        if key in found
+    }

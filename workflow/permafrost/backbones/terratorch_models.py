@@ -1,0 +1,145 @@
+"""Backbones of TerraTorch by their registered names: random, with its own weights, or with weights from a file.
+
+Runs in the environment `terratorch` (envs/terratorch.lock). TerraTorch's models return a list of outputs. The last is
+the embedding, and all can be layers, called ``outputs.N`` by their place in the list.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import torch
+
+from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
+from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
+from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.layers import Dense
+from permafrost.backbones.terratorch_families import (
+    Family,
+    TerratorchOptions,
+    chosen_modalities,
+    family_of,
+    fed_bands,
+    wanted,
+)
+from permafrost.backbones.terratorch_outputs import Built, Outputs
+from permafrost.core.errors import PermafrostError, first_line
+
+
+def wants(options: TerratorchOptions, where: str) -> dict:
+    """What the model was trained with; z-scores of all bands where that is not known."""
+    family = family_of(options.model, where)
+    if family.weights is None:
+        return wanted(asdict(options), where)
+    from permafrost.backbones.torchgeo_weights import contract_of, find_weights
+
+    return contract_of(find_weights(family.weights, where)[0], where)
+
+
+def build(options: TerratorchOptions, plan: InputPlan, resources: Resources) -> Backbone:
+    where = resources.where
+    family = family_of(options.model, where)
+    _check_frames(options, family, plan, where)
+    chosen = chosen_modalities(family, options.modalities, where)
+    fed = fed_bands(family, chosen, plan, where) if chosen else {}
+    _import_terratorch(where)
+    from permafrost.backbones.terratorch_building import BUILDERS
+
+    with isolated_seed(options.seed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            built = BUILDERS[family.kind](options, family, plan, fed, where)
+        except (TypeError, ValueError, KeyError, AssertionError, NotImplementedError) as error:
+            raise PermafrostError(
+                f"TerraTorch cannot build {options.model} ({first_line(error)})",
+                where=where,
+                remedy="correct `options`, which are passed to its constructor",
+            ) from error
+        digest = _load(options, family, built, where)
+        built.finish()
+    check_finite(built.model.state_dict(), where=where)
+    module = Outputs(built)
+    return Backbone(
+        module,
+        plan,
+        where,
+        pooling=options.pooling or "mean",
+        prefix_tokens=built.prefix_tokens,
+        layout=built.layout,
+        weights_sha256=digest,
+        notes={"model": options.model, **built.notes, **_left_out(chosen, fed)},
+        packages=("torch", "terratorch", "torchgeo", "timm"),
+        dense=lambda: Dense(
+            module.taps,
+            tuple(f"outputs.{place}" for place in built.layers),
+            layout=built.layout,
+        ),
+        takes=built.takes,
+    )
+
+
+def _check_frames(options: TerratorchOptions, family: Family, plan: InputPlan, where: str) -> None:
+    if options.frames > 1 and family.kind != "prithvi":
+        raise PermafrostError(
+            f"frames: {options.frames}, and {options.model} sees one date at a time",
+            where=where,
+            remedy="leave frames out",
+        )
+    if (options.frames > 1) != (plan.dates == "all"):
+        raise PermafrostError(
+            f"frames: {options.frames} with input.dates: {plan.dates}",
+            where=where,
+            remedy="give both frames, of at least 2, and input: {dates: all}; or neither of them",
+        )
+
+
+def _left_out(chosen: Mapping[str, Sequence[str]], fed: Mapping[str, Mapping[str, int]]) -> dict:
+    """What was used, and what was absent, for the record."""
+    if not chosen:
+        return {}
+    absent = {
+        key: [name for name in names if name not in fed.get(key, {})]
+        for key, names in chosen.items()
+    }
+    absent = {key: names for key, names in absent.items() if names}
+    return {
+        "modalities": {key: list(names) for key, names in fed.items()},
+        **({"left_out": absent} if absent else {}),
+    }
+
+
+def _import_terratorch(where: str) -> None:
+    """TerraTorch, without the changes to torch's precision and environment that importing parts of it makes."""
+    precision, kept = torch.get_float32_matmul_precision(), dict(os.environ)
+    try:
+        importlib.import_module("terratorch.models.backbones.clay_v15.model")
+    except ImportError as error:
+        raise PermafrostError(
+            f"TerraTorch cannot be imported ({first_line(error)})",
+            where=where,
+            remedy="write `environment: terratorch` in the entry",
+        ) from error
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        for key in set(os.environ) - set(kept):
+            del os.environ[key]
+
+
+def _load(options: TerratorchOptions, family: Family, built: Built, where: str) -> str | None:
+    """Put the weights into the model, all of them or an error; their digest."""
+    from permafrost.backbones.terratorch_building import published_file
+
+    if options.weights is None:
+        return None
+    path = (
+        published_file(options.model, family, where)
+        if options.weights == "pretrained"
+        else options.weights["path"]
+    )
+    state, digest = read_state_dict(path, where=where)
+    load_into(built.model, built.place(state), ignore=built.heads, where=f"{where}: {path}")
+    return digest

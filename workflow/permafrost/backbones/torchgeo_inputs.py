@@ -1,0 +1,84 @@
+"""What torchgeo's models are fed beyond what their weights say: a table per model. The plan reads it without torch.
+
+Radar has no optical wavelength. Each model has a convention of its own, by polarisation in lower case, and where a
+model tells orbits apart also by ``polarisation-orbit``.
+"""
+
+from __future__ import annotations
+
+from permafrost.core.errors import PermafrostError, near_names
+
+POLARISATIONS = ("vv", "vh", "hh", "hv")
+
+#: DOFA: nm that stand for C-band radar (Xiong et al. 2024, arXiv:2403.15356)
+DOFA_RADAR_NM = dict.fromkeys(POLARISATIONS, 3750.0)
+
+#: Panopticon: channel numbers (Waldmann et al. 2025, arXiv:2503.10845); torchgeo's order of transmitted and received
+#: polarisation, for an orbit that is not told, ascending and descending
+PANOPTICON_RADAR = {
+    f"{polarisation}{orbit}": -1.0 - number - 4 * place
+    for place, orbit in enumerate(("", "-ascending", "-descending"))
+    for number, polarisation in enumerate(POLARISATIONS)
+}
+
+#: Copernicus-FM: centre and width in nm of C-band radar (Wang et al. 2025, arXiv:2503.11849)
+COPERNICUSFM_RADAR_NM = dict.fromkeys(POLARISATIONS, 5e7)
+COPERNICUSFM_RADAR_WIDTH_NM = 1e9
+#: and widths in nm of Sentinel-2's bands as it was trained with them
+COPERNICUSFM_WIDTHS_NM = {
+    "coastal": 20,
+    "blue": 65,
+    "green": 35,
+    "red": 30,
+    "rededge1": 15,
+    "rededge2": 15,
+    "rededge3": 20,
+    "nir": 115,
+    "nir08": 20,
+    "water_vapour": 20,
+    "cirrus": 30,
+    "swir16": 90,
+    "swir22": 180,
+}
+#: side in pixels of its patches for images of 10 to 30 m, and the ground in square kilometres that a patch may cover
+COPERNICUSFM_PATCH = 16
+COPERNICUSFM_AREA_KM2 = (0.001, 5.1e8)
+
+_CROMA_OPTICAL = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
+_CROMA_SAR = ("VV", "VH")
+#: CROMA: mean ± 2 standard deviations of the data at hand to [0, 1], clipped, as its authors' README does
+CROMA = {"normalization": "two_sigma", "clip": True, "size": 120}
+#: and its bands, radar first; what torchgeo calls the encoders of each
+CROMA_BANDS = {
+    "optical": {"bands": _CROMA_OPTICAL, "sensor": "sentinel2"},
+    "sar": {"bands": _CROMA_SAR, "sensor": "sentinel1"},
+    "joint": {
+        "bands": _CROMA_SAR + _CROMA_OPTICAL,
+        "sensor": ("sentinel1",) * len(_CROMA_SAR) + ("sentinel2",) * len(_CROMA_OPTICAL),
+    },
+}
+CROMA_ENCODERS = {"optical": ["optical"], "sar": ["sar"], "joint": ["sar", "optical"]}
+
+
+def of_modality(model: str, modality: str | None, where: str) -> dict:
+    """Fields of `InputContract` that follow from the option `modality`; nothing without it.
+
+    Raises
+    ------
+    PermafrostError : the model has no modalities, or none of this name.
+    """
+    if modality is None:
+        return {}
+    if not model.startswith("croma_"):
+        raise PermafrostError(
+            f"{model} has no modalities to choose from",
+            where=f"{where}: modality",
+            remedy="leave modality out; it is an option of CROMA",
+        )
+    if modality not in CROMA_BANDS:
+        raise PermafrostError(
+            f"unknown modality {modality!r}, {near_names(modality, CROMA_BANDS)}",
+            where=f"{where}: modality",
+            remedy="correct it",
+        )
+    return CROMA_BANDS[modality]

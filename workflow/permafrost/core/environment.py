@@ -1,0 +1,38 @@
+"""The environment that a job runs in, where its backbone lives in one of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import file_digest
+
+#: variable of a job: the main environment's interpreter
+MAIN_PYTHON = "PERMAFROST_MAIN_PYTHON"
+#: role of the file that defines an environment, among the files of a backbone
+ROLE = "environment"
+
+
+def check_environment(digest: str) -> None:
+    """Refuse to run outside of the environment that ``envs/run`` installed from the lock of this digest.
+
+    Raises
+    ------
+    PermafrostError : this process runs in another environment, or in one that was installed from another lock.
+    """
+    installed = Path(sys.prefix) / "permafrost.lock"
+    try:
+        found = file_digest(installed)
+    except OSError as error:
+        raise PermafrostError(
+            f"the backbone lives in an environment of its own, and this is not it ({first_line(error)})",
+            where=sys.prefix,
+            remedy="let snakemake start the job, or start it with PERMAFROST_ENV=NAME envs/run",
+        ) from error
+    if found != digest:
+        raise PermafrostError(
+            "the environment was installed from another lock than this run was planned with",
+            where=sys.prefix,
+            remedy="start snakemake again",
+        )
