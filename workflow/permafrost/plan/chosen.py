@@ -81,16 +81,9 @@ def named_like(name: str, title: object, pattern: str | None) -> bool:
 
 
 def chosen(offers: Offers, names: list[str], choice: Choice) -> Iterator[str]:
-    """The names of the backbones that are meant. A broken entry is one only where nothing is asked of it."""
-    fitting = names
-    if choice.fits is not None:
-        from permafrost.plan.offers import misfits
-
-        offers.datasets.entry(choice.fits)
-        found = misfits(offers, [choice.fits], names)
-        fitting = [name for name in names if found[choice.fits, name] is None]
+    """Those of `names` that are meant, whatever `fits` says. A broken entry is one where nothing is asked of it."""
     asked = choice != Choice(pattern=choice.pattern)
-    for name in fitting:
+    for name in names:
         title = title_of(offers.backbones, name)
         if named_like(name, title, choice.pattern) and (
             not asked or _is_meant(offers, name, choice)

@@ -118,7 +118,12 @@ def backbone_lines(offers: Offers, choice: Choice | None = None) -> list[str]:
         size = "-" if "parameters" not in entry else count_words(entry["parameters"])
         return name, title, entry["kind"], size, named, weights_state(offers, entry), licence
 
-    names = list(chosen(offers, offers.backbones.names([EVERY]), choice or Choice()))
+    choice, names = choice or Choice(), offers.backbones.names([EVERY])
+    if choice.fits is not None:
+        offers.datasets.entry(choice.fits)
+        found = misfits(offers, [choice.fits], names)
+        names = [name for name in names if found[choice.fits, name] is None]
+    names = list(chosen(offers, names, choice))
     if not names:
         raise PermafrostError("no backbone is like that", remedy="ask for less, or correct it")
     return _aligned([heading, *_rows(offers.backbones, row, len(heading), names)])
