@@ -10,6 +10,7 @@ import pytest
 import yaml
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import TASKS
+from permafrost.plan.chosen import Choice, parameter_count
 from permafrost.plan.described import describe
 from permafrost.plan.offers import (
     Offers,
@@ -88,7 +89,7 @@ def test_a_broken_entry_does_not_hide_the_others(offers):
 
 def test_a_line_says_whether_data_and_weights_are_here(offers):
     assert line_of(dataset_lines(offers), "mine").endswith("to fetch, 2.07 GB")
-    assert "file missing" in line_of(backbone_lines(offers), "checkpoint")
+    assert "missing" in line_of(backbone_lines(offers), "checkpoint")
     scenes = offers.data / "scenes"
     scenes.mkdir(parents=True)
     # an empty folder, or one with what an interrupted download left, is not the data
@@ -97,7 +98,53 @@ def test_a_line_says_whether_data_and_weights_are_here(offers):
     (scenes / "1.png").touch()
     (offers.data / "mine.pth").touch()
     assert line_of(dataset_lines(offers), "mine").endswith("here")
-    assert "file here" in line_of(backbone_lines(offers), "checkpoint")
+    assert " here" in line_of(backbone_lines(offers), "checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("choice", "among", "not_among"),
+    [
+        (Choice(pattern="*dinov3*"), "vit-base-dinov3", "vit-base-dinov2"),
+        (Choice(pattern="Prithvi or SAM"), None, None),
+        (Choice(pattern="siglip 2"), "vit-large-siglip2", "vit-large-clip"),
+        (Choice(kind="rcf"), "rcf-all", "imagestats"),
+        (Choice(bands="sentinel1"), "resnet50-s1-closp", "croma-base"),
+        (Choice(bands="13"), "resnet50-s2-all-moco", "croma-base"),
+        (Choice(bands="all"), "dofa-base", "croma-base"),
+        (Choice(most_parameters=12_000_000), "resnet18-imagenet", "resnet50-imagenet"),
+        (Choice(licence="cc0"), "resnet18-landsat-oli-sr-moco", "croma-base"),
+        (Choice(fits="eurosat"), "croma-base", "resnet50-s1-closp"),
+        (Choice(here=True), "resnet50-untrained", "checkpoint"),
+    ],
+)
+def test_backbones_are_chosen_by_what_is_known_of_them(offers, choice, among, not_among):
+    if among is None:
+        with pytest.raises(PermafrostError, match="no backbone is like that"):
+            backbone_lines(offers, choice)
+        return
+    listed = {line.split()[0] for line in backbone_lines(offers, choice)[1:]}
+    assert among in listed and not_among not in listed
+
+
+def test_numbers_of_parameters_are_read_and_refused():
+    assert [parameter_count(text) for text in ("86M", "1.1b", "300k", "7")] == [
+        86_000_000,
+        1_100_000_000,
+        300_000,
+        7,
+    ]
+    with pytest.raises(PermafrostError, match="is no number of parameters"):
+        parameter_count("many")
+
+
+def test_what_a_dataset_feeds_a_backbone_is_said(offers):
+    text = " ".join(" ".join(describe(offers, "remoteclip-vit-large", "dota")).split())
+    assert "channel 1 red (red, 665 nm): (stored - 122.771) x 0.0145984" in text
+    assert "trained on images of this dataset (dota)" in text and "224 px (bilinear)" in text
+    with pytest.raises(PermafrostError, match="has no band 'B1', 'B9'"):
+        describe(offers, "croma-base", "demo-landcover")
+    with pytest.raises(PermafrostError, match="there is no backbone 'eurosat'"):
+        describe(offers, "eurosat", "eurosat")
 
 
 def test_what_fits_is_what_a_plan_would_take(offers):
@@ -112,7 +159,7 @@ def test_what_fits_is_what_a_plan_would_take(offers):
     [
         ("mine", ["My \\x1b[31mscenes", "owner/scenes on the hub: a.zip", "2.07 GB to download"]),
         ("mine", ["3: red, green, blue", "licence not given", "method: random", "data/scenes"]),
-        ("eurosat", ["doi:10.1109", "EuroSAT says where from", "of 136 backbones", "knn, "]),
+        ("eurosat", ["doi:10.1109", "EuroSAT says where from", "of ", "knn, "]),
         ("croma-base", ["fits ", " of ", "CROMABase_Weights.CROMA_VIT", "has no band 'B1', 'B9'"]),
         ("checkpoint", ["source: file", "resnet18"]),
         ("knn", ["tasks classification, multilabel, regression", "option k (default: 5)"]),

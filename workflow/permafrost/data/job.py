@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,16 @@ class Job:
 
     def of(self, split: str) -> list[Record]:
         return [self.records[i] for i in self.plan.indices[split]]
+
+    def thinned(self, most: int) -> Job:
+        """The same with at most so many samples of each split, evenly spread over it."""
+        indices = {
+            split: positions[np.linspace(0, len(positions) - 1, most).astype(int)]
+            if len(positions) > most
+            else positions
+            for split, positions in self.plan.indices.items()
+        }
+        return replace(self, plan=replace(self.plan, indices=indices))
 
     def cleaning(self) -> Cleaning:
         entry = self.entry

@@ -68,6 +68,7 @@ def prepare(
     fingerprint: str,
     workers: int = 2,
     check: Callable[[], None] = lambda: None,
+    most: int | None = None,
 ) -> Card:
     """Write the image stores of a dataset and its card: all four replace what was there, or none does.
 
@@ -79,6 +80,7 @@ def prepare(
         tiles, also one decoded image per thread and another, but for those that can be read in parts.
     check : called before the data are read, and again before anything is sealed; raises if they are not
         what was planned.
+    most : of each split, so many samples at most, evenly spread over it; for trying things out.
 
     Returns
     -------
@@ -91,6 +93,8 @@ def prepare(
     check()
     entry = read_entry(spec.entry, where=f"dataset {spec.dataset}")
     job = plan_dataset(spec.dataset, entry, workers=workers)
+    if most is not None:
+        job = job.thinned(most)
     with no_truncated_images():
         layout = _first_layout(job)
         while True:

@@ -26,7 +26,7 @@ from permafrost.plan.mistakes import Mistakes
 from permafrost.probes.kinds import KINDS
 
 #: stands for the statistics of a band, which only its images tell
-_NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
+NO_STATISTICS = {"mean": 0.0, "std": 1.0, "min": 0.0, "max": 1.0, "p2": 0.0, "p98": 1.0}
 
 
 #: kind of backbone -> from its entry to what it wants, for kinds whose own tables say it
@@ -100,7 +100,7 @@ def check_feeding(
                 check_kernel(entry["kernel_size"], contract.crop or contract.size, where)
             fed.append(_Fed(name, where, known, contract))
     cards = [
-        OfferedBands(name, [{**band, **_NO_STATISTICS} for band in bands], selected)
+        OfferedBands(name, [{**band, **NO_STATISTICS} for band in bands], selected)
         for name, (bands, selected) in datasets.items()
     ]
     # many backbones want the same of datasets that have the same bands

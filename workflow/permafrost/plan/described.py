@@ -8,7 +8,8 @@ from pathlib import Path
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.text import bytes_words, printable
 from permafrost.plan.catalogue import EVERY
-from permafrost.plan.offers import Offers, data_places, misfits, state_of
+from permafrost.plan.chosen import weights_state
+from permafrost.plan.offers import Offers, data_places, misfits, planned_input, state_of
 
 _WIDTH, _INDENT = 100, 14
 _SAID = (
@@ -19,21 +20,37 @@ _SAID = (
     "licence",
     "citation",
     "url",
+    "year",
+    "parameters",
+    "trained_on",
+    "images_of",
     "description",
     "runtime",
 )
 
 
-def describe(offers: Offers, name: str) -> list[str]:
+def describe(offers: Offers, name: str, dataset: str | None = None) -> list[str]:
     """Lines about what bears the name: a dataset, a backbone or a kind of probe.
+
+    Parameters
+    ----------
+    dataset : of a backbone, also what this dataset would feed it.
 
     Raises
     ------
-    PermafrostError : nothing has this name.
+    PermafrostError : nothing has this name; or the dataset cannot feed the backbone.
     """
     from permafrost.probes.kinds import KINDS
 
     datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
+    if dataset is not None:
+        if name not in backbones:
+            raise PermafrostError(
+                f"--dataset asks what a dataset feeds a backbone, and there is no backbone {name!r},"
+                f" {near_names(name, backbones)}",
+                remedy="name a backbone, or leave --dataset out",
+            )
+        return [*_about_backbone(offers, name), *_fed(offers, name, dataset)]
     if name in datasets:
         return _dataset(offers, name, backbones)
     if name in backbones:
@@ -77,12 +94,67 @@ def _dataset(offers: Offers, name: str, backbones: list[str]) -> list[str]:
     return [*lines, *_line("probes", ", ".join(_serving(entry["task"])))]
 
 
-def _backbone(offers: Offers, name: str, datasets: list[str]) -> list[str]:
+def _about_backbone(offers: Offers, name: str) -> list[str]:
     entry = offers.backbones.entry(name)
     lines = _said(name, entry)
     for key, value in entry.items():
         lines += _line(key, None if key in _SAID else _plain(value))
-    lines += _line("entry", offers.backbones.where(name))
+    lines += _line("at hand", _AT_HAND[weights_state(offers, entry)])
+    return lines + _line("entry", offers.backbones.where(name))
+
+
+def _fed(offers: Offers, name: str, dataset: str) -> list[str]:
+    """What the dataset would feed the backbone: a line for each channel, then what is done with the image."""
+    plan = planned_input(offers, dataset, name)
+    entry = offers.dataset(dataset)
+    lines = _line("from", f"{dataset}: {len(plan)} channels of {entry.get('title', dataset)}")
+    for number, channel in enumerate(plan.channels, 1):
+        lines += _line(f"channel {number}", _channel(channel, plan.normalization))
+    size = "its native size" if plan.size is None else f"{plan.size} px ({plan.interpolation})"
+    crop = "" if plan.crop is None else f", centre crop of {plan.crop} px"
+    lines += _line("size", f"{size}{', antialiased' if plan.antialias else ''}{crop}")
+    lines += _line("values", _NORMALISED[plan.normalization] + (", clipped" if plan.clip else ""))
+    sources = {*offers.backbones.entry(name).get("trained_on", [])} & {*entry.get("images_of", [])}
+    if sources:
+        lines += _line(
+            "leakage", f"trained on images of this dataset ({', '.join(sorted(sources))})"
+        )
+    return lines
+
+
+_AT_HAND = {
+    "none": "needs no weights",
+    "random": "random weights, drawn from the seed",
+    "here": "the weights are on this machine",
+    "missing": "the weights file is missing: get it, and put it where weights.path says",
+    "to download": "the weights are downloaded by the first job that needs them",
+}
+_NORMALISED = {
+    "weights": "(x - mean) / std, with the statistics of the weights",
+    "dataset": "z-scores, with the statistics of the train split",
+    "two_sigma": "mean ± 2 standard deviations to [0, 1]",
+    "percentile": "2nd to 98th percentile of the train split to [0, 1]",
+    "minmax": "range of the train split to [0, 1]",
+    "none": "as they are stored",
+}
+
+
+def _channel(channel, normalization: str) -> str:
+    if channel.index is None:
+        return f"{channel.wanted}: zeros, the dataset lacks it"
+    of = f" of {channel.modality}" if channel.modality else ""
+    waves = "" if channel.wavelength_nm is None else f", {channel.wavelength_nm:g} nm"
+    wanted = channel.wanted if channel.wanted not in (None, channel.name) else channel.common_name
+    said = f"{channel.name}{of} ({wanted}{waves})" if wanted else f"{channel.name}{of}{waves}"
+    if channel.stands_for is not None:
+        said += f", in place of {channel.stands_for}, {channel.distance_nm:g} nm away"
+    if normalization == "weights":
+        said += f": (stored - {channel.center:.6g}) x {channel.gain:.6g}"
+    return said
+
+
+def _backbone(offers: Offers, name: str, datasets: list[str]) -> list[str]:
+    lines = _about_backbone(offers, name)
     found = misfits(offers, datasets, [name])
     fitting = [dataset for dataset in datasets if found[dataset, name] is None]
     lines += _line("fits", f"{len(fitting)} of {len(datasets)} datasets: {', '.join(fitting)}")

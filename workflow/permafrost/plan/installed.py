@@ -124,6 +124,10 @@ class Installed:
             )
         return _weights(known[weights], where, entry.get("modality"))
 
+    def torchgeo_file(self, weights: str) -> str | None:
+        """Name of the file that torchgeo downloads for weights; None of weights that it doesn't know."""
+        return self._torchgeo["weights"].get(weights, {}).get("file")
+
     def check_dataset(self, entry: dict, where: str) -> None:
         """Refuse a class of torchgeo that does not exist, or that takes no such argument."""
         source, classes = entry["source"], self._torchgeo["datasets"]
@@ -244,7 +248,11 @@ def _describe_torchgeo() -> dict:
     from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES
 
     weights = {
-        str(one): {**_wanted({"weights": str(one)}, model), "channels": _channels(one, model)}
+        str(one): {
+            **_wanted({"weights": str(one)}, model),
+            "channels": _channels(one, model),
+            "file": one.url.rpartition("/")[2],
+        }
         for model, group in _model_weights.items()
         if isinstance(model, str)
         for one in group

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import substitute
@@ -15,6 +16,17 @@ from permafrost.data.download.steps import fetchable
 from permafrost.data.files import is_junk
 from permafrost.data.sources import kind_of
 from permafrost.plan.catalogue import EVERY, Catalogue, read_yaml
+from permafrost.plan.chosen import (
+    Choice,
+    chosen,
+    count_words,
+    named_like,
+    title_of,
+    weights_state,
+)
+
+if TYPE_CHECKING:
+    from permafrost.backbones.contract import InputPlan
 
 _CONFIG = Path("config/config.yaml")
 _LONGEST_CELL = 44
@@ -41,6 +53,14 @@ class Offers:
         """The validated entry, with the data folder in its paths."""
         return substitute(self.datasets.entry(name), str(self.data))
 
+    def extraction(self) -> dict:
+        """The configuration's options of extraction, what is left out filled in."""
+        from permafrost.plan.validation import problems
+
+        complete = {"extraction": {**self.config.get("extraction", {})}}
+        problems(complete, "config")
+        return complete["extraction"]
+
 
 def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None) -> Offers:
     """The catalogues that the project's configuration and further `files` name.
@@ -64,7 +84,7 @@ def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None
     )
 
 
-def dataset_lines(offers: Offers, task: str | None = None) -> list[str]:
+def dataset_lines(offers: Offers, task: str | None = None, pattern: str | None = None) -> list[str]:
     """A line for each dataset: name, task, sensor, bands, dates, pixel on the ground, licence, where the data are."""
     heading = ("name", "task", "sensor", "bands", "dates", "pixel", "licence", "data")
 
@@ -78,28 +98,43 @@ def dataset_lines(offers: Offers, task: str | None = None) -> list[str]:
         dates = entry.get("dates", "one")
         return name, entry["task"], sensor, bands, dates, ground, licence, state_of(entry)
 
-    rows = _rows(offers.datasets, row, len(heading))
+    names = [
+        name
+        for name in offers.datasets.names([EVERY])
+        if named_like(name, title_of(offers.datasets, name), pattern)
+    ]
+    rows = _rows(offers.datasets, row, len(heading), names)
     return _aligned([heading, *(one for one in rows if task in (None, one[1]))])
 
 
-def backbone_lines(offers: Offers) -> list[str]:
-    """A line for each backbone: name, title, kind, what is built, where its weights come from, licence."""
-    heading = ("name", "title", "kind", "model or weights", "weights", "licence")
+def backbone_lines(offers: Offers, choice: Choice | None = None) -> list[str]:
+    """A line for each backbone that is meant: name, title, kind, size, what is built, its weights, licence."""
+    heading = ("name", "title", "kind", "size", "model or weights", "weights", "licence")
 
     def row(name: str, entry: dict) -> tuple[str, ...]:
         weights = entry.get("weights")
         named = weights if isinstance(weights, str) else entry.get("model", "-")
-        licence = entry.get("licence", "not given")
-        title = entry.get("title", "-")
-        return name, title, entry["kind"], named, _weights_state(offers, weights), licence
+        licence, title = entry.get("licence", "not given"), entry.get("title", "-")
+        size = "-" if "parameters" not in entry else count_words(entry["parameters"])
+        return name, title, entry["kind"], size, named, weights_state(offers, entry), licence
 
-    return _aligned([heading, *_rows(offers.backbones, row, len(heading))])
+    choice, names = choice or Choice(), offers.backbones.names([EVERY])
+    if choice.fits is not None:
+        offers.datasets.entry(choice.fits)
+        found = misfits(offers, [choice.fits], names)
+        names = [name for name in names if found[choice.fits, name] is None]
+    names = list(chosen(offers, names, choice))
+    if not names:
+        raise PermafrostError("no backbone is like that", remedy="ask for less, or correct it")
+    return _aligned([heading, *_rows(offers.backbones, row, len(heading), names)])
 
 
-def _rows(catalogue: Catalogue, row: Callable, columns: int) -> list[tuple[str, ...]]:
-    """A row for each entry. Entries are not validated, which takes a second; a broken one is named as such."""
+def _rows(
+    catalogue: Catalogue, row: Callable, columns: int, names: Iterable[str]
+) -> list[tuple[str, ...]]:
+    """A row for each of the names. Entries are not validated, which takes a second; a broken one is named as such."""
     rows = []
-    for name in catalogue.names([EVERY]):
+    for name in names:
         try:
             rows.append(row(name, catalogue.written(name)))
         except (PermafrostError, LookupError, TypeError, ValueError, AttributeError):
@@ -108,25 +143,14 @@ def _rows(catalogue: Catalogue, row: Callable, columns: int) -> list[tuple[str, 
     return rows
 
 
-def _weights_state(offers: Offers, weights: dict | str | None) -> str:
-    """Where weights come from; of a file, whether it is here."""
-    if not isinstance(weights, dict):
-        return "-" if weights is None else "downloaded"
-    source = weights.get("source", "file")
-    if source != "file":
-        return source
-    path = offers.root / substitute(weights["path"], str(offers.data))
-    return "file here" if path.exists() else "file missing"
-
-
-def probe_lines(task: str | None = None) -> list[str]:
+def probe_lines(task: str | None = None, pattern: str | None = None) -> list[str]:
     """A line for each kind of probe: name, tasks, what it does."""
     from permafrost.probes.kinds import KINDS
 
     rows = [
         (name, ", ".join(sorted(kind.tasks)), kind.brief)
         for name, kind in KINDS.items()
-        if task is None or task in kind.tasks
+        if (task is None or task in kind.tasks) and named_like(name, kind.brief, pattern)
     ]
     return _aligned([("kind", "tasks", "what its command does"), *rows], longest=90)
 
@@ -176,10 +200,8 @@ def misfits(
     from permafrost.plan.compatibility import check_feeding, known_of
     from permafrost.plan.installed import installed
     from permafrost.plan.mistakes import Mistakes
-    from permafrost.plan.validation import problems
 
-    complete = {"extraction": {**offers.config.get("extraction", {})}}
-    problems(complete, "config")  # fills in what is left out
+    extraction = offers.extraction()
     offered = functools.cache(lambda: installed(offers.root / ".snakemake" / "permafrost"))
     found: dict[tuple[str, str], str | None] = {}
     for dataset, backbone in itertools.product(datasets, backbones):
@@ -193,13 +215,44 @@ def misfits(
             known = known_of(entry, offered, where)
             if known is not None:
                 fed = {backbone: (entry, where, known)}
-                check_feeding(fed, {dataset: bands}, complete["extraction"], mistakes)
+                check_feeding(fed, {dataset: bands}, extraction, mistakes)
         try:
             mistakes.refuse(where)
             found[dataset, backbone] = None
         except PermafrostError as error:
             found[dataset, backbone] = error.problem
     return found
+
+
+def planned_input(offers: Offers, dataset: str, backbone: str) -> InputPlan:
+    """How the tensor for a backbone is made from a dataset; statistics that only images tell are 0 and 1.
+
+    Raises
+    ------
+    PermafrostError : the dataset cannot feed the backbone, or an entry is broken.
+    """
+    from permafrost.backbones.contract import check_channels, input_contract, resolve_input
+    from permafrost.backbones.matching import OfferedBands
+    from permafrost.data.entry_checks import selected_bands
+    from permafrost.data.sources import read_entry
+    from permafrost.plan.compatibility import NO_STATISTICS, known_of
+    from permafrost.plan.installed import installed
+
+    entry, described = offers.backbones.entry(backbone), offers.dataset(dataset)
+    where, place = offers.backbones.where(backbone), offers.datasets.where(dataset)
+    known = known_of(entry, lambda: installed(offers.root / ".snakemake" / "permafrost"), where)
+    if known is None:
+        raise PermafrostError(
+            "what the weights want is known to their library alone, which is not installed",
+            where=where,
+            remedy="install it (envs/run does)",
+        )
+    bands, selected = selected_bands(read_entry(described, where=place), where=place)
+    card = OfferedBands(dataset, [{**band, **NO_STATISTICS} for band in bands], selected)
+    contract = input_contract(known.wants, entry["input"], offers.extraction(), where=where)
+    plan = resolve_input(contract, card, where=f"{where} on {dataset}")
+    check_channels(known.channels, plan, f"the weights of {backbone}", f"{where} on {dataset}")
+    return plan
 
 
 def _aligned(rows: list[tuple[str, ...]], longest: int = _LONGEST_CELL) -> list[str]:

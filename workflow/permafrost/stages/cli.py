@@ -34,6 +34,7 @@ COMMANDS = {
     "show": "print the leaderboard",
     "list": "list the datasets, backbones or probes that can be named",
     "info": "say all that is known of a dataset, a backbone or a kind of probe",
+    "check": "run one batch of a dataset through a backbone: shapes, statistics, time, memory",
     "convert-checkpoint": "make safetensors of a pickled checkpoint without running its code",
     "fetch": "download datasets and weights, with their size said first, resumed and checked",
 }

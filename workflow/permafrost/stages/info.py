@@ -7,6 +7,7 @@ def add_arguments(parser) -> None:
     from permafrost.stages.list import add_places
 
     parser.add_argument("name", help="as permafrost list names it")
+    parser.add_argument("--dataset", help="of a backbone, also what this dataset would feed it")
     add_places(parser)
 
 
@@ -14,4 +15,4 @@ def run(arguments) -> None:
     from permafrost.plan.described import describe
     from permafrost.stages.list import offers_of
 
-    print("\n".join(describe(offers_of(arguments), arguments.name)))
+    print("\n".join(describe(offers_of(arguments), arguments.name, arguments.dataset)))

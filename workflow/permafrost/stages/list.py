@@ -7,8 +7,29 @@ from pathlib import Path
 
 def add_arguments(parser) -> None:
     parser.add_argument("what", choices=("datasets", "backbones", "probes"))
+    parser.add_argument(
+        "pattern",
+        nargs="?",
+        help="part of a name or title, or a shell pattern ('*dinov3*') of names",
+    )
     parser.add_argument("--task", help="only datasets of this task, or probes that serve it")
+    backbones = parser.add_argument_group("backbones")
+    backbones.add_argument("--kind", help="only of this kind (timm, torchgeo, …)")
+    backbones.add_argument(
+        "--bands", help="only those that want rgb, all, so many bands, or those of this sensor"
+    )
+    backbones.add_argument(
+        "--max-parameters", metavar="N", help="only those with at most so many (100M, 1.1B)"
+    )
+    backbones.add_argument("--licence", help="only those whose licence says this")
+    backbones.add_argument("--fits", metavar="DATASET", help="only those that it can feed")
+    backbones.add_argument(
+        "--here", action="store_true", help="only those whose weights are on this machine"
+    )
     add_places(parser)
+
+
+_OF_BACKBONES = ("kind", "bands", "max_parameters", "licence", "fits", "here")
 
 
 def add_places(parser) -> None:
@@ -38,16 +59,33 @@ def offers_of(arguments):
 def run(arguments) -> None:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tasks import task_of
+    from permafrost.plan.chosen import Choice, parameter_count
     from permafrost.plan.offers import backbone_lines, dataset_lines, probe_lines
 
     if arguments.task is not None:
         task_of(arguments.task)
+    if arguments.what != "backbones" and any(getattr(arguments, name) for name in _OF_BACKBONES):
+        given = next(name for name in _OF_BACKBONES if getattr(arguments, name))
+        option = f"--{given.replace('_', '-')}"
+        raise PermafrostError(
+            f"{option} chooses backbones, not {arguments.what}", remedy="leave it out"
+        )
     if arguments.what == "probes":
-        lines = probe_lines(arguments.task)
+        lines = probe_lines(arguments.task, arguments.pattern)
     elif arguments.what == "datasets":
-        lines = dataset_lines(offers_of(arguments), arguments.task)
+        lines = dataset_lines(offers_of(arguments), arguments.task, arguments.pattern)
     elif arguments.task is not None:
         raise PermafrostError("backbones have no task", remedy="leave --task out")
     else:
-        lines = backbone_lines(offers_of(arguments))
+        most = arguments.max_parameters
+        choice = Choice(
+            pattern=arguments.pattern,
+            kind=arguments.kind,
+            bands=arguments.bands,
+            most_parameters=None if most is None else parameter_count(most),
+            licence=arguments.licence,
+            fits=arguments.fits,
+            here=arguments.here,
+        )
+        lines = backbone_lines(offers_of(arguments), choice)
     print("\n".join(lines))

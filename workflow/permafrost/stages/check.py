@@ -1,0 +1,136 @@
+"""``permafrost check``: one batch of a dataset through a backbone, before anyone starts a long run."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from permafrost.stages.arguments import add_compute
+
+if TYPE_CHECKING:
+    from permafrost.data.card import Card
+    from permafrost.features.trial import Trial
+    from permafrost.plan.offers import Offers
+
+
+def add_arguments(parser) -> None:
+    from permafrost.stages.list import add_places
+
+    parser.add_argument("name", help="a backbone, as permafrost list names it")
+    parser.add_argument("--dataset", required=True, help="whose images it is fed")
+    parser.add_argument(
+        "--images", type=int, default=8, metavar="N", help="images of the batch (default: 8)"
+    )
+    add_places(parser)
+    add_compute(parser)
+
+
+def run(arguments) -> int:
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.text import printable
+    from permafrost.data.card import read_card
+    from permafrost.plan.offers import planned_input
+    from permafrost.stages.list import offers_of
+
+    if arguments.images < 1:
+        raise PermafrostError(f"--images {arguments.images} is no batch", remedy="give 1 or more")
+    offers = offers_of(arguments)
+    # what a plan would refuse is refused before an image is read
+    planned_input(offers, arguments.dataset, arguments.name)
+    card_path = prepared(offers, arguments.dataset)
+    with tempfile.TemporaryDirectory(prefix="permafrost-check-") as folder:
+        found = "the image store of the last run"
+        if card_path is None:
+            card_path = prepare_few(offers, arguments.dataset, arguments.images, Path(folder))
+            found = f"{arguments.images} images of each split, prepared for this check"
+        card = read_card(card_path)
+        trial = tried(offers, arguments, card, card_path)
+    print(printable("\n".join(lines_of(arguments, found, card, trial))))
+    return 0
+
+
+def prepared(offers: Offers, dataset: str) -> Path | None:
+    """The card of the last run's images, if it was of the entry as it is now; None where there is none."""
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.specification import SPLITS
+    from permafrost.plan.catalogue import result_fields
+    from permafrost.plan.recorded import current_plan, read_plan
+
+    results = offers.root / offers.config.get("results", "results")
+    card = results / "images" / dataset / "card.json"
+    try:
+        recorded = read_plan(current_plan(results))["datasets"].get(dataset)
+    except (PermafrostError, OSError):
+        return None
+    same = recorded is not None and result_fields(recorded) == result_fields(
+        offers.datasets.entry(dataset)
+    )
+    stores = [card, *(card.with_name(f"{split}.zarr") for split in SPLITS)]
+    return card if same and all(one.exists() for one in stores) else None
+
+
+def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
+    """Write image stores of a few images of each split into `folder`; the path of their card."""
+    from permafrost.core.identity import fingerprint
+    from permafrost.core.specification import SPLITS
+    from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.plan.catalogue import result_fields
+
+    # few images do not hold all classes
+    entry = {**result_fields(offers.dataset(dataset)), "allow_missing_classes": True}
+    prepare(
+        PrepareSpec(dataset=dataset, entry=entry),
+        outputs={split: folder / f"{split}.zarr" for split in SPLITS},
+        card_path=folder / "card.json",
+        fingerprint=fingerprint("check", entry, count),
+        most=count,
+    )
+    return folder / "card.json"
+
+
+def tried(offers: Offers, arguments, card: Card, card_path: Path) -> Trial:
+    """The backbone on one batch, built and fed as extraction would."""
+    from permafrost.core.memory import keep_freed_memory
+    from permafrost.core.specification import SPLITS, from_json, substitute
+    from permafrost.features.specification import BackboneSpec
+    from permafrost.features.trial import try_backbone
+    from permafrost.plan.catalogue import result_fields
+    from permafrost.plan.options import extraction_of
+
+    keep_freed_memory()
+    entry = substitute(offers.backbones.entry(arguments.name), str(offers.data))
+    entry, extraction = extraction_of(card.task, result_fields(entry), offers.extraction())
+    spec = {
+        "stage": "extract",
+        "dataset": arguments.dataset,
+        "backbone": arguments.name,
+        "entry": entry,
+        "extraction": extraction,
+        "inputs": {"images": card.fingerprint},
+    }
+    return try_backbone(
+        from_json(BackboneSpec, spec, where="check"),
+        images={split: card_path.with_name(f"{split}.zarr") for split in SPLITS},
+        card=card_path,
+        device=arguments.device,
+        batch_size=arguments.images,
+        threads=arguments.threads,
+    )
+
+
+def lines_of(arguments, found: str, card: Card, trial: Trial) -> list[str]:
+    """The table that is printed."""
+    facts = [
+        ("backbone", arguments.name),
+        ("dataset", f"{arguments.dataset}, {card.task}; {found}"),
+    ]
+    width = max(len(what) for what, _ in [*facts, *trial.facts])
+    lines = [f"  {what:<{width}}  {value}" for what, value in [*facts, *trial.facts]]
+    name = max([7, *(len(channel[0]) for channel in trial.channels)])
+    heading = "".join(f"{word:>12}" for word in ("mean", "deviation", "least", "greatest"))
+    lines += ["", f"  {'channel':<{name}}{heading}"]
+    for channel, *numbers in trial.channels:
+        lines.append(f"  {channel:<{name}}" + "".join(f"{number:>12.4g}" for number in numbers))
+    doubts = [f"  look at: {doubt}" for doubt in trial.doubts]
+    return [*lines, "", *(doubts or ["  nothing strange was found"])]
