@@ -159,7 +159,7 @@ def test_what_fits_is_what_a_plan_would_take(offers):
     [
         ("mine", ["My \\x1b[31mscenes", "owner/scenes on the hub: a.zip", "2.07 GB to download"]),
         ("mine", ["3: red, green, blue", "licence not given", "method: random", "data/scenes"]),
-        ("eurosat", ["doi:10.1109", "EuroSAT says where from", "of ", "knn, "]),
+        ("eurosat", ["doi:10.1109", "EuroSAT says where from", " backbones", "knn, "]),
         ("croma-base", ["fits ", " of ", "CROMABase_Weights.CROMA_VIT", "has no band 'B1', 'B9'"]),
         ("checkpoint", ["source: file", "resnet18"]),
         ("knn", ["tasks classification, multilabel, regression", "option k (default: 5)"]),
