@@ -30,7 +30,7 @@ def comparisons() -> list[dict]:
     )
     if ready.returncode:
         pytest.skip(f"the environment terratorch cannot be installed: {ready.stderr[-300:]}")
-    done = in_environment("python", "tests/environments/terratorch_equality.py")
+    done = in_environment("python", "tests/parity/terratorch_equality.py")
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
