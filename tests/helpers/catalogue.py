@@ -47,9 +47,10 @@ def untrained(name: str, entry: dict) -> tuple[registry.BackboneEntry, object]:
 
 def feeding(name: str, contract: InputContract) -> InputPlan:
     """The plan of an input on a made-up dataset that has all bands the contract names, in units that serve."""
-    unit = contract.unit if contract.unit in ("db", "uint8") else "reflectance"
+    units = contract.unit if isinstance(contract.unit, tuple) else (contract.unit,)
+    units = [one if one in ("db", "uint8") else "reflectance" for one in units]
     if contract.bands == "rgb":
-        bands, unit = [band.as_dict() for band in SENSORS["rgb"].values()], "uint8"
+        bands, units = [band.as_dict() for band in SENSORS["rgb"].values()], ["uint8"]
     elif contract.bands == "all":
         bands = [band.as_dict() for band in SENSORS["sentinel2"].values()]
     else:
@@ -57,7 +58,11 @@ def feeding(name: str, contract: InputContract) -> InputPlan:
             Band(one.name, one.common_name, one.wavelength_nm, sensor=one.sensor).as_dict()
             for one in wishes(contract.bands, contract.sensor)
         ]
-    offered = [band | _STATISTICS | {"unit": unit, "scale": None, "offset": None} for band in bands]
+    units = units * len(bands) if len(units) == 1 else units
+    offered = [
+        band | _STATISTICS | {"unit": unit, "scale": None, "offset": None}
+        for band, unit in zip(bands, units, strict=True)
+    ]
     card = OfferedBands("made-up", offered, [band["name"] for band in offered])
     return resolve_input(contract, card, where=name)
 

@@ -40,7 +40,12 @@ ENTRIES = {
     "entrypoint": [{"entrypoint": f"{TEMPLATE}:build"}],
 }
 #: and kinds that cannot be built from nothing, with what they need
-NEEDS = {"galileo": "the authors' code and weights"}
+NEEDS = {
+    "galileo": "the authors' code and weights",
+    "terratorch": "an environment of its own, see test_terratorch.py",
+    "embeddings": "files, and has no batches",
+    "coordinates": "places, each by itself",
+}
 
 
 @pytest.fixture

@@ -21,9 +21,16 @@ QUICK = ("imagestats", "mobilenetv2-imagenet", "vit-small-s1-mae")
 MOST = 350_000_000
 #: kinds whose models other code builds: tested with that code
 NEEDS = {
-    "galileo": "the authors' file single_file_galileo.py: tests/parity feeds it",
-    "olmoearth": "dates and bands of two sensors: tests/parity feeds it",
+    "coordinates": "is fed no pixels: tests/unit/backbones/test_coordinates.py",
+    "embeddings": "is fed no pixels: tests/unit/features/test_located.py",
+    "galileo": "the authors' file single_file_galileo.py: tests/parity/test_galileo.py",
+    "olmoearth": "dates and bands of two sensors: tests/parity/test_olmoearth.py",
 }
+#: models whose weights choose the encoder, so that random ones have another form
+NEEDS_BY_NAME = dict.fromkeys(
+    ("presto", "tessera", "tessera-s1", "tessera-s2"),
+    "series of pixels: tests/parity/test_torchgeo_pixels.py",
+)
 #: name -> layers are called more than once, or described by nobody
 NO_LAYERS = {
     "imagestats": "statistics have no layers",
@@ -37,8 +44,8 @@ def entry_of(name: str) -> dict:
     entry = CATALOGUE.entry(name)
     if "environment" in entry:
         pytest.skip(f"runs in the environment {entry['environment']}, whose own tests feed it")
-    if entry["kind"] in NEEDS:
-        pytest.skip(NEEDS[entry["kind"]])
+    if reason := NEEDS.get(entry["kind"]) or NEEDS_BY_NAME.get(name):
+        pytest.skip(reason)
     return entry
 
 
