@@ -126,4 +126,5 @@ def test_jobs_of_a_conda_environment_need_snakemake_to_deploy_it(fresh_project):
         extra_backbones={"there": living("forge", "scipy")},
     )
     refused = fresh_project.snakemake("-n", check=False)
-    assert refused.returncode and "--software-deployment-method conda" in refused.stderr
+    output = refused.stdout + refused.stderr
+    assert refused.returncode and "--software-deployment-method conda" in output
