@@ -10,6 +10,7 @@ import sys
 
 import helpers.documents as documents
 import pytest
+import torch
 import yaml
 from helpers.project import REPOSITORY, Project
 from permafrost.plan.catalogue import read_yaml
@@ -28,6 +29,12 @@ NOT_RUN = {
     "export PERMAFROST_TORCH_INDEX=": "names an address of the reader's; test_environment.py",
     "source .venv/bin/activate": "the environment is active",
     "permafrost fetch": "downloads; test_fetch.py does so from a server of its own",
+    "permafrost check": "of a dataset and weights to be downloaded; test_check.py runs one of the demo",
+    "rsync": "a cluster of the reader's",
+    "HF_HUB_OFFLINE=1 permafrost run": "minutes, like permafrost run",
+    "printf": "a package of the reader's; test_environments.py writes such files",
+    "envs/lock.sh": "asks the package registry",
+    "PERMAFROST_ENV=theirs": "needs that lock; test_environments.py installs such ones",
 }
 
 
@@ -142,6 +149,10 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
     elif words[0] == "permafrost" and words[1].startswith("evaluate-"):
         folder = tmp_path
         documents.write_predictions(folder, words[1])
+    elif words[:2] == ["permafrost", "convert-checkpoint"]:
+        folder = tmp_path
+        torch.save({"state_dict": {"weight": torch.ones(2)}}, folder / words[2])
+        (folder / words[3]).parent.mkdir(parents=True)
     elif words[0] == "permafrost" and words[1] in ("show", "stale", "list", "info"):
         folder = request.getfixturevalue("own").folder
     else:
