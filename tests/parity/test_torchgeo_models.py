@@ -94,9 +94,11 @@ def test_every_entry_of_the_catalogue_is_understood():
         band(n, unit="reflectance", scale=1.0)
         for n in ["B1", "B2", "B3", "B4", "B5", "B6_VCID_1", "B6_VCID_2", "B7", "B8"]
     ]
+    ndvi = band("NDVI", unit="digital_number", scale=1e-4)
     naip = [*rgb_bands(), band("nir", common_name="nir", unit="uint8", scale=1 / 255)]
     for name, entry in read_yaml(REPOSITORY / "config" / "backbones" / "torchgeo.yaml").items():
-        for bands in (sentinel2_bands(), radar, landsat, etm, naip):
+        both = [*sentinel2_bands(), *radar]
+        for bands in (both[:-2], radar, landsat, etm, naip, both, [*both, ndvi]):
             try:
                 planned({k: v for k, v in entry.items() if k != "title"}, bands)
                 break
@@ -247,7 +249,7 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
             "did you mean 'ResNet50_Weights.SENTINEL2_RGB_MOCO'",
         ),
         ({"model": "resnet5", "weights": None}, "did you mean 'resnet50'"),
-        ({"model": "presto", "weights": None}, "time series"),
+        ({"model": "aurora_swin_unet", "weights": None}, "forecasts weather"),
         ({"weights": None}, "needs the key 'model'"),
         (
             {"model": "resnet18", "weights": "ResNet50_Weights.SENTINEL2_RGB_MOCO"},

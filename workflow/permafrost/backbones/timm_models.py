@@ -212,7 +212,7 @@ def _create(chosen: TimmOptions, plan: InputPlan, weights: Path | None, *, where
             where=where,
             remedy="correct `options`, which are passed to timm.create_model",
         ) from error
-    except RuntimeError as error:
+    except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:300] or first_line(error)
         raise PermafrostError(
             f"timm cannot load the weights of {name} ({reason})",

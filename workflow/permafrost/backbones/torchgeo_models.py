@@ -175,7 +175,7 @@ def _create(name: str, weights, arguments: dict, where: str) -> nn.Module:
         return getattr(torchgeo.models, name)(**known, **arguments)
     except PermafrostError:
         raise
-    except (TypeError, ValueError, AssertionError, KeyError, RuntimeError) as error:
+    except (TypeError, ValueError, AssertionError, KeyError, OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:400] or type(error).__name__
         what = f"does not accept the weights or options ({reason})"
         raise PermafrostError(
