@@ -39,7 +39,8 @@ for number, command in enumerate([*cli.COMMANDS, *KINDS]):
     argv = [command]
     for name, action in actions.items():
         if action.required or name in ("threads", "spec", "code"):
-            argv += [action.option_strings[0], *[values.get(name, "none")] * (action.nargs or 1)]
+            given = [values.get(name, "none")] * (action.nargs or 1)
+            argv += [*action.option_strings[:1], *given]
     try:
         cli.main(argv)
         seen = "neither was imported"
@@ -68,4 +69,6 @@ def test_threads_are_limited_before_numpy_and_torch_are_imported(reached):
 def test_all_commands_that_compute_take_threads(reached):
     from permafrost.probes.kinds import KINDS
 
-    assert set(KINDS) | {"extract", "views", "profile", "measure", "similarity"} == set(reached)
+    assert set(KINDS) | {"extract", "views", "profile", "measure", "similarity", "check"} == set(
+        reached
+    )
