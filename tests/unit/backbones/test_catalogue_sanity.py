@@ -33,7 +33,7 @@ NEEDS = {
 NEEDS_BY_NAME = dict.fromkeys(
     ("presto", "tessera", "tessera-s1", "tessera-s2"),
     "series of pixels: tests/parity/test_torchgeo_pixels.py",
-)
+) | {"vit-base-sam": "images of 1024 pixels take minutes: test_layers_timm.py feeds smaller ones"}
 #: name -> layers are called more than once, or described by nobody
 NO_LAYERS = {
     "imagestats": "statistics have no layers",

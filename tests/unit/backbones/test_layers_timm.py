@@ -158,3 +158,14 @@ def test_layers_that_give_no_map_are_an_error(model, layers, message):
         backbone.make_maps(layers, torch.float16)
         with torch.inference_mode():
             backbone.features_and_maps(torch.randn(1, 3, 224, 224))
+
+
+def test_blocks_of_sam_keep_rows_and_columns_apart():
+    model = timm.create_model("samvit_base_patch16", img_size=64, num_classes=0).eval()
+    dense = timm_dense(model)
+    layer = dense.layers[0]
+    made = {}
+    model.get_submodule(layer).register_forward_hook(lambda *found: made.update(out=found[-1]))
+    with torch.inference_mode():
+        model.forward_features(torch.zeros(1, 3, 64, 64))
+    assert dense.layouts[layer] == "NHWC" and made["out"].shape == (1, 4, 4, 768)

@@ -238,10 +238,13 @@ def timm_dense(model: nn.Module) -> Dense:
     chosen = [info[i] for i in evenly_spaced(len(info))] if plain else info[:-5:-1]
     layout = getattr(model, "output_fmt", "NCHW")
     layout = str(getattr(layout, "value", layout))
+    # SAM's blocks keep rows and columns apart, and its neck gives channels first
+    apart = type(model).__name__ == "VisionTransformerSAM"
     return Dense(
         model,
         layers=tuple(entry["module"] for entry in chosen),
         layout=layout,
+        layouts={entry["module"]: "NHWC" for entry in info} if apart else {},
         prefix_tokens=int(getattr(model, "num_prefix_tokens", 0)),
         grid=_grid(model) if plain else None,
         channels={entry["module"]: entry["num_chs"] for entry in info},
