@@ -6,7 +6,7 @@ import copy
 
 from permafrost.backbones import registry
 from permafrost.backbones.backbone import Backbone, Resources
-from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.input.contract import InputPlan
 
 
 def validated(entry: dict) -> dict:

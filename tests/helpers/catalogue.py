@@ -9,8 +9,13 @@ from pathlib import Path
 import torch
 from permafrost.backbones import registry
 from permafrost.backbones.backbone import Backbone, Resources
-from permafrost.backbones.contract import InputContract, InputPlan, input_contract, resolve_input
-from permafrost.backbones.matching import OfferedBands, wishes
+from permafrost.backbones.input.contract import (
+    InputContract,
+    InputPlan,
+    input_contract,
+    resolve_input,
+)
+from permafrost.backbones.input.matching import OfferedBands, wishes
 from permafrost.data.sensors import SENSORS, Band
 from permafrost.plan.catalogue import Catalogue
 
@@ -35,7 +40,7 @@ def untrained(name: str, entry: dict) -> tuple[registry.BackboneEntry, object]:
     if entry["kind"] == "timm":
         other["weights"] = {"source": "random"}
     elif entry["kind"] == "torchgeo" and entry.get("weights") is not None:
-        from permafrost.backbones.torchgeo_weights import find_weights
+        from permafrost.backbones.torchgeo.weights import find_weights
 
         weights = entry["weights"]
         like = weights["like"] if isinstance(weights, dict) else weights

@@ -19,7 +19,7 @@ warnings.simplefilter("ignore")
 
 from helpers.backbones import build, plan_input  # noqa: E402
 from permafrost.backbones.backbone import Resources  # noqa: E402
-from permafrost.backbones.matching import OfferedBands  # noqa: E402
+from permafrost.backbones.input.matching import OfferedBands  # noqa: E402
 from permafrost.data.sensors import SENSORS  # noqa: E402
 
 SEED = 7
@@ -187,7 +187,7 @@ SMALL_CLAY = {"dim": 192, "depth": 4, "heads": 3}
 
 
 def clay() -> None:
-    from permafrost.backbones.terratorch_building import clay_place, clay_time
+    from permafrost.backbones.terratorch.building import clay_place, clay_time
     from terratorch.models.backbones.clay_v15.model import Encoder
     from terratorch.models.clay1_5_model_factory import Box, ClayMAEBackbone
 
@@ -347,8 +347,8 @@ def registry() -> None:
     """Every registered model is known: built, or refused with a reason; and of torchgeo's, by the right weights."""
     import inspect
 
-    from permafrost.backbones.terratorch_families import family_of
-    from permafrost.backbones.torchgeo_weights import contract_of, find_weights
+    from permafrost.backbones.terratorch.families import family_of
+    from permafrost.backbones.torchgeo.weights import contract_of, find_weights
     from permafrost.core.errors import PermafrostError
     from terratorch.registry import TERRATORCH_BACKBONE_REGISTRY as known
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from helpers.backbones import plan_input
-from permafrost.backbones.contract import WITHOUT_PIXELS, input_contract, resolve_input
-from permafrost.backbones.matching import OfferedBands
+from permafrost.backbones.input.contract import WITHOUT_PIXELS, input_contract, resolve_input
+from permafrost.backbones.input.matching import OfferedBands
 from permafrost.core.errors import PermafrostError
 from permafrost.data.entry_checks import selected_bands
 from permafrost.data.sources import read_entry

@@ -7,9 +7,9 @@ import torch
 from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, sentinel2_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.layers import choose_layers
-from permafrost.backbones.torchgeo_families import FAMILIES
-from permafrost.backbones.torchgeo_models import TorchgeoOptions
+from permafrost.backbones.outputs.layers import choose_layers
+from permafrost.backbones.torchgeo.families import FAMILIES
+from permafrost.backbones.torchgeo.models import TorchgeoOptions
 
 torchgeo_models = pytest.importorskip("torchgeo.models")
 

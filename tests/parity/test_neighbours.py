@@ -114,7 +114,7 @@ def test_features_do_not_depend_on_neighbours(tmp_path, small_models, entry, met
 
 def test_one_unknown_place_would_change_the_features_of_its_neighbours(small_models):
     """Why it is all or none: with torchgeo's Copernicus-FM a batch with one NaN is a batch without places."""
-    from permafrost.backbones.torchgeo_families import copernicusfm_metadata
+    from permafrost.backbones.torchgeo.families import copernicusfm_metadata
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

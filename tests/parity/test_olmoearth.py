@@ -190,7 +190,7 @@ def test_weights_of_the_authors_file_are_loaded_whole(tmp_path):
 
 
 def test_every_published_size_can_be_built():
-    from permafrost.backbones.olmoearth import SIZES
+    from permafrost.backbones.olmoearth.models import SIZES
 
     for version, sizes in SIZES.items():
         for size in set(sizes) - {"base", "large"}:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers.backbones import build
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.contract import Channel, InputPlan
+from permafrost.backbones.input.contract import Channel, InputPlan
 
 
 def plan_of(channels: int) -> InputPlan:

@@ -7,7 +7,7 @@ import torch
 from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.torchgeo_models import TorchgeoOptions
+from permafrost.backbones.torchgeo.models import TorchgeoOptions
 from permafrost.core.errors import PermafrostError
 from permafrost.features.prepare import Preparer
 
@@ -197,7 +197,7 @@ def test_bands_without_a_wavelength_are_an_error(small_models, model):
 
 def test_panopticon_is_told_wavelengths_in_nanometres_and_radar_by_number(monkeypatch):
     from helpers.stores.images import band
-    from permafrost.backbones.torchgeo_families import _panopticon_wrap
+    from permafrost.backbones.torchgeo.families import _panopticon_wrap
 
     class Recorder(torch.nn.Module):
         num_prefix_tokens = 1

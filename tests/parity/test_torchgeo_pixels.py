@@ -122,7 +122,7 @@ def test_presto_masks_what_is_not_there_and_takes_july(monkeypatch):
 
 
 def test_every_pixel_gives_a_map_in_blocks(monkeypatch):
-    from permafrost.backbones import torchgeo_pixels
+    from permafrost.backbones.torchgeo import pixels
 
     backbone = made(sentinel2_bands(), model="presto", weights=None, pixels="every")
     backbone.make_maps(None, torch.float32)
@@ -131,7 +131,7 @@ def test_every_pixel_gives_a_map_in_blocks(monkeypatch):
     present = torch.tensor([[True] * 3, [True, False, False]])
     with torch.no_grad():
         features, (maps,) = backbone.features_and_maps(fed, dates=dates, present=present)
-        monkeypatch.setattr(torchgeo_pixels, "_BLOCK", 5)
+        monkeypatch.setattr(pixels, "_BLOCK", 5)
         again, (maps_again,) = backbone.features_and_maps(fed, dates=dates, present=present)
         inner = backbone.module.module
         one = inner.features(fed[:1, :, :, 1, 3], dates[:1], None)

@@ -9,8 +9,8 @@ import torch
 from helpers.backbones import build, plan_input
 from helpers.stores.images import band, card_of, sentinel2_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.contract import wavelengths_nm
-from permafrost.backbones.torchgeo_inputs import PANOPTICON_RADAR
+from permafrost.backbones.input.contract import wavelengths_nm
+from permafrost.backbones.torchgeo.inputs import PANOPTICON_RADAR
 from permafrost.core.errors import PermafrostError
 from permafrost.features.prepare import Preparer
 

@@ -18,7 +18,9 @@ def several(tmp_path) -> Project:
         extra_backbones={name: {**rcf, "seed": seed} for seed, name in enumerate(("one", "two"))},
         runtime=TINY["runtime"] | {"device": "auto"},
     )
-    project.edit("workflow/rules/extract.smk", "{params.program} extract", "mkdir -p {output}; true")
+    project.edit(
+        "workflow/rules/extract.smk", "{params.program} extract", "mkdir -p {output}; true"
+    )
     # so far as planning can see
     file = "workflow/permafrost/core/device.py"
     project.edit(file, "/dev/nvidiactl", "/dev/null")

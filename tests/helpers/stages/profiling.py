@@ -100,7 +100,7 @@ def profile_rows(folder: Path, found, entry: dict | None = None, **spec) -> list
 
 def plan_of_bands(positions: list[int]):
     """A plan that feeds the stored bands at `positions` as they are."""
-    from permafrost.backbones.contract import Channel, InputPlan
+    from permafrost.backbones.input.contract import Channel, InputPlan
 
     channels = tuple(Channel(f"band {position}", position) for position in positions)
     return InputPlan(channels, None, None, "bilinear", False, "none")

@@ -14,7 +14,8 @@ import warnings
 import pytest
 import torch
 from helpers.catalogue import build_untrained, catalogue, feeding, untrained
-from permafrost.backbones import timm_models, torchgeo_models
+from permafrost.backbones import timm_models
+from permafrost.backbones.torchgeo import models as torchgeo_kind
 
 CATALOGUE = catalogue()
 NAMES = CATALOGUE.names(["all"])
@@ -126,7 +127,7 @@ LARGE = [name for name in NAMES if (CATALOGUE.written(name).get("parameters") or
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_backbone_is_built_without_memory(name, monkeypatch):
     """The number of parameters and the layers of what is too large to be fed here, on the meta device."""
-    for module in (timm_models, torchgeo_models):
+    for module in (timm_models, torchgeo_kind):
         # values do not exist there
         monkeypatch.setattr(module, "check_finite", lambda *values, **where: None)
     entry = entry_of(name)

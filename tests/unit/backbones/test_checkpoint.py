@@ -10,7 +10,7 @@ import torch
 from helpers.backbones import build, plan_input, validated
 from helpers.stores.images import card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.checkpoint import load_file_into, select
+from permafrost.backbones.weights.checkpoint import load_file_into, select
 from permafrost.core.errors import PermafrostError
 from permafrost.stages.cli import main
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from helpers.stores.images import band, card_of, rgb_bands, sentinel2_bands
-from permafrost.backbones.contract import InputContract, input_contract, resolve_input
+from permafrost.backbones.input.contract import InputContract, input_contract, resolve_input
 from permafrost.core.errors import PermafrostError
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from permafrost.backbones import checkpoint, conversion, unpickling
-from permafrost.backbones.checkpoint import read_state_dict
-from permafrost.backbones.conversion import convert_checkpoint
+from permafrost.backbones.weights import checkpoint, conversion, unpickling
+from permafrost.backbones.weights.checkpoint import read_state_dict
+from permafrost.backbones.weights.conversion import convert_checkpoint
 from permafrost.core.errors import PermafrostError
 from permafrost.stages.cli import main
 

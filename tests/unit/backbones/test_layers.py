@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from permafrost.backbones.hooks import WithMaps
-from permafrost.backbones.layers import (
+from permafrost.backbones.outputs.hooks import WithMaps
+from permafrost.backbones.outputs.layers import (
     Dense,
     blocks_of,
     choose_layers,

@@ -8,7 +8,7 @@ import torch
 from helpers.backbones import build, plan_input
 from helpers.stores.images import card_of, rgb_bands
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.layers import choose_layers
+from permafrost.backbones.outputs.layers import choose_layers
 from permafrost.backbones.timm_models import timm_dense
 from permafrost.core.errors import PermafrostError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from permafrost.backbones.outputs import pool_output
+from permafrost.backbones.outputs.pooling import pool_output
 from permafrost.core.errors import PermafrostError
 
 TOKENS = torch.arange(2 * 6 * 3, dtype=torch.float32).reshape(2, 6, 3)

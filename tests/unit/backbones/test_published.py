@@ -15,9 +15,9 @@ import yaml
 from helpers.backbones import build, plan_input
 from helpers.file_server import Served, file_server
 from helpers.stores.images import card_of, rgb_bands, sentinel2_bands
-from permafrost.backbones import published
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.published import PublishedFile
+from permafrost.backbones.weights import published
+from permafrost.backbones.weights.published import PublishedFile
 from permafrost.core.errors import PermafrostError
 from permafrost.data.download import transfer
 from permafrost.stages.cli import main

@@ -9,8 +9,8 @@ import pytest
 import torch
 from helpers.backbones import build
 from permafrost.backbones.backbone import Resources, isolated_seed
-from permafrost.backbones.contract import Channel, InputPlan
 from permafrost.backbones.imagestats import ImageStatistics
+from permafrost.backbones.input.contract import Channel, InputPlan
 from permafrost.backbones.rcf import whiten
 from permafrost.core.errors import PermafrostError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from helpers.backbones import validated
 from helpers.stores.images import card_of, sentinel2_bands
-from permafrost.backbones.contract import input_contract, resolve_input
-from permafrost.backbones.terratorch_families import (
+from permafrost.backbones.input.contract import input_contract, resolve_input
+from permafrost.backbones.terratorch.families import (
     chosen_modalities,
     family_of,
     fed_bands,

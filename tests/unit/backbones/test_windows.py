@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from helpers.backbones import build
 from permafrost.backbones import imagestats, rcf
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.contract import Channel, InputPlan
+from permafrost.backbones.input.contract import Channel, InputPlan
 from permafrost.core.errors import PermafrostError
 
 SIZES = [(64, 64), (37, 50), (17, 8), (5, 4)]

@@ -57,7 +57,7 @@ def test_an_empty_weights_file(tmp_path):
 
 @pytest.mark.parametrize("loader", ["torch.load", "safetensors.torch.load_file"])
 def test_a_weights_file_whose_reader_fails_without_a_word(loader, tmp_path, monkeypatch):
-    from permafrost.backbones.checkpoint import read_state_dict
+    from permafrost.backbones.weights.checkpoint import read_state_dict
 
     file = tmp_path / ("x.pth" if loader == "torch.load" else "x.safetensors")
     file.touch()
@@ -153,7 +153,7 @@ def test_a_dataset_of_torchgeo_that_cannot_be_built_without_a_word(tmp_path, mon
 @pytest.mark.parametrize("family", ["weights of torchgeo", "a file in their place"])
 def test_weights_of_torchgeo_that_cannot_be_had_without_a_word(family, tmp_path, monkeypatch):
     import torchgeo.models
-    from permafrost.backbones import torchgeo_models, torchgeo_weights
+    from permafrost.backbones.torchgeo import models, weights
 
     if family == "weights of torchgeo":
 
@@ -162,11 +162,11 @@ def test_weights_of_torchgeo_that_cannot_be_had_without_a_word(family, tmp_path,
 
         monkeypatch.setattr(torchgeo.models, "resnet18", fails)
         with pytest.raises(PermafrostError, match=r"weights or options \(OSError\)"):
-            torchgeo_models._create("resnet18", "W", {}, "backbone x")
+            models._create("resnet18", "W", {}, "backbone x")
         return
     file = tmp_path / "x.pth"
     file.touch()
     monkeypatch.setattr("torch.load", silent)
     like = torchgeo.models.ResNet18_Weights.SENTINEL2_RGB_MOCO
     with pytest.raises(PermafrostError, match=r"cannot be read safely \(EOFError\)"):
-        torchgeo_weights.LocalWeights(like, file, "backbone x").get_state_dict()
+        weights.LocalWeights(like, file, "backbone x").get_state_dict()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.stores.images import card_of, rgb_bands
-from permafrost.backbones.contract import InputContract, resolve_input
+from permafrost.backbones.input.contract import InputContract, resolve_input
 from permafrost.features.prepare import Preparer
 
 

@@ -43,7 +43,7 @@ SLOW = (
     "permafrost.backbones.terratorch",
 )
 # run as a file, by conversion.py
-PROGRAMS = {"permafrost.backbones.unpickling"}
+PROGRAMS = {"permafrost.backbones.weights.unpickling"}
 HEAVY = {"torch", "torchvision", "timm", "torchgeo", "torchmetrics", "sklearn", "pandas"}
 
 

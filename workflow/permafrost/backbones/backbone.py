@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permafrost.backbones.contract import InputPlan
-from permafrost.backbones.layers import Dense, choose_layers
-from permafrost.backbones.outputs import pool_output
+from permafrost.backbones.input.contract import InputPlan
+from permafrost.backbones.outputs.layers import Dense, choose_layers
+from permafrost.backbones.outputs.pooling import pool_output
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype, nn
@@ -92,7 +92,7 @@ class Backbone:
 
     def make_maps(self, wanted: Sequence[str] | None, kind: dtype) -> None:
         """From now on the forward pass also gives the maps, of type `kind`, of the layers `wanted` or default."""
-        from permafrost.backbones.hooks import WithMaps
+        from permafrost.backbones.outputs.hooks import WithMaps
 
         dense = Dense(self.module) if self.dense is None else self.dense()
         self.layers = choose_layers(dense, wanted, where=self.where)

@@ -101,8 +101,8 @@ def _satclip(options: CoordinatesOptions, where: str) -> _Encoder:
     from torchgeo.models import satclip
 
     from permafrost.backbones.backbone import isolated_seed
-    from permafrost.backbones.checkpoint import check_finite
-    from permafrost.backbones.torchgeo_weights import LocalWeights, digest_of, find_weights
+    from permafrost.backbones.torchgeo.weights import LocalWeights, digest_of, find_weights
+    from permafrost.backbones.weights.checkpoint import check_finite
 
     weights = None
     if options.weights is not None:

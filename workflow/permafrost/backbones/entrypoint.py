@@ -17,10 +17,10 @@ from pathlib import Path
 from torch import nn
 
 from permafrost.backbones.backbone import METADATA, Backbone, Resources, isolated_seed
-from permafrost.backbones.checkpoint import check_finite
-from permafrost.backbones.contract import OWN_WANTS, InputPlan
-from permafrost.backbones.layers import LAYER_LAYOUTS, Dense
-from permafrost.backbones.outputs import LAYOUTS
+from permafrost.backbones.input.contract import OWN_WANTS, InputPlan
+from permafrost.backbones.outputs.layers import LAYER_LAYOUTS, Dense
+from permafrost.backbones.outputs.pooling import LAYOUTS
+from permafrost.backbones.weights.checkpoint import check_finite
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 

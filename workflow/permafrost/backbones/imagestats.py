@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources
-from permafrost.backbones.contract import OWN_WANTS, InputPlan
-from permafrost.backbones.windows import WindowStatistics, window_dense
+from permafrost.backbones.input.contract import OWN_WANTS, InputPlan
+from permafrost.backbones.outputs.windows import WindowStatistics, window_dense
 
 # windows of the dense maps, in pixels
 _STRIDES = (32, 16, 8, 4)

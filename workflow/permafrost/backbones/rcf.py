@@ -15,8 +15,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources
-from permafrost.backbones.contract import OWN_WANTS, InputPlan, check_kernel
-from permafrost.backbones.windows import WindowMeans, window_counts, window_dense, window_sums
+from permafrost.backbones.input.contract import OWN_WANTS, InputPlan, check_kernel
+from permafrost.backbones.outputs.windows import (
+    WindowMeans,
+    window_counts,
+    window_dense,
+    window_sums,
+)
 from permafrost.core.errors import PermafrostError
 
 # images, and places in them, filtered at a time: what fits in a core's cache, or fills a GPU

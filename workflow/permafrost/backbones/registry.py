@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from permafrost.backbones.backbone import Backbone, Resources, learnable_parameters
-from permafrost.backbones.contract import InputPlan, input_contract, resolve_input
+from permafrost.backbones.input.contract import InputPlan, input_contract, resolve_input
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.specification import from_json
 
 if TYPE_CHECKING:
     from permafrost.backbones.located import Located
-    from permafrost.backbones.published import Published
+    from permafrost.backbones.weights.published import Published
     from permafrost.data.card import Card
 
 
@@ -37,10 +37,10 @@ KINDS = {
     "imagestats": Kind("permafrost.backbones.imagestats", "ImageStatisticsOptions"),
     "rcf": Kind("permafrost.backbones.rcf", "RcfOptions"),
     "timm": Kind("permafrost.backbones.timm_models", "TimmOptions"),
-    "torchgeo": Kind("permafrost.backbones.torchgeo_models", "TorchgeoOptions"),
-    "terratorch": Kind("permafrost.backbones.terratorch_models", "TerratorchOptions"),
-    "galileo": Kind("permafrost.backbones.galileo", "GalileoOptions"),
-    "olmoearth": Kind("permafrost.backbones.olmoearth", "OlmoEarthOptions"),
+    "torchgeo": Kind("permafrost.backbones.torchgeo.models", "TorchgeoOptions"),
+    "terratorch": Kind("permafrost.backbones.terratorch.models", "TerratorchOptions"),
+    "galileo": Kind("permafrost.backbones.galileo.models", "GalileoOptions"),
+    "olmoearth": Kind("permafrost.backbones.olmoearth.models", "OlmoEarthOptions"),
     "entrypoint": Kind("permafrost.backbones.entrypoint", "EntrypointOptions"),
     "embeddings": Kind("permafrost.backbones.embeddings", "EmbeddingsOptions"),
     "coordinates": Kind("permafrost.backbones.coordinates", "CoordinatesOptions"),

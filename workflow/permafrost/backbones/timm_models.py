@@ -10,10 +10,10 @@ from timm.models import get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.checkpoint import check_finite, load_file_into
-from permafrost.backbones.contract import InputPlan
-from permafrost.backbones.layers import Dense, evenly_spaced
-from permafrost.backbones.published import Published, at_address, obtain, on_hub
+from permafrost.backbones.input.contract import InputPlan
+from permafrost.backbones.outputs.layers import Dense, evenly_spaced
+from permafrost.backbones.weights.checkpoint import check_finite, load_file_into
+from permafrost.backbones.weights.published import Published, at_address, obtain, on_hub
 from permafrost.core.errors import PermafrostError, first_line, near_names
 
 SOURCES = ("random", "pretrained", "file")
@@ -25,7 +25,7 @@ class TimmWeights:
 
     Attributes
     ----------
-    drop, prefix : of a file, see `permafrost.backbones.checkpoint.select`.
+    drop, prefix : of a file, see `permafrost.backbones.weights.checkpoint.select`.
     """
 
     source: str

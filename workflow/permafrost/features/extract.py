@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from permafrost.backbones.backbone import Resources
-from permafrost.backbones.contract import WITHOUT_PIXELS
+from permafrost.backbones.input.contract import WITHOUT_PIXELS
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
 from permafrost.core.progress import progress

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.input.contract import InputPlan
 from permafrost.backbones.located import Located
 from permafrost.backbones.registry import locate, read_entry
 from permafrost.core.errors import PermafrostError

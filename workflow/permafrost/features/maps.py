@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.input.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.stores import StoreWriter
 from permafrost.core.tasks import task_of

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from permafrost.backbones.contract import Channel, InputPlan
+from permafrost.backbones.input.contract import Channel, InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.features.reading import SampleReader

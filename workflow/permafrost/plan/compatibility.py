@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from permafrost.backbones.contract import (
+from permafrost.backbones.galileo.bands import wants as galileo_wants
+from permafrost.backbones.input.contract import (
     OWN_WANTS,
     WITHOUT_PIXELS,
     InputContract,
@@ -15,10 +16,9 @@ from permafrost.backbones.contract import (
     resolve_input,
     wavelengths_nm,
 )
-from permafrost.backbones.galileo_bands import wants as galileo_wants
-from permafrost.backbones.matching import OfferedBands
-from permafrost.backbones.olmoearth_bands import wants as olmoearth_wants
-from permafrost.backbones.terratorch_families import family_of, wanted
+from permafrost.backbones.input.matching import OfferedBands
+from permafrost.backbones.olmoearth.bands import wants as olmoearth_wants
+from permafrost.backbones.terratorch.families import family_of, wanted
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import task_of
 from permafrost.plan.installed import Installed, Known

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from permafrost.backbones.torchgeo_inputs import of_modality
+from permafrost.backbones.torchgeo.inputs import of_modality
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.outputs import whole_file
 from permafrost.plan.sources import code_hash
@@ -29,7 +29,7 @@ class Known:
 
     Attributes
     ----------
-    wants : fields of `permafrost.backbones.contract.InputContract` that it brings along.
+    wants : fields of `permafrost.backbones.input.contract.InputContract` that it brings along.
     channels : number of channels that the weights were trained with; None where any number fits.
     radar : of models that need the wavelength of every band, what stands for it in bands of radar; else None.
     """
@@ -245,7 +245,7 @@ def _describe_timm() -> dict:
 def _describe_torchgeo() -> dict:
     from torchgeo.models.api import _model_weights
 
-    from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES
+    from permafrost.backbones.torchgeo.families import FAMILIES, NOT_FOR_IMAGES
 
     weights = {
         str(one): {
@@ -262,15 +262,15 @@ def _describe_torchgeo() -> dict:
 
 
 def _channels(weights, model: str) -> int | None:
-    from permafrost.backbones.torchgeo_families import FAMILIES
+    from permafrost.backbones.torchgeo.families import FAMILIES
 
     own = model in FAMILIES and FAMILIES[model].contract is not None
     return None if own else weights.meta.get("in_chans")
 
 
 def _wanted(entry: dict, model: str) -> dict:
-    from permafrost.backbones.torchgeo_families import FAMILIES
-    from permafrost.backbones.torchgeo_models import TorchgeoOptions, wants
+    from permafrost.backbones.torchgeo.families import FAMILIES
+    from permafrost.backbones.torchgeo.models import TorchgeoOptions, wants
 
     try:
         wanted = wants(TorchgeoOptions(seed=0, options={}, **entry), "")

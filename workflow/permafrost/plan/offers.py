@@ -26,7 +26,7 @@ from permafrost.plan.chosen import (
 )
 
 if TYPE_CHECKING:
-    from permafrost.backbones.contract import InputPlan
+    from permafrost.backbones.input.contract import InputPlan
 
 _CONFIG = Path("config/config.yaml")
 _LONGEST_CELL = 44
@@ -231,8 +231,8 @@ def planned_input(offers: Offers, dataset: str, backbone: str) -> InputPlan:
     ------
     PermafrostError : the dataset cannot feed the backbone, or an entry is broken.
     """
-    from permafrost.backbones.contract import check_channels, input_contract, resolve_input
-    from permafrost.backbones.matching import OfferedBands
+    from permafrost.backbones.input.contract import check_channels, input_contract, resolve_input
+    from permafrost.backbones.input.matching import OfferedBands
     from permafrost.data.entry_checks import selected_bands
     from permafrost.data.sources import read_entry
     from permafrost.plan.compatibility import NO_STATISTICS, known_of

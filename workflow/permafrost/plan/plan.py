@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from permafrost.backbones.contract import WITHOUT_PIXELS
+from permafrost.backbones.input.contract import WITHOUT_PIXELS
 from permafrost.core.environment import ROLE
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.tasks import task_of

@@ -19,7 +19,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.backbones.conversion import convert_checkpoint
+    from permafrost.backbones.weights.conversion import convert_checkpoint
     from permafrost.core.text import bytes_words, printable
 
     done = convert_checkpoint(arguments.source, arguments.target, arguments.key)

@@ -113,8 +113,8 @@ def _datasets(offers, names: list[str], dry: bool) -> list[_Wanted]:
 
 def _weights(offers, dry: bool) -> list[_Wanted]:
     """The published weights that are missing of the configuration's backbones."""
-    from permafrost.backbones.published import FOLDER, check
     from permafrost.backbones.registry import published_weights, read_entry
+    from permafrost.backbones.weights.published import FOLDER, check
     from permafrost.data.download.fetching import Download
     from permafrost.data.download.steps import Get
     from permafrost.data.download.weights import first_to_be_had, get_weights

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from permafrost.backbones.backbone import METADATA, Backbone
-from permafrost.backbones.contract import InputPlan
+from permafrost.backbones.input.contract import InputPlan
 from permafrost.core.errors import PermafrostError
 from permafrost.data.image_store import ImageStore
 from permafrost.features.metadata import Telling, decide

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from permafrost.backbones.layers import Dense
+from permafrost.backbones.outputs.layers import Dense
 from permafrost.core.errors import PermafrostError, near_names
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from permafrost.backbones.matching import OfferedBands, match_bands
-from permafrost.backbones.scaling import (
+from permafrost.backbones.input.matching import OfferedBands, match_bands
+from permafrost.backbones.input.scaling import (
     NORMALIZATIONS,
     TO_UNIT_INTERVAL,
     Scaling,

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from permafrost.backbones.backbone import METADATA
-from permafrost.backbones.contract import Channel, InputPlan, wavelengths_nm
-from permafrost.backbones.layers import Dense, blocks_of, evenly_spaced, patch_grid
+from permafrost.backbones.input.contract import Channel, InputPlan, wavelengths_nm
+from permafrost.backbones.outputs.layers import Dense, blocks_of, evenly_spaced, patch_grid
 from permafrost.backbones.timm_models import pooled
-from permafrost.backbones.torchgeo_inputs import (
+from permafrost.backbones.torchgeo.inputs import (
     COPERNICUSFM_AREA_KM2,
     COPERNICUSFM_PATCH,
     COPERNICUSFM_RADAR_NM,
@@ -25,7 +25,7 @@ from permafrost.backbones.torchgeo_inputs import (
     DOFA_RADAR_NM,
     PANOPTICON_RADAR,
 )
-from permafrost.backbones.torchgeo_pixels import (
+from permafrost.backbones.torchgeo.pixels import (
     presto_contract,
     presto_wrap,
     tessera_contract,
@@ -34,7 +34,7 @@ from permafrost.backbones.torchgeo_pixels import (
 from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
-    from permafrost.backbones.torchgeo_models import TorchgeoOptions
+    from permafrost.backbones.torchgeo.models import TorchgeoOptions
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from torch import nn
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.checkpoint import check_finite
-from permafrost.backbones.contract import InputPlan, check_channels
-from permafrost.backbones.published import Published, at_address, obtain
-from permafrost.backbones.torchgeo_families import FAMILIES, NOT_FOR_IMAGES, Family
-from permafrost.backbones.torchgeo_inputs import of_modality
-from permafrost.backbones.torchgeo_weights import LocalWeights, contract_of, find_weights, offered
+from permafrost.backbones.input.contract import InputPlan, check_channels
+from permafrost.backbones.torchgeo.families import FAMILIES, NOT_FOR_IMAGES, Family
+from permafrost.backbones.torchgeo.inputs import of_modality
+from permafrost.backbones.torchgeo.weights import LocalWeights, contract_of, find_weights, offered
+from permafrost.backbones.weights.checkpoint import check_finite
+from permafrost.backbones.weights.published import Published, at_address, obtain
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 
@@ -29,7 +29,7 @@ class TorchgeoOptions:
     options : further arguments of torchgeo's model function.
     pooling : None for the model's own.
     bandwidths_nm : of the bands in the order fed, for models that need them.
-    pixels : for models of series of single pixels, which of an image are fed, see `torchgeo_pixels`; None: the mean.
+    pixels : for models of series of single pixels, which of an image are fed, see `pixels.py`; None: the mean.
     modality : ``optical``, ``sar`` or ``joint``, of CROMA; None is the first.
     """
 

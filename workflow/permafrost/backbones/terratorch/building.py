@@ -12,10 +12,10 @@ import torch
 from terratorch.registry import TERRATORCH_BACKBONE_REGISTRY
 from torch import nn
 
-from permafrost.backbones.contract import InputPlan
-from permafrost.backbones.layers import evenly_spaced, patch_grid
-from permafrost.backbones.terratorch_families import Family, TerratorchOptions
-from permafrost.backbones.terratorch_outputs import Built, Told
+from permafrost.backbones.input.contract import InputPlan
+from permafrost.backbones.outputs.layers import evenly_spaced, patch_grid
+from permafrost.backbones.terratorch.families import Family, TerratorchOptions
+from permafrost.backbones.terratorch.outputs import Built, Told
 from permafrost.core.errors import PermafrostError, first_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def published_file(model: str, family: Family, where: str) -> Path:
 
     try:
         if family.weights is not None:
-            from permafrost.backbones.torchgeo_weights import find_weights
+            from permafrost.backbones.torchgeo.weights import find_weights
 
             weights, _ = find_weights(family.weights, where)
             weights.get_state_dict(progress=False, weights_only=True)
@@ -301,7 +301,7 @@ _WRAPPED = {
 def _torchgeo(
     options: TerratorchOptions, family: Family, plan: InputPlan, fed: Fed, where: str
 ) -> Built:
-    from permafrost.backbones.torchgeo_weights import contract_of, find_weights
+    from permafrost.backbones.torchgeo.weights import contract_of, find_weights
 
     bands = contract_of(find_weights(family.weights, where)[0], where).get("bands")
     count = 8 if "_swin_" in options.model else 5

@@ -12,14 +12,14 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from permafrost.backbones.acquired import month_and_day
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.block_maps import BlockMaps
-from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
-from permafrost.backbones.contract import InputPlan
 from permafrost.backbones.entrypoint import WeightsFile, load_module
-from permafrost.backbones.galileo_bands import BANDS, GROUPS, NDVI_MEAN, NDVI_STD
-from permafrost.backbones.galileo_bands import wants as wants_groups
+from permafrost.backbones.galileo.bands import BANDS, GROUPS, NDVI_MEAN, NDVI_STD
+from permafrost.backbones.galileo.bands import wants as wants_groups
+from permafrost.backbones.input.acquired import month_and_day
+from permafrost.backbones.input.contract import InputPlan
+from permafrost.backbones.outputs.block_maps import BlockMaps
+from permafrost.backbones.weights.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.core.errors import PermafrostError, first_line
 
 #: arguments of the authors' encoder, of their published sizes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from permafrost.backbones.layers import Dense, to_map
+from permafrost.backbones.outputs.layers import Dense, to_map
 from permafrost.core.errors import PermafrostError
 
 

@@ -1,6 +1,6 @@
 """The isolated half of ``permafrost convert-checkpoint``: a pickled checkpoint in, safetensors out, nothing of it run.
 
-`permafrost.backbones.conversion` runs this file as a script with ``-I -S``: only the standard library is there, no
+`permafrost.backbones.weights.conversion` runs this file as a script with ``-I -S``: only the standard library is there, no
 torch. Standard input is the checkpoint, standard output the safetensors file, standard error one JSON report.
 Every name in the pickle that is not in `_known` becomes a stand-in that does nothing. Sizes are checked against the
 file's before anything is allocated.
@@ -22,7 +22,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-#: as in `permafrost.backbones.checkpoint`, which cannot be imported here
+#: as in `permafrost.backbones.weights.checkpoint`, which cannot be imported here
 WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
 # torch's names of element types and of storages, as safetensors writes them
 _KINDS = {

@@ -15,10 +15,9 @@ from dataclasses import asdict
 import torch
 
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
-from permafrost.backbones.contract import InputPlan
-from permafrost.backbones.layers import Dense
-from permafrost.backbones.terratorch_families import (
+from permafrost.backbones.input.contract import InputPlan
+from permafrost.backbones.outputs.layers import Dense
+from permafrost.backbones.terratorch.families import (
     Family,
     TerratorchOptions,
     chosen_modalities,
@@ -26,7 +25,8 @@ from permafrost.backbones.terratorch_families import (
     fed_bands,
     wanted,
 )
-from permafrost.backbones.terratorch_outputs import Built, Outputs
+from permafrost.backbones.terratorch.outputs import Built, Outputs
+from permafrost.backbones.weights.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.core.errors import PermafrostError, first_line
 
 
@@ -35,7 +35,7 @@ def wants(options: TerratorchOptions, where: str) -> dict:
     family = family_of(options.model, where)
     if family.weights is None:
         return wanted(asdict(options), where)
-    from permafrost.backbones.torchgeo_weights import contract_of, find_weights
+    from permafrost.backbones.torchgeo.weights import contract_of, find_weights
 
     return contract_of(find_weights(family.weights, where)[0], where)
 
@@ -47,7 +47,7 @@ def build(options: TerratorchOptions, plan: InputPlan, resources: Resources) -> 
     chosen = chosen_modalities(family, options.modalities, where)
     fed = fed_bands(family, chosen, plan, where) if chosen else {}
     _import_terratorch(where)
-    from permafrost.backbones.terratorch_building import BUILDERS
+    from permafrost.backbones.terratorch.building import BUILDERS
 
     with isolated_seed(options.seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -131,7 +131,7 @@ def _import_terratorch(where: str) -> None:
 
 def _load(options: TerratorchOptions, family: Family, built: Built, where: str) -> str | None:
     """Put the weights into the model, all of them or an error; their digest."""
-    from permafrost.backbones.terratorch_building import published_file
+    from permafrost.backbones.terratorch.building import published_file
 
     if options.weights is None:
         return None

@@ -18,7 +18,7 @@ from torch import nn
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from permafrost.backbones.checkpoint import read_content, select
+from permafrost.backbones.weights.checkpoint import read_content, select
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.identity import file_digest
 
@@ -46,7 +46,7 @@ class LocalWeights:
 
     Parameters
     ----------
-    drop, prefix : see `permafrost.backbones.checkpoint.select`.
+    drop, prefix : see `permafrost.backbones.weights.checkpoint.select`.
 
     Attributes
     ----------

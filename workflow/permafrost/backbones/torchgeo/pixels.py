@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from permafrost.backbones.acquired import by_dates, month_and_day
-from permafrost.backbones.layers import Dense
+from permafrost.backbones.input.acquired import by_dates, month_and_day
+from permafrost.backbones.outputs.layers import Dense
 from permafrost.core.errors import PermafrostError
 
 if TYPE_CHECKING:
-    from permafrost.backbones.contract import InputPlan
-    from permafrost.backbones.torchgeo_models import TorchgeoOptions
+    from permafrost.backbones.input.contract import InputPlan
+    from permafrost.backbones.torchgeo.models import TorchgeoOptions
 
 # pixels in a forward pass: their tokens of many dates take memory
 _BLOCK = 4096

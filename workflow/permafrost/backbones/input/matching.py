@@ -21,7 +21,7 @@ from permafrost.data.bands import RGB, normal_name
 from permafrost.data.sensors import SENSORS
 
 if TYPE_CHECKING:
-    from permafrost.backbones.contract import InputContract
+    from permafrost.backbones.input.contract import InputContract
     from permafrost.data.card import Card
 
 TOLERANCE_NM = 20.0

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from permafrost.backbones.acquired import by_dates, month_and_day
 from permafrost.backbones.backbone import Backbone, Resources, isolated_seed
-from permafrost.backbones.block_maps import BlockMaps
-from permafrost.backbones.checkpoint import check_finite, load_into, read_state_dict
-from permafrost.backbones.contract import InputPlan
 from permafrost.backbones.entrypoint import WeightsFile
-from permafrost.backbones.olmoearth_bands import MODALITIES, Band, nearest
-from permafrost.backbones.olmoearth_bands import wants as wants_modalities
+from permafrost.backbones.input.acquired import by_dates, month_and_day
+from permafrost.backbones.input.contract import InputPlan
+from permafrost.backbones.olmoearth.bands import MODALITIES, Band, nearest
+from permafrost.backbones.olmoearth.bands import wants as wants_modalities
+from permafrost.backbones.outputs.block_maps import BlockMaps
+from permafrost.backbones.weights.checkpoint import check_finite, load_into, read_state_dict
 from permafrost.core.errors import PermafrostError
 
 #: the sizes of each version that the package knows

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from permafrost.backbones.layers import Dense, evenly_spaced
+from permafrost.backbones.outputs.layers import Dense, evenly_spaced
 
 
 class BlockMaps(nn.ModuleList):

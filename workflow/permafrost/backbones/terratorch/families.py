@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from permafrost.core.errors import PermafrostError, near_names
 
 if TYPE_CHECKING:
-    from permafrost.backbones.contract import InputPlan
+    from permafrost.backbones.input.contract import InputPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Modality:
     Attributes
     ----------
     sensor : of the registry in `permafrost.data.sensors`.
-    unit : of `mean` and `std`, see `permafrost.backbones.scaling`.
+    unit : of `mean` and `std`, see `permafrost.backbones.input.scaling`.
     bands : name of the band -> (name in TerraTorch, or wavelength in µm; mean; std).
     gsd_m : ground distance of its pixels in training, where the model is told.
     """

@@ -1,0 +1,1 @@
+"""Galileo: its bands and its model."""

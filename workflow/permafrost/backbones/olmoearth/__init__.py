@@ -1,0 +1,1 @@
+"""OlmoEarth: its bands and its models."""

@@ -1,0 +1,1 @@
+"""The models of TerraTorch, which lives in an environment of its own."""

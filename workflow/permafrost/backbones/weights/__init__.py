@@ -1,0 +1,1 @@
+"""Weights: files read without running code, published ones found or downloaded, pickles converted."""
