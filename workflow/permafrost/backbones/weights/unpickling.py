@@ -1,7 +1,7 @@
 """The isolated half of ``permafrost convert-checkpoint``: a pickled checkpoint in, safetensors out, nothing of it run.
 
-`permafrost.backbones.weights.conversion` runs this file as a script with ``-I -S``: only the standard library is there, no
-torch. Standard input is the checkpoint, standard output the safetensors file, standard error one JSON report.
+`conversion.py` beside it runs this file as a script with ``-I -S``: only the standard library is there, no torch.
+Standard input is the checkpoint, standard output the safetensors file, standard error one JSON report.
 Every name in the pickle that is not in `_known` becomes a stand-in that does nothing. Sizes are checked against the
 file's before anything is allocated.
 """
