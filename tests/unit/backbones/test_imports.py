@@ -11,8 +11,14 @@ import pytest
 @pytest.mark.parametrize(
     ("modules", "heavy"),
     [
-        ("digest contract matching scaling outputs registry", "torch timm torchgeo numpy zarr"),
-        ("imagestats rcf entrypoint checkpoint", "timm torchgeo torchvision sklearn pandas"),
+        (
+            "digest input.contract input.matching input.scaling outputs.pooling registry",
+            "torch timm torchgeo numpy zarr",
+        ),
+        (
+            "imagestats rcf entrypoint weights.checkpoint",
+            "timm torchgeo torchvision sklearn pandas",
+        ),
         ("timm_models", "torchgeo sklearn pandas"),
     ],
 )
