@@ -152,7 +152,7 @@ def test_jobs_that_fail_cost_only_their_own_backbones_in_any_environment(slurm, 
             "input": {"bands": "rgb", "size": 16, "normalization": "dataset"},
         }
     add_small_and_broken(project)
-    # two at once need what one of them installs
+    # what the first of them installs serves the second, which waits for it or comes later
     small = ("in-small", "in-small-too")
     own = {**dict.fromkeys(small, "small"), "nowhere": "broken"}
     for name, environment in own.items():
