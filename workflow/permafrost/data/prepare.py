@@ -22,6 +22,7 @@ from permafrost.data.classes import dead_classes
 from permafrost.data.cleaning import is_ordered
 from permafrost.data.decode import UnreadableImage, no_truncated_images
 from permafrost.data.detection import detection_card
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.image_store import StoredModality
 from permafrost.data.job import Job, check_counts, label_counts, plan_dataset
 from permafrost.data.records import Record
@@ -48,12 +49,22 @@ class PrepareSpec(Specification):
     dataset : its name.
     entry : as in YAML after validation.
     source : digest of the data that the plan was made from; None in a job that was written by hand.
+    modalities : their order; None where it is that of `entry`.
     """
 
     stage: str = "prepare"
     dataset: str
     entry: dict
     source: str | None = None
+    modalities: list[str] | None = None
+
+    def read_entry(self) -> DatasetEntry:
+        """The entry, its modalities in their order."""
+        content = self.entry
+        if self.modalities is not None:
+            ordered = {name: content["modalities"][name] for name in self.modalities}
+            content = {**content, "modalities": ordered}
+        return read_entry(content, where=f"dataset {self.dataset}")
 
 
 class _Larger(Exception):
@@ -91,8 +102,7 @@ def prepare(
     PermafrostError : anything wrong with the entry or the data; then nothing was written.
     """
     check()
-    entry = read_entry(spec.entry, where=f"dataset {spec.dataset}")
-    job = plan_dataset(spec.dataset, entry, workers=workers)
+    job = plan_dataset(spec.dataset, spec.read_entry(), workers=workers)
     if most is not None:
         job = job.thinned(most)
     with no_truncated_images():
