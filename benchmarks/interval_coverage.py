@@ -24,7 +24,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # many small products: threads cost more th
 import numpy as np
 from permafrost.data.objects import Objects
 from permafrost.metrics.objects.detected import Detected
-from permafrost.statistics.predictions.confusions import Confusions
+from permafrost.statistics.predictions.confusions import ChangeConfusions, Confusions
 from permafrost.statistics.predictions.labelled import LabelledSamples
 from permafrost.statistics.predictions.numbers import PredictedNumbers
 from permafrost.statistics.predictions.objects import DetectedObjects, ObjectScoring
@@ -36,6 +36,11 @@ from permafrost.statistics.scores.compare import compare
 RESAMPLES = 400
 FEW_GROUPS = (3, 5, 8, 12, 15, 30, 40, 100)
 SIDE = 200.0
+CHIP, REACH, AT_ONCE = (
+    64,
+    4.0,
+    500,
+)  # pixels of a scene's side, of the reach of its fields; scenes in memory
 WIDE = 640.0  # of an image whose objects have COCO's sizes
 
 
@@ -142,6 +147,43 @@ def masks(rng, groups):
         yield Confusions.from_arrays(
             names_of(n), confusion, classes=list("abcdef"), groups=groups.names
         )
+
+
+def change(rng, groups):
+    """Scenes of 64 x 64 pixels, half of which have changed by 2 to 10 %; truth and errors are smooth fields.
+
+    How much has changed and how much is called changed differ between groups, or without them between scenes.
+    """
+    n = groups.images
+    effect = groups.effect if groups.index is not None else lambda sd: rng.normal(0, sd, n)
+    least = 1.6 + effect(0.45) + rng.normal(0, 0.2, n)
+    lenient = least - effect(0.25)
+    own = [lenient - effect(0.15) for _ in range(2)]
+    found = np.zeros((2, n, 2, 2), np.int64)
+    for start in range(0, n, AT_ONCE):
+        rows = slice(start, min(start + AT_ONCE, n))
+        count = rows.stop - rows.start
+        field, shared = smooth_fields(rng, count), smooth_fields(rng, count)
+        truth = field > least[rows, None, None]
+        for backbone in range(2):
+            score = field + 0.45 * shared + 0.35 * smooth_fields(rng, count)
+            cells = 2 * truth + (score > own[backbone][rows, None, None])
+            for cell in range(4):
+                found[backbone, rows, cell // 2, cell % 2] = (cells == cell).sum(axis=(1, 2))
+    for confusion in found:
+        yield ChangeConfusions.from_arrays(
+            names_of(n), confusion, classes=["same", "changed"], groups=groups.names
+        )
+
+
+def smooth_fields(rng, count: int) -> np.ndarray:
+    """(count, CHIP, CHIP) normal fields of variance 1, whose correlation falls to 1 / e over 2 `REACH` pixels."""
+    along = np.exp(-2 * (np.pi * REACH * np.fft.fftfreq(CHIP)) ** 2)
+    kernel = np.outer(along, along[: CHIP // 2 + 1])
+    noise = np.fft.rfft2(rng.standard_normal((count, CHIP, CHIP)))
+    # the variance of white noise after this filter
+    spread = np.sqrt((np.outer(along, along) ** 2).mean())
+    return np.fft.irfft2(noise * kernel, (CHIP, CHIP)) / spread
 
 
 def labels(rng, groups):
@@ -298,7 +340,8 @@ GENERATORS = {
     "imbalanced classes": (imbalanced, OF_CLASSES, 40, (200, 500, 2000)),
     "top-5 near 1": (nearly_always_right, ("top5_accuracy",), 33, (100, 300, 1000)),
     "masks": (masks, ("mean_iou", "pixel_accuracy"), 12, (100, 300)),
-    "labels": (labels, ("micro_ap", "macro_ap"), 20, (100, 200, 400)),
+    "change": (change, ("change_f1", "change_iou"), 6, (10, 20, 50)),
+    "labels": (labels, ("micro_ap", "macro_ap", "micro_f1"), 20, (100, 200, 400)),
     "numbers": (numbers, OF_NUMBERS, 30, (100, 400)),
     "heavy tails": (heavy_tailed, OF_NUMBERS, 30, (100, 400, 2000)),
     "boxes": (boxes, ("AP", "AR"), 6, (60, 200)),
@@ -307,14 +350,21 @@ GENERATORS = {
 }
 # made more slowly, so that fewer group counts are tried
 SLOW = {
-    "labels": (5, 8, 15, 40),
+    "change": (10, 20, 50),
+    "labels": (5, 8, 10, 15, 20, 40, 50),
     "boxes": (5, 8, 15, 40),
     "points": (5, 8, 15, 40),
     "boxes of 40 classes": (),
     "top-5 near 1": (12,),
 }
 # sets with unequal groups
-UNEQUAL = {"balanced classes": (5, 8, 15, 40), "masks": (5, 8, 15, 40), "numbers": (5, 8, 15, 40)}
+UNEQUAL = {name: (5, 8, 15, 40) for name in ("balanced classes", "masks", "numbers")}
+UNEQUAL["change"] = (10, 20, 50)
+# images of a large test set, and how many of them tell the truth
+LARGE = {
+    "change": (20_000, 4),
+    **dict.fromkeys(("boxes", "points", "boxes of 40 classes"), (8000, 1)),
+}
 
 
 def cells_of(name: str):
@@ -331,8 +381,7 @@ def cells_of(name: str):
 def truth_of(name: str, of_group: int, count: int, unequal: bool, seed: int) -> dict[str, float]:
     """Mean over large test sets of both backbones."""
     make, metrics, *_ = GENERATORS[name]
-    objects = name.startswith(("boxes", "points"))
-    images, times = (8000, 1) if objects else (100_000, 8)
+    images, times = LARGE.get(name, (100_000, 8))
     rng = np.random.default_rng([seed, 1])
     found: dict[str, list[float]] = {metric: [] for metric in metrics}
     for _ in range(times):

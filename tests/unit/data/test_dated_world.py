@@ -179,7 +179,7 @@ def test_series_are_prepared_with_as_many_dates_as_there_are(tmp_path):
         ({"task": "change", "dates": "series"}, "the entry has dates: series"),
         ({"task": "segmentation", "dates": "pair"}, "demo's pairs are of the task change"),
         ({"task": "pixel_regression", "dates": "series"}, "no series for pixel_regression"),
-        ({"task": "detection", "dates": "series"}, "cannot be had for detection"),
+        ({"task": "detection", "dates": "series"}, "the demo has no series for detection"),
         ({"task": "regression", "dates": "series"}, "no cover 'forest'.*meadow, fallow"),
     ],
 )

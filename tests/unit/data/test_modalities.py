@@ -198,7 +198,6 @@ def test_a_sample_that_is_not_as_the_entry_says_is_named(tmp_path, parts, more, 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"dates": "series", "task": "detection"}, "cannot be had for detection"),
         ({"modalities": MODALITIES}, "bands and modalities exclude each other"),
         ({"source": {"image": {"s2": "s2", "s1": "s1"}}}, "image in source names s2, s1"),
     ],
@@ -207,10 +206,7 @@ def test_what_an_entry_cannot_ask_for_is_said_before_data_are_read(tmp_path, cha
     path = file_of(tmp_path / "data", of_dates)
     source = change.get("source")
     more = {key: value for key, value in change.items() if key != "source"}
-    if more.get("task") == "detection":
-        source = {"label": None, "boxes": "boxes"}
     entry = entry_of(path, source, **more)
-    entry["source"] = {key: value for key, value in entry["source"].items() if value is not None}
     if "modalities" in change:
         entry["bands"] = [{"name": name} for name in TWO]
         entry["source"]["image"] = {"s2": "s2", "s1": "s1"}

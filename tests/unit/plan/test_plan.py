@@ -10,6 +10,8 @@ import yaml
 from helpers.plans import CONFIG, changed, fill_root, fingerprints, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json, fingerprint
+from permafrost.core.specification import from_json
+from permafrost.data.prepare import PrepareSpec
 from permafrost.plan.record import outputs
 
 #: options of extraction that matter to every task
@@ -474,3 +476,34 @@ def test_detection_has_maps_a_head_per_seed_and_a_second_output(root, objects):
         if row["stage"] == "probe" and row["dataset"] == "crowns":
             name = row["path"].removeprefix("results/predictions/").removesuffix(".parquet")
             assert made[name] == row["fingerprint"]
+
+
+def test_modalities_keep_their_order_on_the_way_to_their_job(tmp_path):
+    """Masks and boxes lie on the first one, and canonical JSON sorts by name."""
+    config = copy.deepcopy(CONFIG)
+    both = {name: {"bands": [{"name": name}], "units": {"unit": "db"}} for name in ("vv", "hh")}
+    config["extra_datasets"]["world"] = {
+        "task": "detection",
+        "modalities": both,
+        "classes": ["ship"],
+        "source": {
+            "kind": "tortilla",
+            "path": "{data}/pictures.zip",
+            "image": {"hh": 0, "vv": 1},
+            "boxes": "boxes",
+        },
+    }
+    config["probes"] = {"det": {"kind": "detection"}}
+    config |= {"datasets": ["world"], "backbones": ["bands"]}
+    config["extra_backbones"]["bands"] = {"kind": "imagestats", "input": {"bands": "all"}}
+    prints = set()
+    for order in (["vv", "hh"], ["hh", "vv"]):
+        world = config["extra_datasets"]["world"]
+        world["modalities"] = {name: both[name] for name in order}
+        job = make_plan(fill_root(tmp_path / order[0]), config).prepare("world")
+        content = json.loads(job.spec)
+        content["entry"]["source"]["path"] = "where places are put back"
+        spec = from_json(PrepareSpec, content, where="prepare")
+        assert list(spec.read_entry().modalities) == order
+        prints.add(job.fingerprint)
+    assert len(prints) == 2

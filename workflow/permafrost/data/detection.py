@@ -61,7 +61,8 @@ def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> 
     -------
     ``geometry``; the options with their defaults, ``match_distance`` None but for points; and for
     every split the whole ``images``, ``empty`` ones without an object, ``objects`` without ``crowd``
-    regions, and how many were ``clipped`` at the edge of their image.
+    regions, and how many were ``clipped`` at the edge of their image. Of images of several sensors, ``reference``
+    is the one in whose pixels all lengths are.
     """
     if not task_of(entry.task).objects:
         return None
@@ -76,6 +77,7 @@ def detection_card(entry: DatasetEntry, images: dict[str, Sequence[Record]]) -> 
         "match_distance": float(options["match_distance"]) if entry.task == POINTS else None,
         "min_visible": float(options["min_visible"]),
         "tiles": entry.tiles and asdict(entry.tiles),
+        **({"reference": next(iter(entry.modalities))} if entry.modalities else {}),
         "splits": {split: _split(records) for split, records in images.items()},
     }
 

@@ -100,12 +100,6 @@ def _check_modalities(entry: DatasetEntry, *, where: object) -> None:
             where=where,
             remedy=f"use a source of kind {' or '.join(able)}",
         )
-    if task_of(entry.task).objects:
-        raise PermafrostError(
-            f"{' and '.join(asked)} cannot be had for {entry.task}",
-            where=where,
-            remedy="choose one image of one sensor with the options of the source",
-        )
     if entry.modalities is not None and entry.bands is not None:
         raise PermafrostError(
             "bands and modalities exclude each other",

@@ -24,6 +24,7 @@ from permafrost.data.classes import dead_classes
 from permafrost.data.cleaning import is_ordered
 from permafrost.data.decode import UnreadableImage, no_truncated_images
 from permafrost.data.detection import detection_card
+from permafrost.data.entry import DatasetEntry
 from permafrost.data.folders import Read, content_digest
 from permafrost.data.image_store import StoredModality
 from permafrost.data.job import Job, check_counts, label_counts, plan_dataset
@@ -56,6 +57,7 @@ class PrepareSpec(Specification):
     source : digest of the data that the plan was made from; None in a job that was written by hand.
     matched : backbone to the embeddings (`embeddings.matched.Required`) that every image must have: images
         without one are left out.
+    modalities : their order; None where it is that of `entry`.
     """
 
     stage: str = "prepare"
@@ -63,6 +65,15 @@ class PrepareSpec(Specification):
     entry: dict
     source: str | None = None
     matched: dict = field(default_factory=dict)
+    modalities: list[str] | None = None
+
+    def read_entry(self) -> DatasetEntry:
+        """The entry, its modalities in their order."""
+        content = self.entry
+        if self.modalities is not None:
+            ordered = {name: content["modalities"][name] for name in self.modalities}
+            content = {**content, "modalities": ordered}
+        return read_entry(content, where=f"dataset {self.dataset}")
 
 
 # loaded, and part of a job's code, only where a specification has `matched`
@@ -114,8 +125,7 @@ def prepare(
         matching = importlib.import_module(MATCHING["embeddings"]).Matching(spec.matched, digest_of)
         check = _each(check, matching.check)
     check()
-    entry = read_entry(spec.entry, where=f"dataset {spec.dataset}")
-    job = plan_dataset(spec.dataset, entry, workers=workers)
+    job = plan_dataset(spec.dataset, spec.read_entry(), workers=workers)
     if most is not None:
         job = job.thinned(most)
     with no_truncated_images():

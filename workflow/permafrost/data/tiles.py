@@ -76,8 +76,9 @@ class TiledSource:
             self._indivisible.add(number)
         whole = self._whole(number)
         height, width = self._records[index].image_size
-        check_size(whole.image.shape[1:], (height, width))
-        return replace(whole, image=window.of(whole.image).copy(), place=whole.place.of(window))
+        check_size(whole.image.shape[-2:], (height, width))
+        image, *further = (_shown(window, one, (height, width)).copy() for one in whole.arrays)
+        return replace(whole, image=image, further=tuple(further), place=whole.place.of(window))
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         place = self.decode(index).place
@@ -92,13 +93,37 @@ class TiledSource:
         if image.image_size is not None:
             return image.image_size
         try:
-            return self._whole(index).image.shape[1:]
+            return self._whole(index).image.shape[-2:]
         except UnreadableImage as failure:
             raise PermafrostError(
                 f"{image.sample_id} cannot be cut into tiles: {failure}",
                 where=where,
                 remedy=failure.remedy or "repair or remove this file, or correct the entry",
             ) from failure
+
+
+def _shown(window: Window, image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """The part of an image (…, h, w) that shows a window of one of `size` (H, W) of the same ground, as a view.
+
+    Raises
+    ------
+    UnreadableImage : an edge of the window falls inside a pixel.
+    """
+    height, width = image.shape[-2:]
+    edges = (
+        window.x * width / size[1],
+        window.y * height / size[0],
+        window.width * width / size[1],
+        window.height * height / size[0],
+    )
+    if not all(edge.is_integer() for edge in edges):
+        raise UnreadableImage(
+            f"the window {window.bounds} of {size[1]} x {size[0]} pixels cuts through pixels of another"
+            f" sensor's {width} x {height}",
+            remedy="choose size and overlap of tiles so that windows begin and end between pixels of"
+            " all sensors, or leave tiles out",
+        )
+    return Window(*map(int, edges)).of(image)
 
 
 def window_record(image: Record, window: Window, objects: Objects, size: tuple[int, int]) -> Record:

@@ -196,6 +196,7 @@ class Plan:
             entry=entry,
             source=self._sources[dataset],
             **({"matched": matched} if matched else {}),
+            **_order_of(entry.get("modalities")),
         )
 
     def _matched(self) -> tuple[dict, dict]:
@@ -389,6 +390,12 @@ class Plan:
         spec = canonical_json(content)
         code = code_hash(stage, content)
         return Job(spec, code, fingerprint(spec, code), places or {})
+
+
+def _order_of(modalities: dict | None) -> dict[str, list[str]]:
+    """The order of modalities, whose first one masks and boxes lie on, where canonical JSON would lose it."""
+    order = list(modalities or ())
+    return {} if order == sorted(order) else {"modalities": order}
 
 
 @functools.cache

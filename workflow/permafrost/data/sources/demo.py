@@ -73,7 +73,7 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         problem, remedy = "the demo has images of one sensor", "list its bands in source"
     elif entry.dates == "pair" and not task_of(entry.task).of_pairs:
         problem, remedy = f"the demo's pairs are of the task change, not {entry.task}", "correct it"
-    elif entry.dates == "series" and entry.task == PIXEL_REGRESSION:
+    elif entry.dates == "series" and _is_aerial(entry):
         problem, remedy = f"the demo has no series for {entry.task}", "leave dates out"
     elif entry.task == REGRESSION and entry.source.cover not in (classes := _land(entry).classes):
         problem = f"there is no cover {entry.source.cover!r} to predict the share of"
@@ -82,10 +82,15 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
         raise PermafrostError(problem, where=where, remedy=remedy)
 
 
+def _is_aerial(entry: DatasetEntry) -> bool:
+    """Whether an aircraft sees the chips: once, while satellites come again."""
+    return entry.task == PIXEL_REGRESSION or task_of(entry.task).objects
+
+
 def entry_bands(entry: DatasetEntry, *, where: object) -> list[Band]:
     """The bands that the chips of an entry have, in the unit of the demo's camera."""
     names = entry.source.bands
-    if entry.task == PIXEL_REGRESSION or task_of(entry.task).objects:
+    if _is_aerial(entry):
         known = [known_band("aerial", name) for name in photographs.BANDS]
         unit = Units(unit="uint8", offset=0)
     else:

@@ -183,8 +183,13 @@ class TortillaSource:
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
         parts = by_sensor(parts_of(self._samples[index], PART_COLUMNS))
-        place = self._trusted(self._pixels(parts, self._options.parts[0], self._date).place)
+        place = self._trusted(self._pixels(parts, self._reference, self._date).place)
         return place.lon, place.lat
+
+    @property
+    def _reference(self) -> str | int:
+        """The part whose pixels masks and objects lie on, of the first modality of the entry."""
+        return self._options.images[next(iter(self._bands))][0]
 
     def _usable(self, samples: list[Item]) -> tuple[list[Item], int]:
         """The samples that have what the options ask for, and how many were left out."""
@@ -244,7 +249,7 @@ class TortillaSource:
         for sample, record in zip(self._samples, self._records, strict=True):
             try:
                 parts = by_sensor(parts_of(sample, PART_COLUMNS))
-                size = part_size(_of(parts, options.parts[0])[-1])
+                size = part_size(_of(parts, self._reference)[-1])
                 found = objects_of(parts, options, self.classes, sample.name)
             except UnreadableImage as failure:
                 check.problems.append(f"{sample.name}: {failure}")

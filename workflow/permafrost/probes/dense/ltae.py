@@ -8,6 +8,8 @@ that are missing change nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -106,6 +108,15 @@ def ltae_over_maps(encoder: Ltae, maps: torch.Tensor, positions: torch.Tensor) -
     return found.permute(0, 3, 1, 2)
 
 
+def head_over_dates(
+    build: Callable[[list[int]], nn.Module], channels: list[int], ltae: LtaeOptions | None
+) -> nn.Module:
+    """The head that `build` makes for maps of so many channels; with `ltae`, encoders of all dates before it."""
+    if ltae is None:
+        return build(channels)
+    return HeadOverDates(channels, ltae, build([ltae.width] * len(channels)))
+
+
 class HeadOverDates(nn.Module):
     """A head on maps of all dates: an encoder per layer, whose weights all pixels share, then a head on what it gives.
 
@@ -120,8 +131,8 @@ class HeadOverDates(nn.Module):
         self.encoders = nn.ModuleList(Ltae(count, options) for count in channels)
         self.head = head
 
-    def forward(self, maps: list[torch.Tensor], size) -> torch.Tensor:
+    def forward(self, maps: list[torch.Tensor], *size):
         """Maps (B, T, C, H, W), coarse to fine, and after them positions (B, T) -> what the head gives."""
         *maps, positions = maps
         pairs = zip(self.encoders, maps, strict=True)
-        return self.head([ltae_over_maps(encoder, x, positions) for encoder, x in pairs], size)
+        return self.head([ltae_over_maps(encoder, x, positions) for encoder, x in pairs], *size)

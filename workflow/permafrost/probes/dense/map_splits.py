@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.core.stores import Store
-from permafrost.features.dates import OverDates, date_counts, reduction_of
+from permafrost.features.dates import OverDates, date_counts, positions_of, reduction_of
 from permafrost.probes.dense.interpolate import resize_mask
 from permafrost.probes.job import ProbeJob
 
@@ -61,7 +61,7 @@ class MapSplit:
     ) -> None:
         self.store = Store(path, expect=expect, split=split)
         self.attributes: dict = self.store.attributes
-        self._over = reduction_of(over, self.attributes, where=path)
+        self.over = reduction_of(over, self.attributes, where=path)
         self.samples: pa.Table = self.store.samples()
         self._dates = date_counts(self.samples, self.attributes)
         if not self.fits():
@@ -93,10 +93,10 @@ class MapSplit:
         """All layers of the store, coarse to fine."""
         keys = ("name", "array", "channels", "height", "width")
         layers = [Layer(*(entry[key] for key in keys)) for entry in self.attributes["layers"]]
-        if self._over is None:
+        if self.over is None:
             return layers
         most = self.most_dates
-        return [replace(one, channels=self._over.channels(one.channels, most)) for one in layers]
+        return [replace(one, channels=self.over.channels(one.channels, most)) for one in layers]
 
     @property
     def most_dates(self) -> int:
@@ -106,9 +106,7 @@ class MapSplit:
     def maps(self, layer: Layer, start: int, stop: int) -> np.ndarray:
         """(n, C, H, W) of samples [start, stop), in the type that is stored; (n, T, C, H, W) if all dates are kept."""
         maps = self.store.read(layer.array, start, stop)
-        return (
-            maps if self._over is None else self._over(maps, self._dates[start:stop], first=start)
-        )
+        return maps if self.over is None else self.over(maps, self._dates[start:stop], first=start)
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -163,6 +161,18 @@ def open_splits[Split: MapSplit](kind: type[Split], job: ProbeJob) -> dict[str, 
         name: kind(path, expect=job.features, split=name, over=job.over_dates)
         for name, path in job.stores.items()
     }
+
+
+def date_positions(splits: dict[str, MapSplit]) -> tuple[dict[str, np.ndarray], dict]:
+    """Positions (N, T) of the dates of each split, and what is recorded of them; none where dates are not kept."""
+    over = splits["train"].over
+    if over is None or over.ltae is None:
+        return {}, {}
+    stored = {
+        name: (split.samples, split.attributes, split.most_dates) for name, split in splits.items()
+    }
+    positions, meaning = positions_of(stored)
+    return positions, {"positions": meaning}
 
 
 MASKS = "masks"

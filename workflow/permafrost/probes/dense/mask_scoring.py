@@ -1,4 +1,4 @@
-"""Predicted classes of pixels against masks: mean IoU while a head is trained, and the rows of the test split."""
+"""Predicted classes of pixels against masks: the score by which a head is chosen, and the rows of the test split."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from permafrost.core.errors import PermafrostError
+from permafrost.metrics.tasks import primary_metric
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.tables import MaskRows
 
@@ -19,8 +20,9 @@ SCORED_BYTES = 128 * 2**20
 
 @dataclass(frozen=True)
 class MaskTask:
-    """What is learned."""
+    """What is learned: the task and its classes."""
 
+    name: str
     classes: int
     ignore_index: int | None
     dead_classes: tuple[int, ...]
@@ -30,11 +32,11 @@ class MaskTask:
         """A class that is ignored counts as dead."""
         ids, ignored = range(len(train.classes)), train.ignore_index
         dead = {*train.dead_classes} | ({ignored} & {*ids})
-        return cls(len(ids), ignored, tuple(sorted(dead)))
+        return cls(train.attributes["task"], len(ids), ignored, tuple(sorted(dead)))
 
 
-class MeanIou:
-    """Mean IoU over what was added, at the working size."""
+class MaskScore:
+    """The task's primary metric over what was added, at the working size."""
 
     def __init__(self, task: MaskTask) -> None:
         self.task, self.confusion = task, 0
@@ -47,9 +49,11 @@ class MeanIou:
         self.confusion = self.confusion + counts.sum(dim=0).cpu().numpy()
 
     def value(self) -> float | None:
-        from permafrost.metrics.segmentation import mean_iou
+        from permafrost.metrics.segmentation import evaluate
 
-        score = float(mean_iou(np.asarray(self.confusion), dead_classes=self.task.dead_classes))
+        task = self.task
+        values = evaluate(self.confusion, task=task.name, dead_classes=task.dead_classes)
+        score = float(values[primary_metric(task.name)])
         return None if math.isnan(score) else score
 
 

@@ -61,7 +61,7 @@ class DetectionTrainer(HeadTrainer):
 
     def _forward(self, head: nn.Module, batch: MapBatch) -> Output:
         with autocast(self.device, self.options.precision):
-            return head(batch.maps)
+            return head(batch.fed())
 
     def _loss(self, output: Output, batch: MapBatch, split: str) -> torch.Tensor:
         return detection_loss(output, self.targets[split].of(batch.rows), self.options.box_loss)

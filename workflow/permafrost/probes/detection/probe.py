@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from torch import nn
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.memory import keep_freed_memory
@@ -12,7 +14,8 @@ from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.metrics.objects.detected import Detected
 from permafrost.probes.dense.choice import TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, all_finite, autocast
-from permafrost.probes.dense.map_splits import Layer, open_splits
+from permafrost.probes.dense.ltae import head_over_dates
+from permafrost.probes.dense.map_splits import Layer, date_positions, open_splits
 from permafrost.probes.dense.map_stream import MapStream
 from permafrost.probes.dense.shown import Ranked
 from permafrost.probes.dense.tables import Outcome, write_dense_table
@@ -63,7 +66,7 @@ def run_detection(job: ProbeJob[DetectionOptions]) -> None:
     with exact_numerics():
         fitted, targets = run.fit()
         threshold, gates = run.threshold(fitted)
-        found = run.images(fitted, test)
+        found = run.images(fitted, "test")
     settings = {
         "head": HEAD,
         "layers": [layer.name for layer in run.layers],
@@ -72,6 +75,7 @@ def run_detection(job: ProbeJob[DetectionOptions]) -> None:
         "score_threshold": threshold,
         "objects": {"learned": targets.objects, "without_cell": targets.without_cell},
         **fitted.settings,
+        **run.meaning,
     }
     gates += [*run.gates, *fitted.gates, *_object_gates(targets, found)]
     ranked = Ranked(len(found), job.options.pictures, job.dataset)
@@ -106,6 +110,9 @@ class _Run:
     layers: list[Layer]
     pyramid: Pyramid
     device: torch.device
+    # (N, T) of the dates of each split where the head is given all of them, and what is recorded of them
+    positions: dict[str, np.ndarray]
+    meaning: dict
 
     @classmethod
     def of(cls, job: ProbeJob[DetectionOptions], splits: dict[str, ObjectSplit]) -> _Run:
@@ -118,7 +125,7 @@ class _Run:
         pyramid = plan_pyramid(
             layers, train.working_size, options.finest_stride, points=train.points
         )
-        return cls(job, splits, layers, pyramid, choose_device(job.device))
+        return cls(job, splits, layers, pyramid, choose_device(job.device), *date_positions(splits))
 
     @property
     def options(self) -> DetectionOptions:
@@ -169,7 +176,7 @@ class _Run:
             )
         trainer = DetectionTrainer(
             self._build,
-            *(self._stream(split, budget=self.job.memory) for split in splits.values()),
+            *(self._stream(name, budget=self.job.memory) for name in splits),
             targets=targets,
             decoder=self.decoder(splits["val"]),
             stitcher=self.stitcher(splits["val"]),
@@ -180,10 +187,14 @@ class _Run:
         )
         return trainer.fit(), targets["train"]
 
-    def _build(self) -> DetectionHead:
+    def _build(self) -> nn.Module:
+        ltae = self.job.over_dates.ltae if self.positions else None
+        return head_over_dates(self._head, [layer.channels for layer in self.layers], ltae)
+
+    def _head(self, channels: list[int]) -> DetectionHead:
         train = self.splits["train"]
         return DetectionHead(
-            [layer.channels for layer in self.layers],
+            channels,
             len(train.classes),
             pyramid=self.pyramid,
             hidden=self.options.hidden,
@@ -196,26 +207,27 @@ class _Run:
         given = self.options.score_threshold
         if given is not None:
             return float(given), []
-        val = self.splits["val"]
-        chosen, value = choose_threshold(val, self.images(fitted, val))
+        chosen, value = choose_threshold(self.splits["val"], self.images(fitted, "val"))
         return chosen, [] if value > 0 else ["nothing_found_on_validation"]
 
     @torch.no_grad()
-    def images(self, fitted: FittedHead, split: ObjectSplit) -> list[Detected]:
+    def images(self, fitted: FittedHead, name: str) -> list[Detected]:
         """The detections of every whole image of a split."""
+        split = self.splits[name]
         decoder, windows = self.decoder(split), []
-        for batch in self._stream(split, keep=False).in_order():
+        for batch in self._stream(name, keep=False).in_order():
             with autocast(self.device, fitted.settings["precision"]):
-                output = fitted.head(batch.maps)
+                output = fitted.head(batch.fed())
             if not all_finite(output):
                 raise _not_finite(split, batch.rows)
             windows += decoder.samples(output, split.scales[batch.rows])
         return self.stitcher(split).images(windows)
 
-    def _stream(self, split: ObjectSplit, **how) -> MapStream:
+    def _stream(self, name: str, **how) -> MapStream:
         return MapStream(
-            split,
+            self.splits[name],
             self.layers,
+            positions=self.positions.get(name),
             batch_size=self.options.batch_size,
             device=self.device,
             masks=False,

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.dense.mask_scoring import MaskTask, MeanIou
+from permafrost.probes.dense.mask_scoring import MaskScore, MaskTask
 from permafrost.probes.embeddings.arithmetic import (
     answers,
     probabilities,
@@ -125,8 +125,8 @@ class Masks:
         """None where every pixel of the batch is ignored."""
         return self._loss(output, batch.masks)
 
-    def meter(self) -> MeanIou:
-        return MeanIou(self._task)
+    def meter(self) -> MaskScore:
+        return MaskScore(self._task)
 
 
 class Collected:

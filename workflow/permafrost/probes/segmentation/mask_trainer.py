@@ -1,4 +1,4 @@
-"""Training a segmentation head: a loss of logits and masks, judged by mean IoU."""
+"""Training a segmentation head: a loss of logits and masks, judged by the task's primary metric."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import torch
 from torch import nn
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.tasks import task_of
+from permafrost.metrics.tasks import primary_metric
 from permafrost.probes.dense.head_trainer import HeadTrainer, autocast
 from permafrost.probes.dense.map_stream import MapBatch
-from permafrost.probes.dense.mask_scoring import MaskTask, MeanIou
+from permafrost.probes.dense.mask_scoring import MaskScore, MaskTask
 from permafrost.probes.segmentation.losses import Loss
 
 
@@ -21,12 +23,12 @@ class MaskTrainer(HeadTrainer):
     others : see `HeadTrainer`.
     """
 
-    measure = "val_mean_iou"
-    unmeasured = "no pixel that is scored"
-
     def __init__(self, build, train, val, *, task: MaskTask, loss: Loss, **others) -> None:
         super().__init__(build, train, val, **others)
         self.task, self.loss = task, loss
+        self.measure = f"val_{primary_metric(task.name)}"
+        of_pairs = task_of(task.name).of_pairs
+        self.unmeasured = "no changed pixel" if of_pairs else "no pixel that is scored"
 
     @property
     def recorded(self) -> dict:
@@ -39,8 +41,8 @@ class MaskTrainer(HeadTrainer):
     def _loss(self, output: torch.Tensor, batch: MapBatch, split: str) -> torch.Tensor:
         return self.loss(output, batch.masks)
 
-    def _meter(self) -> MeanIou:
-        return MeanIou(self.task)
+    def _meter(self) -> MaskScore:
+        return MaskScore(self.task)
 
     def _left_out(self, batch: MapBatch) -> bool:
         ignored = self.task.ignore_index

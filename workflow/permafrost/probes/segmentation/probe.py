@@ -8,12 +8,17 @@ import numpy as np
 import torch
 
 from permafrost.core.memory import keep_freed_memory
-from permafrost.features.dates import positions_of
 from permafrost.features.devices import choose_device, exact_numerics
 from permafrost.probes.dense.choice import LossOptions, TrainingOptions
 from permafrost.probes.dense.head_trainer import FittedHead, autocast
-from permafrost.probes.dense.ltae import HeadOverDates
-from permafrost.probes.dense.map_splits import Layer, MaskSplit, mask_gates, open_splits
+from permafrost.probes.dense.ltae import head_over_dates
+from permafrost.probes.dense.map_splits import (
+    Layer,
+    MaskSplit,
+    date_positions,
+    mask_gates,
+    open_splits,
+)
 from permafrost.probes.dense.map_stream import MapBatch, MapStream
 from permafrost.probes.dense.mask_scoring import MaskTask, score_batches
 from permafrost.probes.dense.tables import MaskRows, Outcome, rows_to_fill
@@ -50,7 +55,7 @@ def run_segmentation(job: ProbeJob[SegmentationOptions]) -> None:
     layers = splits["train"].choose_layers(options.layers, where=job.where)
     gates = mask_gates(splits)
     with exact_numerics():
-        positions, meaning = _positions(job, splits)
+        positions, meaning = date_positions(splits)
         fitted = _trainer(job, splits, layers, device, positions).fit()
         with rows_to_fill(MaskRows, job, splits["test"]) as rows:
             how = {"batch_size": options.batch_size, "positions": positions.get("test")}
@@ -66,18 +71,6 @@ def run_segmentation(job: ProbeJob[SegmentationOptions]) -> None:
             rows.write(job, splits, outcome, head=options.head)
 
 
-def _positions(job: ProbeJob, splits: dict[str, MaskSplit]) -> tuple[dict[str, np.ndarray], dict]:
-    """Positions (N, T) of the dates of each split and what is recorded of them; none where no head is given dates."""
-    of_series = "dates" in splits["train"].attributes
-    if not of_series or job.over_dates is None or job.over_dates.ltae is None:
-        return {}, {}
-    stored = {
-        name: (split.samples, split.attributes, split.most_dates) for name, split in splits.items()
-    }
-    positions, meaning = positions_of(stored)
-    return positions, {"positions": meaning}
-
-
 def _trainer(
     job: ProbeJob[SegmentationOptions],
     splits: dict[str, MaskSplit],
@@ -90,16 +83,18 @@ def _trainer(
     channels = [layer.channels for layer in layers]
     ltae = job.over_dates.ltae if positions else None
 
-    def build():
-        head = build_head(
+    def head_of(channels: list[int]):
+        return build_head(
             options.head,
-            channels if ltae is None else [ltae.width] * len(layers),
+            channels,
             len(train.classes),
             hidden=options.hidden,
             sizes=[layer.size for layer in layers],
             where=f"{job.where}, head {options.head}, layers {names}",
         )
-        return head if ltae is None else HeadOverDates(channels, ltae, head)
+
+    def build():
+        return head_over_dates(head_of, channels, ltae)
 
     with torch.random.fork_rng(devices=[]):
         build()  # so that maps that a head cannot take are refused before anything is read

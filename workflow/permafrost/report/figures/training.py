@@ -19,6 +19,7 @@ _OTHER = "#d0d0d0"
 # score in a log of epochs -> in words
 SCORES = {
     "val_mean_iou": "mean IoU",
+    "val_change_f1": "F1 of change",
     "val_ap": "AP",
     "val_accuracy": "accuracy",
     "val_micro_ap": "micro-AP",

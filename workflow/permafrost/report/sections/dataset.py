@@ -196,7 +196,11 @@ def _objects(card: Card) -> list[tuple[str, str]]:
     scored = f"{geometry}, scored by its box" if geometry == "polygon" else geometry
     tiles, distance = options["tiles"], options["match_distance"]
     cut = f"{tiles['size']} pixels, {100 * tiles['overlap']:g} % shared" if tiles else "none"
-    facts = [("geometry of objects", scored), ("windows", cut)]
+    facts = [
+        ("geometry of objects", scored),
+        ("objects are in pixels of", options.get("reference", "")),
+        ("windows", cut),
+    ]
     if distance is not None:
         return [*facts, ("a point is found within", f"{distance:g} pixels")]
     return [

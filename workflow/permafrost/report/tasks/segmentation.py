@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from permafrost.metrics.tasks import primary_metric
 from permafrost.report.figures import confusion, per_class
 from permafrost.report.material.dataset import (
     Drawn,
@@ -40,7 +41,7 @@ def draw(
         predictions = _read(material, best)
         figures, notes = draw_masks(material, best, predictions, folder)
     figures += draw_gains(material, folder)
-    figures += draw_training_curves(material, folder, "val_mean_iou")
+    figures += draw_training_curves(material, folder, f"val_{primary_metric(material.card.task)}")
     if best is not None:
         figures.append(_confusion(material, best, predictions, folder))
         figures += _per_class(material, predictions, folder)
