@@ -201,6 +201,24 @@ def test_everything_written_is_on_the_disk_before_it_takes_its_place(whole, tmp_
     assert synced[-1] == (str(tmp_path), True), "the name, too, must reach the disk"
 
 
+def test_a_file_that_the_disk_does_not_take_leaves_nothing_behind(tmp_path, monkeypatch):
+    """The files of a folder are brought to the disk by threads, whose errors must not get lost."""
+    target, fsync = tmp_path / "target", os.fsync
+
+    def full(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("chunk 20"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(outputs.os, "fsync", full)
+    refused = pytest.raises(PermafrostError, match="cannot be written")
+    with refused as caught, whole_directory(target) as partial:
+        for number in range(40):
+            (partial / f"chunk {number}").write_text("x")
+    assert caught.value.where == str(target)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_writer_whose_work_another_one_removed_is_told_so(whole, tmp_path):
     """A second run clears up what it takes for the leftovers of a killed one."""
     target = tmp_path / "target"

@@ -143,9 +143,9 @@ def top_k_hits(target, scores, k: int) -> np.ndarray:
         )
     target = _class_ids(target, "target", scores.shape[1]).astype(np.int64)
     _same_length(target, scores, "scores")
-    own = np.take_along_axis(scores, target[:, None], axis=1)
+    true_scores = np.take_along_axis(scores, target[:, None], axis=1)
     lower_id = np.arange(scores.shape[1]) < target[:, None]
-    ahead = (scores > own) | ((scores == own) & lower_id)
+    ahead = (scores > true_scores) | ((scores == true_scores) & lower_id)
     return np.count_nonzero(ahead, axis=1) < k
 
 

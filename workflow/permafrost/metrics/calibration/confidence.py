@@ -66,9 +66,9 @@ def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
         predicted = scores.argmax(axis=1)
         trust = np.take_along_axis(scores, predicted[:, None], axis=1)
         hit = (predicted == target)[:, None]
-        given = np.take_along_axis(scores, target[:, None], axis=1)[:, 0].astype(np.float64)
+        true_scores = np.take_along_axis(scores, target[:, None], axis=1)[:, 0].astype(np.float64)
         squares = np.einsum("ij,ij->i", scores, scores, dtype=np.float64)
-        brier = squares + 1.0 - 2.0 * given
+        brier = squares + 1.0 - 2.0 * true_scores
     edges = (np.arange(n_bins + 1) / n_bins).astype(scores.dtype)
     places = np.searchsorted(edges, trust, side="right") - 1
     return Confidence(trust.astype(np.float64), hit, places, brier, int(n_bins))

@@ -86,8 +86,8 @@ def _on_crowd(kind: str, detections, crowd, threshold: float) -> np.ndarray:
     out = np.zeros(len(detections), bool)
     pairs = find_pairs(kind, crowd, detections)
     # pairs have a common area, so that of the detection is above 0
-    own = areas(kind, detections)[pairs.second]
-    out[pairs.second[pairs.value > threshold * own]] = True
+    detection_areas = areas(kind, detections)[pairs.second]
+    out[pairs.second[pairs.value > threshold * detection_areas]] = True
     return out
 
 

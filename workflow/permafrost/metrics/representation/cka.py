@@ -38,14 +38,14 @@ class Side:
     points : its (n, d) features.
     norms : (n,) squared lengths of the centred rows.
     gram : (n, n) their products where d > n, else None.
-    own, own_without : HSIC(X, X), and (n,) the same without each row; both times a factor.
+    hsic, hsic_without : HSIC(X, X), and (n,) the same without each row; both times a factor.
     """
 
     points: Points
     norms: np.ndarray
     gram: np.ndarray | None
-    own: float
-    own_without: np.ndarray
+    hsic: float
+    hsic_without: np.ndarray
 
     @property
     def nbytes(self) -> int:
@@ -84,11 +84,11 @@ def debiased_cka(first, second, *, units=None) -> Measure:
         return undefined(f"fewer than {FEWEST_ROWS} rows", notes)
     if first.points.collapsed or second.points.collapsed:
         return undefined("all rows of one backbone are equal", notes)
-    if not (first.own > 0 and second.own > 0):
+    if not (first.hsic > 0 and second.hsic > 0):
         return undefined("the features of one backbone vary no more than by chance", notes)
     cross, without = _hsic(first, second)
-    value = cross / np.sqrt(first.own * second.own)
-    scale = first.own_without * second.own_without
+    value = cross / np.sqrt(first.hsic * second.hsic)
+    scale = first.hsic_without * second.hsic_without
     kept = scale > 0
     if not kept.all():
         notes["flag"] = f"undefined without {int(np.count_nonzero(~kept))} of the rows"

@@ -56,12 +56,12 @@ def two_nn_of(found: Neighbours, notes: dict) -> Measure:
         return undefined("the two nearest rows are equally far everywhere", notes)
     value = float(ordered[:kept] @ heights) / square
     influence = _slope_influence(ordered, heights, value)
-    own = influence(ratios)
-    terms = np.bincount(found.units, own, found.n_units)
+    influences = influence(ratios)
+    terms = np.bincount(found.units, influences, found.n_units)
     for rank in (0, 1):
         rows_, units, keep = _losing(found, rank, 2)
         two = _first_kept(logs[rows_], keep, 2)
-        moved = influence(two[:, 1] - two[:, 0]) - own[rows_]
+        moved = influence(two[:, 1] - two[:, 0]) - influences[rows_]
         # leaving the unit out moves these rows' ratios, so the unit's presence moves them back
         terms -= np.bincount(units, moved, found.n_units)
     return Measure(value, notes, terms[:, None] / rows, "log")

@@ -49,33 +49,33 @@ class Silhouette:
         rows, codes = np.arange(len(distances)), self._codes[block.start : block.stop]
         sums = np.add.reduceat(distances, self._starts, axis=1)
         others = np.maximum(self._sizes[codes] - 1.0, 1.0)
-        own = sums[rows, codes] / others
+        within = sums[rows, codes] / others
         means = sums / self._sizes
         means[rows, codes] = np.inf
         nearest = means.argmin(axis=1)
         nearby = means[rows, nearest]
-        largest = np.maximum(own, nearby)
+        largest = np.maximum(within, nearby)
         counts = (self._sizes[codes] > 1) & (largest > 0)
-        each = np.divide(nearby - own, largest, out=np.zeros_like(own), where=counts)
+        each = np.divide(nearby - within, largest, out=np.zeros_like(within), where=counts)
         self._each[block.start : block.stop] = each
-        # derivatives of (nearby - own) / max: the larger of both stands in the denominator
-        inner = counts & (own < nearby)
+        # derivatives of (nearby - within) / max: the larger of both stands in the denominator
+        inner = counts & (within < nearby)
         outer = counts & ~inner
-        by_own = -np.divide(1.0, nearby, out=np.zeros_like(own), where=inner)
-        by_own -= np.divide(nearby, own**2, out=np.zeros_like(own), where=outer)
-        by_nearby = np.divide(own, nearby**2, out=np.zeros_like(own), where=inner)
-        by_nearby += np.divide(1.0, own, out=np.zeros_like(own), where=outer)
-        by_own, by_nearby = by_own / others, by_nearby / self._sizes[nearest]
+        by_within = -np.divide(1.0, nearby, out=np.zeros_like(within), where=inner)
+        by_within -= np.divide(nearby, within**2, out=np.zeros_like(within), where=outer)
+        by_nearby = np.divide(within, nearby**2, out=np.zeros_like(within), where=inner)
+        by_nearby += np.divide(1.0, within, out=np.zeros_like(within), where=outer)
+        by_within, by_nearby = by_within / others, by_nearby / self._sizes[nearest]
         pull = np.zeros((len(self._sizes), len(distances)))
-        pull[codes, rows] = by_own
+        pull[codes, rows] = by_within
         pull[nearest, rows] += by_nearby
         stops = np.append(self._starts[1:], len(self.points))
         for code, (start, stop) in enumerate(zip(self._starts, stops, strict=True)):
             self._pull[start:stop] += pull[code] @ distances[:, start:stop]
-        self._pull_of_class -= np.bincount(codes, by_own * own, len(self._sizes))
+        self._pull_of_class -= np.bincount(codes, by_within * within, len(self._sizes))
         self._pull_of_class -= np.bincount(nearest, by_nearby * nearby, len(self._sizes))
         # a row is not among the others of its own class
-        self._pull[block.start : block.stop] += by_own * own
+        self._pull[block.start : block.stop] += by_within * within
 
     def measure(self) -> Measure:
         notes = self.points.notes()

@@ -66,12 +66,12 @@ def measure_features(
             remedy="give --views exactly where the job has them among its inputs",
         )
     rows = read_rows(store, options, dataset=dataset, expect=inputs.features)
-    made = [(rows, inputs.features, measure_rows(rows, options["names"]))]
+    measured_rows = [(rows, inputs.features, measure_rows(rows, options["names"]))]
     if views is not None:
         seen = read_views(views, expect=inputs.views, split=options["split"])
-        made.append((seen, inputs.views, _measure_views(seen, options)))
+        measured_rows.append((seen, inputs.views, _measure_views(seen, options)))
     values_by_name, lines = {}, []
-    for about, source, values in made:
+    for about, source, values in measured_rows:
         values = measured(values, about.units, options["bootstrap"], dataset=dataset)
         lines += _lines(values, about, source, spec, fingerprint)
         values_by_name |= values

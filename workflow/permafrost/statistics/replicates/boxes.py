@@ -72,12 +72,12 @@ class BoxScores:
         found = [
             count_hits(
                 BOX,
-                true.boxes,
-                true.crowd,
-                made.above(self.score_threshold).boxes,
+                objects.boxes,
+                objects.crowd,
+                detections.above(self.score_threshold).boxes,
                 threshold=IOU_THRESHOLD,
             )
-            for true, made in zip(self.objects, self.detections, strict=True)
+            for objects, detections in zip(self.objects, self.detections, strict=True)
         ]
         return np.array(found, np.int64).reshape(-1, 3).T
 

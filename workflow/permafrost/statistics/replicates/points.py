@@ -52,12 +52,12 @@ class PointScores:
         found = [
             count_hits(
                 POINT,
-                true.centres,
-                true.crowd,
-                made.above(self.score_threshold).centres,
+                objects.centres,
+                objects.crowd,
+                detections.above(self.score_threshold).centres,
                 threshold=self.match_distance,
             )
-            for true, made in zip(self.objects, self.detections, strict=True)
+            for objects, detections in zip(self.objects, self.detections, strict=True)
         ]
         counts = np.array(found, np.int64).reshape(-1, 3).T
         return np.stack([*counts, np.abs(counts[1] - counts[2]), np.ones_like(counts[0])])

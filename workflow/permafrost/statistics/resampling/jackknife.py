@@ -87,8 +87,8 @@ def contributions(values, left_out, sizes, *, scale=None) -> np.ndarray:
     """
     values, deviations = _deviations(values, left_out, scale)
     shares = sizes / np.sum(sizes)
-    own = deviations * (1 - shares)
-    return values[..., None] * shares + own - own.mean(axis=-1, keepdims=True)
+    weighted = deviations * (1 - shares)
+    return values[..., None] * shares + weighted - weighted.mean(axis=-1, keepdims=True)
 
 
 def _deviations(values, left_out, scale) -> tuple[np.ndarray, np.ndarray]:

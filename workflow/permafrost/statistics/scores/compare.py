@@ -150,13 +150,13 @@ class _Family:
 def _family(
     one: Predictions, units: Units, metrics: list[str], calibration: dict | None
 ) -> _Family:
-    own = [metric for metric in metrics if metric not in CALIBRATION]
+    of_scores = [metric for metric in metrics if metric not in CALIBRATION]
     values, parts = {}, []
-    if own:
+    if of_scores:
         evaluated = one.evaluate()
-        values |= {metric: float(evaluated[metric]) for metric in own}
-        parts.append((one.family(units.index), own))
-    if len(own) < len(metrics):
+        values |= {metric: float(evaluated[metric]) for metric in of_scores}
+        parts.append((one.family(units.index), of_scores))
+    if len(of_scores) < len(metrics):
         from permafrost.statistics.predictions.calibration import calibration_of
 
         judged = calibration_of(one, units.index, calibration)

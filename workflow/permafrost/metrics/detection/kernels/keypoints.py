@@ -91,22 +91,22 @@ def _beyond(values, low, high) -> np.ndarray:
     return np.maximum(0, low - values) + np.maximum(0, values - high)
 
 
-def sigmas_per_category(given, categories) -> np.ndarray:
+def sigmas_per_category(sigmas, categories) -> np.ndarray:
     """(K, J) sigmas: COCO's 17 for None, one list for all, or a mapping from category id to a list.
 
     Raises
     ------
     PermafrostError : a category without sigmas, lists of different lengths, numbers not above 0.
     """
-    if given is None:
-        given = COCO_SIGMAS
-    if not isinstance(given, dict):
-        given = dict.fromkeys(categories.ids.tolist() or [0], given)
+    if sigmas is None:
+        sigmas = COCO_SIGMAS
+    if not isinstance(sigmas, dict):
+        sigmas = dict.fromkeys(categories.ids.tolist() or [0], sigmas)
     rows = []
     for category in categories.ids.tolist() or [0]:
-        if category not in given:
+        if category not in sigmas:
             raise PermafrostError(f"no sigmas for the category {category}", where="sigmas")
-        row = np.asarray(given[category], np.float64)
+        row = np.asarray(sigmas[category], np.float64)
         if row.ndim != 1 or not len(row) or not (np.isfinite(row) & (row > 0)).all():
             raise PermafrostError(
                 "sigmas must be a list of positive numbers", where=f"sigmas: {category}"
