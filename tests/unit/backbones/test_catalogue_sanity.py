@@ -27,6 +27,7 @@ MOST = 95_000_000
 NEEDS = {
     "coordinates": "is fed no pixels: tests/unit/backbones/test_coordinates.py",
     "embeddings": "is fed no pixels: tests/unit/features/test_located.py",
+    "entrypoint": "the authors' code: tests/unit/backbones/test_authors.py",
     "galileo": "the authors' file single_file_galileo.py: tests/parity/test_galileo.py",
     "olmoearth": "dates and bands of two sensors: tests/parity/test_olmoearth.py",
 }
