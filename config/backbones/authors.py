@@ -1,6 +1,6 @@
 """Models whose authors publish code and weights, and no package: MMEarth, AnySat, TerraFM, SpectralGPT.
 
-Their code is loaded as it is from a folder of yours, which an entry names as the option `code`, and whose Python files it
+Their code is loaded as it is from a folder of yours, which an entry names as the option `code`, and whose files it
 lists under `files`, so that a change of theirs runs the jobs again. ``config/backbones/authors.yaml`` has the entries,
 ``config/backbones/template.py`` the contract of such a file. Checkpoints are read as weights only, and fit whole or are
 refused, which the authors' own scripts do not ask for.
@@ -67,7 +67,7 @@ def terrafm(inputs, *, code: str, model: str = "terrafm_base", weights=None) -> 
 def spectralgpt(
     inputs, *, code: str, model: str = "vit_base_patch8_128", weights=None
 ) -> nn.Module:
-    """SpectralGPT (doi:10.1109/TPAMI.2024.3362475): the mean of the tokens; `code` holds models_vit_tensor.py and util."""
+    """SpectralGPT (doi:10.1109/TPAMI.2024.3362475): mean of the tokens; `code` holds models_vit_tensor.py and util."""
     state = None if weights is None else read_state_dict(weights, where=weights)[0]
     # pre-training and fine-tuning write position embeddings in two ways
     apart = state is not None and "pos_embed_spatial" in state
@@ -168,7 +168,7 @@ def _imported(folder: str, name: str) -> Iterator:
 
 
 def _dense(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """MP-MAE's weights of sparse convolutions under the names and in the shapes of dense ones, as the authors map them."""
+    """MP-MAE's weights of sparse convolutions with the names and shapes of dense ones, as the authors map them."""
     made = {}
     for key, value in state.items():
         key = key.removeprefix("encoder.")

@@ -1,4 +1,4 @@
-"""GeoCLIP's encoder of places (Vivanco Cepeda et al. 2023, arXiv:2309.16020), with the names of tensors of its authors."""
+"""GeoCLIP's encoder of places (Vivanco Cepeda et al. 2023, arXiv:2309.16020), with its authors' names of tensors."""
 
 from __future__ import annotations
 
