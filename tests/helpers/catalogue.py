@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import warnings
 from pathlib import Path
 
 import torch
@@ -45,7 +46,7 @@ def untrained(name: str, entry: dict) -> tuple[registry.BackboneEntry, object]:
         weights = entry["weights"]
         like = weights["like"] if isinstance(weights, dict) else weights
         other |= {"weights": None, "model": find_weights(like, name)[1]}
-    elif isinstance(entry.get("weights"), dict):
+    elif entry["kind"] == "terratorch" or isinstance(entry.get("weights"), dict):
         other["weights"] = None
     return backbone_entry(other, where=name), contract
 
@@ -53,7 +54,7 @@ def untrained(name: str, entry: dict) -> tuple[registry.BackboneEntry, object]:
 def feeding(name: str, contract: InputContract) -> InputPlan:
     """The plan of an input on a made-up dataset that has all bands the contract names, in units that serve."""
     units = contract.unit if isinstance(contract.unit, tuple) else (contract.unit,)
-    units = [one if one in ("db", "uint8") else "reflectance" for one in units]
+    units = [one if one in ("db", "uint8", "stored") else "reflectance" for one in units]
     if contract.bands == "rgb":
         bands, units = [band.as_dict() for band in SENSORS["rgb"].values()], ["uint8"]
     elif contract.bands == "all":
@@ -82,3 +83,56 @@ def build_untrained(name: str, entry: dict, *, device: str = "cpu") -> Backbone:
     resources = Resources(name, None, 64, lambda _: torch.rand(shape, generator=generator))
     with torch.device(device):
         return registry.build(random, plan, resources)
+
+
+def check_promises(
+    name: str, entry: dict, *, layers: bool = True, most: int | None = None
+) -> tuple[int, int]:
+    """Feed a backbone with random weights: shapes, maps of layers; no image sees another; every band counts.
+
+    Parameters
+    ----------
+    layers : whether it has any.
+    most : with more parameters than this, one image is fed, for its shapes.
+
+    Returns
+    -------
+    Its numbers of parameters and of features.
+
+    Raises
+    ------
+    AssertionError : one of these does not hold.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        backbone = build_untrained(name, entry)
+    assert entry.get("parameters", backbone.parameters) == backbone.parameters
+    random, contract = untrained(name, entry)
+    plan = feeding(name, contract)
+    side = plan.side or 32
+    generator = torch.Generator().manual_seed(1)
+    small = most is None or backbone.parameters <= most
+    images = torch.rand(2 if small else 1, len(plan), side, side, generator=generator)
+    if layers:
+        backbone.make_maps(random.layers, torch.float32)
+    with torch.inference_mode():
+        together, maps = backbone.features_and_maps(images)
+        for values in (together, *maps):
+            assert len(values) == len(images) and values.isfinite().all()
+        assert together.ndim == 2 and all(values.ndim == 4 for values in maps)
+        assert bool(maps) == layers
+        if small:
+            _check_images(backbone, images, together, plan.names)
+    return backbone.parameters, together.shape[1]
+
+
+def _check_images(backbone: Backbone, images: torch.Tensor, together: torch.Tensor, names) -> None:
+    """The second image's features are its own, and the first's depend on all of its bands."""
+    alone, _ = backbone.features_and_maps(images[1:])
+    largest = together.abs().max()
+    torch.testing.assert_close(alone[0], together[1], rtol=1e-3, atol=float(1e-4 * largest))
+    for band, name in enumerate(names):
+        changed = images[:1].clone()
+        changed[:, band] = 1 - changed[:, band]
+        moved, _ = backbone.features_and_maps(changed)
+        assert (moved[0] - together[0]).abs().max() > 1e-6 * largest, name

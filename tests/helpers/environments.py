@@ -9,9 +9,34 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from helpers.project import REPOSITORY
+from helpers.project import REPOSITORY, Project
 
 STAGES = REPOSITORY / "envs/backbone-stages.in"
+#: own.py of a project
+OWN = """
+import importlib.util
+import sys
+
+from torch import nn
+
+
+def build(inputs, *, home, lacks):
+    assert sys.prefix.endswith(home), sys.prefix
+    assert importlib.util.find_spec(lacks) is None, f"{lacks} is here"
+    return nn.Sequential(nn.Conv2d(len(inputs), 8, 4, stride=4), nn.ReLU())
+"""
+INPUT = {"bands": "rgb", "size": 32, "normalization": "dataset"}
+
+
+def living(name: str, lacks: str) -> dict:
+    """An entry point that fails outside of the environment `name`."""
+    return {
+        "kind": "entrypoint",
+        "entrypoint": "own.py:build",
+        "options": {"home": f".venv-{name}", "lacks": lacks},
+        "input": INPUT,
+        "environment": name,
+    }
 
 
 def listed(file: Path) -> set[str]:
@@ -45,3 +70,11 @@ def _of_extras(requirement: Requirement) -> set[str]:
         if one.marker is not None
         and any(one.marker.evaluate({"extra": extra}) for extra in requirement.extras)
     }
+
+
+def add_small_and_broken(project: Project) -> None:
+    """Give the project own.py and the environments small, and broken, which cannot be installed."""
+    project.path("own.py").write_text(OWN)
+    write_lock(project.path("envs/small.lock"), listed(STAGES))
+    lock = f"tqdm==4.67.1 --hash=sha256:{'0' * 64}\n"
+    project.path("envs/broken.lock").write_text(lock)

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 warnings.simplefilter("ignore")
 
 from helpers.backbones import build, plan_input  # noqa: E402
+from helpers.neighbours import alone_and_beside, same_features  # noqa: E402
 from permafrost.backbones.backbone import Resources  # noqa: E402
 from permafrost.backbones.input.matching import OfferedBands  # noqa: E402
 from permafrost.data.sensors import SENSORS  # noqa: E402
@@ -343,6 +344,31 @@ def weights_from_files() -> None:
             )
 
 
+def neighbours() -> None:
+    """Batches of one and of all images give the same features, whatever is told of them."""
+    untold = {
+        "prithvi_eo_tiny": {},
+        "terramind_v1_tiny": {"modalities": ["S2L2A", "S1RTC"]},
+        "dofa_small_patch16_224": {"input": {"bands": "all"}},
+        "satlas_swin_t_sentinel2_si_ms": {"input": {"size": 64}},
+        "ssl4eos12_resnet50_sentinel2_all_decur": {"input": {"size": 64}},
+    }
+    told = {
+        "prithvi_eo_v2_tiny_tl": {},
+        "clay_v1_5": {"options": SMALL_CLAY, "input": {"size": 64}},
+    }
+    cases = [(name, entry, True) for name, entry in (untold | told).items()]
+    # of one image place or date are unknown, and so of all
+    cases += [(name, entry, what) for name, entry in told.items() for what in ("lat", "date")]
+    for name, entry, metadata in cases:
+        entry = {"kind": "terratorch", "model": name, "weights": None, **entry}
+        with tempfile.TemporaryDirectory() as folder:
+            pairs = alone_and_beside(Path(folder), entry, metadata, size=224)
+            same = all([same_features(*pair) for pair in pairs])
+        case = f"neighbours of {name}" + ("" if metadata is True else f", one {metadata} unknown")
+        print(json.dumps({"case": case, "features": same, "maps": True}), flush=True)
+
+
 def registry() -> None:
     """Every registered model is known: built, or refused with a reason; and of torchgeo's, by the right weights."""
     import inspect
@@ -386,6 +412,7 @@ CASES = (
     torchgeo_models,
     dofa,
     weights_from_files,
+    neighbours,
     registry,
 )
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from helpers.catalogue import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,16 +24,21 @@ def in_environment(*command: str) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.fixture(scope="module")
-def comparisons() -> list[dict]:
+def said_by(script: str) -> list[dict]:
+    """The lines of JSON that a script prints there."""
     ready = in_environment(
         "python", "-c", "import importlib.util as u; assert u.find_spec('terratorch')"
     )
     if ready.returncode:
         pytest.skip(f"the environment terratorch cannot be installed: {ready.stderr[-300:]}")
-    done = in_environment("python", "tests/parity/terratorch_equality.py")
+    done = in_environment("python", f"tests/parity/{script}")
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture(scope="module")
+def comparisons() -> list[dict]:
+    return said_by("terratorch_equality.py")
 
 
 @pytest.mark.slow
@@ -48,9 +54,49 @@ def test_place_and_dates_reach_the_models_that_take_them(comparisons):
 
 
 @pytest.mark.slow
+def test_features_do_not_depend_on_neighbours(comparisons):
+    beside = [one for one in comparisons if one["case"].startswith("neighbours of ")]
+    assert len(beside) == 11 and all(one["features"] for one in beside)
+
+
+@pytest.mark.slow
 def test_absent_bands_are_left_out_and_recorded(comparisons):
     (notes,) = [
         one["notes"] for one in comparisons if one["case"] == "terramind_v1_tiny of five bands"
     ]
     assert notes["modalities"] == {"S2L2A": ["B02", "B03", "B04", "B8A"], "S1RTC": ["VH"]}
     assert "B01" in notes["left_out"]["S2L2A"]
+
+
+#: number of features, by the beginning of an entry's name
+DIMENSIONS = {
+    "prithvi-eo-1-100m": 768,
+    "prithvi-eo-2-tiny": 192,
+    "prithvi-eo-2-100m": 768,
+    "prithvi-eo-2-300m": 1024,
+    "prithvi-eo-2-600m": 1280,
+    "terramind-tiny": 192,
+    "terramind-small": 384,
+    "terramind-base": 768,
+    "terramind-large": 1024,
+    "clay-1-5": 1024,
+    "terratorch-satlas-swin-t": 768,
+    "terratorch-satlas-swin-b": 1024,
+    "terratorch-decur-resnet50": 2048,
+}
+#: of more than 95 million parameters: one image is fed, for its shapes, and not one for each band, which takes minutes
+LARGE = ("prithvi-eo-2-300m", "prithvi-eo-2-600m", "terramind-large", "clay-1-5")
+
+
+@pytest.mark.slow
+def test_every_entry_of_the_catalogue_does_what_it_promises():
+    """Shapes, layers, pooling; no image sees another; every band counts. See `helpers.catalogue.check_promises`."""
+    found = {one.pop("name"): one for one in said_by("terratorch_entries.py")}
+    assert {name: one["wrong"] for name, one in found.items() if one["wrong"]} == {}
+    entries = catalogue()
+    own = [name for name in entries.names(["all"]) if "environment" in entries.written(name)]
+    assert sorted(found) == sorted(own)
+    for name, one in found.items():
+        (dimension,) = [width for start, width in DIMENSIONS.items() if name.startswith(start)]
+        assert one["dimension"] == dimension, name
+        assert one["every_band"] != name.startswith(LARGE), name

@@ -5,35 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from helpers.environments import STAGES, listed, write_lock
+from helpers.environments import OWN, STAGES, add_small_and_broken, listed, living, write_lock
 from helpers.project import Project
 from permafrost.core.identity import file_digest
-
-OWN = """
-import importlib.util
-import sys
-
-from torch import nn
-
-
-def build(inputs, *, home, lacks):
-    assert sys.prefix.endswith(home), sys.prefix
-    assert importlib.util.find_spec(lacks) is None, f"{lacks} is here"
-    return nn.Sequential(nn.Conv2d(len(inputs), 8, 4, stride=4), nn.ReLU())
-"""
-INPUT = {"bands": "rgb", "size": 32, "normalization": "dataset"}
-
-
-def living(name: str, lacks: str) -> dict:
-    """An entry point that fails outside of the environment `name`."""
-    return {
-        "kind": "entrypoint",
-        "entrypoint": "own.py:build",
-        "options": {"home": f".venv-{name}", "lacks": lacks},
-        "input": INPUT,
-        "environment": name,
-    }
-
 
 CONFIG = {
     "backbones": ["in-small", "in-pandas", "imagestats", "nowhere"],
@@ -57,11 +31,8 @@ CONFIG = {
 def three_environments(folder) -> Project:
     """A project with the environments small, pandas and broken, of which nothing is installed."""
     project = Project(folder)
-    project.path("own.py").write_text(OWN)
-    envs = project.path("envs")
-    write_lock(envs / "small.lock", listed(STAGES))
-    write_lock(envs / "pandas.lock", listed(STAGES) | {"pandas"})
-    (envs / "broken.lock").write_text(f"tqdm==4.67.1 --hash=sha256:{'0' * 64}\n")
+    write_lock(project.path("envs/pandas.lock"), listed(STAGES) | {"pandas"})
+    add_small_and_broken(project)
     project.configure(**CONFIG)
     return project
 

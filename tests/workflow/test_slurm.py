@@ -13,6 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from helpers.environments import add_small_and_broken, living
+from permafrost.core.identity import file_digest
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -133,7 +135,8 @@ def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(sl
     assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
 
 
-def test_a_killed_job_and_one_out_of_memory_cost_only_their_own_backbones(slurm, fresh_project):
+def test_jobs_that_fail_cost_only_their_own_backbones_in_any_environment(slurm, fresh_project):
+    """Killed, out of memory, an environment that cannot be installed; beside the main and another environment."""
     project = fresh_project
     sources = {
         "killed": "import os, signal\n\n\ndef build(inputs, **options):\n"
@@ -148,20 +151,45 @@ def test_a_killed_job_and_one_out_of_memory_cost_only_their_own_backbones(slurm,
             "entrypoint": f"{name}.py:build",
             "input": {"bands": "rgb", "size": 16, "normalization": "dataset"},
         }
+    add_small_and_broken(project)
+    # what the first of them installs serves the second, which waits for it or comes later
+    small = ("in-small", "in-small-too")
+    own = {**dict.fromkeys(small, "small"), "nowhere": "broken"}
+    for name, environment in own.items():
+        project.config["extra_backbones"][name] = living(environment, "pandas")
     probes = {"knn": {"kind": "knn", "k": 3}, "linear": None}
-    project.configure(backbones=["imagestats", "tiny-network", *sources], probes=probes)
+    project.configure(
+        backbones=["imagestats", "tiny-network", *sources, *own],
+        probes=probes,
+    )
     resources = {"extract": {"mem_mb": 2000, "slurm_partition": "cpu", "gpu": 0}}
     set_profile(project, retries=0, **SOONER, **{"set-resources": resources})
     done = project.snakemake(profile="slurm", check=False)
     assert done.returncode == 1
-    table = done.stdout[done.stdout.index("2 jobs failed:") :]
-    for name in sources:
+    table = done.stdout[done.stdout.index("3 jobs failed:") :]
+    errors = {}
+    for name in (*sources, "nowhere"):
         (line,) = [n for n in table.splitlines() if n.lstrip().startswith(f"{name} ")]
-        assert "extract" in line and "killed, or out of memory or time" in line
+        assert "extract" in line
+        errors[name] = line
         assert table.count(f"log: results/logs/extract/tiny-landcover/{name}.log") == 1
-    assert "memory" in next(n for n in table.splitlines() if "greedy " in n).partition("(")[2]
-    assert "Incomplete: 2 of 4 backbones" in table
-    assert {row["backbone"] for row in project.leaderboard()} == {"imagestats", "tiny-network"}
+    assert all("killed, or out of memory or time" in errors[name] for name in sources)
+    assert "memory" in errors["greedy"].partition("(")[2]
+    assert "envs/broken.lock could not be installed" in errors["nowhere"]
+    assert not project.path(".venv-broken").exists()
+    # each of these fails outside of its environment
+    logs = "".join(
+        project.path(f"results/logs/extract/tiny-landcover/{name}.log").read_text()
+        for name in small
+    )
+    assert logs.count("installing the small environment") == 1
+    assert file_digest(project.path(".venv-small/permafrost.lock")) == file_digest(
+        project.path("envs/small.lock")
+    )
+    shutil.rmtree(project.path(".venv-small"))
+    assert "Incomplete: 4 of 7 backbones" in table
+    scored = {row["backbone"] for row in project.leaderboard()}
+    assert scored == {"imagestats", "tiny-network", *small}
     metadata = pq.read_schema(project.path("results/leaderboard.parquet")).metadata
-    assert len(json.loads(metadata[b"permafrost"])["incomplete"]["missing"]) == 2
-    assert "Incomplete: 2 of 4" in project.path("results/report/index.html").read_text()
+    assert len(json.loads(metadata[b"permafrost"])["incomplete"]["missing"]) == 3
+    assert "Incomplete: 4 of 7" in project.path("results/report/index.html").read_text()

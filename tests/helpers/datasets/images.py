@@ -190,9 +190,9 @@ class Prepared:
         self.outputs = {split: folder / f"{split}.zarr" for split in ("train", "val", "test")}
         self.card_path = folder / "card.json"
 
-    def run(self, entry: dict, *, name: str = "set", workers: int = 2) -> dict:
+    def run(self, entry: dict, *, name: str = "set", workers: int = 2, **told) -> dict:
         return prepare(
-            PrepareSpec(dataset=name, entry=validated(entry)),
+            PrepareSpec(dataset=name, entry=validated(entry), **told),
             outputs=self.outputs,
             card_path=self.card_path,
             fingerprint="f" * 32,

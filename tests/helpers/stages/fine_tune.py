@@ -55,12 +55,20 @@ class Scenes:
     counts : images of train, val, test.
     classes : that occur, of three; only in `classification`.
     sides : of the images, one drawn for each.
+    known : place and date of every image, another for each, and the ground distance of a pixel.
     """
 
     def __init__(
-        self, folder: Path, task="classification", *, counts=(24, 12, 12), classes=3, sides=(16,)
+        self,
+        folder: Path,
+        task="classification",
+        *,
+        counts=(24, 12, 12),
+        classes=3,
+        sides=(16,),
+        known=False,
     ) -> None:
-        self.folder, self.task = folder, task
+        self.folder, self.task, self.known = folder, task, known
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "toy.py").write_text(BACKBONE)
         rng = np.random.default_rng(0)
@@ -70,6 +78,7 @@ class Scenes:
         more = {"ignore_index": 255, "dead_classes": []} if dense else {}
         if task == "regression":
             more = {"classes": [], "target": {"name": "height", "unit": "m"}}
+        more |= {"gsd_m": 10.0} if known else {}
         write_card(folder / "card.json", card_of(rgb_bands(), task=task, **more))
 
     def _write(self, split: str, count: int, classes: int, sides, rng) -> None:
@@ -107,9 +116,18 @@ class Scenes:
                         "group_id": groups,
                         "height": heights,
                         "width": widths,
+                        **self._known(SPLITS.index(split), count),
                     }
                 )
             )
+
+    def _known(self, split: int, count: int) -> dict:
+        """Columns with place and date, where they are known."""
+        if not self.known:
+            return {}
+        rows = np.arange(count)
+        days = np.datetime64(f"{2019 + split}-01-01") + 7 * rows
+        return {"lon": split + rows / 2, "lat": 45 + split + rows / 4, "date": days.astype(str)}
 
     def _targets(self, writer, kinds, cells) -> None:
         values = {
@@ -167,7 +185,7 @@ class Scenes:
         )
         return read_table(path, expect="f" * 32)
 
-    def extract(self, **extraction) -> dict:
+    def extract(self, entry=None, **extraction) -> dict:
         """Embeddings by split, as the stage `extract` writes them."""
         from permafrost.core.stores import Store
         from permafrost.features.extract import extract
@@ -178,7 +196,7 @@ class Scenes:
             "stage": "extract",
             "dataset": "tiny",
             "backbone": "toy",
-            "entry": self.entry(),
+            "entry": entry or self.entry(),
             "extraction": extraction_of(size=16) | extraction,
             "inputs": {"images": IMAGES},
         }

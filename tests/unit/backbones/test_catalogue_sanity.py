@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import warnings
 
 import pytest
 import torch
-from helpers.catalogue import build_untrained, catalogue, feeding, untrained
+from helpers.catalogue import build_untrained, catalogue, check_promises, untrained
 from permafrost.backbones import timm_models
 from permafrost.backbones.torchgeo import models as torchgeo_kind
 
@@ -48,7 +47,9 @@ def entry_of(name: str) -> dict:
     """The entry; what another environment or code that is not here must build is skipped with the reason."""
     entry = CATALOGUE.entry(name)
     if "environment" in entry:
-        pytest.skip(f"runs in the environment {entry['environment']}, whose own tests feed it")
+        pytest.skip(
+            f"runs in the environment {entry['environment']}, and is fed by tests/parity/test_terratorch.py"
+        )
     if reason := NEEDS.get(entry["kind"]) or NEEDS_BY_NAME.get(name):
         pytest.skip(reason)
     return entry
@@ -97,30 +98,7 @@ def test_a_backbone_does_what_its_entry_promises(name):
     if name not in QUICK and (alike := first_alike()[name]) != name:
         assert entry["parameters"] == CATALOGUE.entry(alike)["parameters"]
         pytest.skip(f"without training the same as {alike}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        backbone = build_untrained(name, entry)
-    assert entry.get("parameters", backbone.parameters) == backbone.parameters
-    random, contract = untrained(name, entry)
-    plan = feeding(name, contract)
-    side = plan.side or 32
-    generator = torch.Generator().manual_seed(1)
-    images = torch.rand(2, len(plan), side, side, generator=generator)
-    if name not in NO_LAYERS:
-        backbone.make_maps(random.layers, torch.float32)
-    with torch.inference_mode():
-        together, maps = backbone.features_and_maps(images)
-        alone, _ = backbone.features_and_maps(images[1:])
-        assert together.ndim == 2 and len(together) == 2 and together.isfinite().all()
-        largest = together.abs().max()
-        torch.testing.assert_close(alone[0], together[1], rtol=1e-3, atol=float(1e-4 * largest))
-        for values in maps:
-            assert values.ndim == 4 and len(values) == 2 and values.isfinite().all()
-        for band in range(len(plan)):
-            changed = images[:1].clone()
-            changed[:, band] = 1 - changed[:, band]
-            moved, _ = backbone.features_and_maps(changed)
-            assert (moved[0] - together[0]).abs().max() > 1e-6 * largest, plan.names[band]
+    check_promises(name, entry, layers=name not in NO_LAYERS)
 
 
 LARGE = [name for name in NAMES if (CATALOGUE.written(name).get("parameters") or 0) > MOST]

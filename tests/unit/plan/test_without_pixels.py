@@ -93,7 +93,7 @@ def test_dense_task_and_table_are_refused_while_planning(root, config):
     [
         ({"table": TABLE}, "rasters"),
         ({"rasters": None}, "rasters"),
-        ({"unmatched": "drop"}, "unmatched"),
+        ({"unmatched": "skip"}, "unmatched"),
         ({"path": "{data}/nowhere"}, "nowhere"),
     ],
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.backbones.imported import installed_package, local_modules
-from permafrost.data.embeddings.files import read_of_pattern
+from permafrost.data.embeddings.files import read_of_options
 from permafrost.data.folders import Read
 
 
@@ -87,9 +87,7 @@ def embeddings_read(entry: dict) -> Read | None:
     """Which files of the folder ``path`` an entry of kind embeddings reads; None of other kinds."""
     if entry.get("kind") != "embeddings":
         return None
-    options = entry.get("rasters") or entry.get("table") or {}
-    scales = options.get("scales")
-    return read_of_pattern(options.get("pattern", "*"), *([f"*{scales}.*"] if scales else []))
+    return read_of_options(entry)
 
 
 def _modules(place: str, root: Path, located: Callable[[str], Path]) -> dict[str, str]:

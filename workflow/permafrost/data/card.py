@@ -25,6 +25,8 @@ class Card:
     are no objects. ``choice`` is what of a sample of several sensors and dates its image is, see
     `sources.tortilla`; None where a sample is one image. ``published`` and ``size_bytes`` are what the
     entry says of the data as published and of the download: pages have them, files of cards never.
+    ``unmatched`` counts, by backbone and split, samples that were left out since it has no embedding of them;
+    None where no backbone asks for that.
     """
 
     dataset: str
@@ -52,6 +54,7 @@ class Card:
     published: str | None = None
     modalities: list[dict] | None = None
     dates: str = "one"
+    unmatched: dict[str, dict[str, int]] | None = None
 
     def __post_init__(self) -> None:
         if (self.target is not None) != task_of(self.task).numbers:
@@ -60,7 +63,7 @@ class Card:
     def as_json(self) -> dict:
         """The mapping that the file holds, in its order, without the digest."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
-        for key in ("target", "choice", "published", "size_bytes", "modalities"):
+        for key in ("target", "choice", "published", "size_bytes", "modalities", "unmatched"):
             if content[key] is None:
                 del content[key]
         if self.dates == "one":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
 from permafrost.core.tasks import task_of
 from permafrost.data.bands import select_bands
@@ -37,6 +38,8 @@ class Job:
     workers: int
     images: dict[str, list[Record]]
     """The records of each split before they were cut into windows."""
+    unmatched: dict[str, dict[str, int]] | None = None
+    """How many samples were left out of each split since a backbone has no embedding of them; None: not asked."""
 
     @property
     def where(self) -> str:
@@ -54,6 +57,45 @@ class Job:
             for split, positions in self.plan.indices.items()
         }
         return replace(self, plan=replace(self.plan, indices=indices))
+
+    def without(self, lacking: dict[str, dict[str, list[int]]]) -> Job:
+        """The same without the samples that lack an embedding, checked again.
+
+        Parameters
+        ----------
+        lacking : backbone to split to rows of the split.
+
+        Raises
+        ------
+        PermafrostError : a split or a class is left empty; or samples are windows of larger images, whose labels
+            cannot be divided.
+        """
+        indices, images = {}, {}
+        for split, positions in self.plan.indices.items():
+            rows = sorted(set().union(*(of_split[split] for of_split in lacking.values())))
+            if rows and self.entry.tiles is not None:
+                raise PermafrostError(
+                    f"{len(rows)} tiles of {split} have no embedding, and tiles are left out with their image only",
+                    where=self.where,
+                    remedy="take these images out of the dataset's files, or get the embeddings that cover them",
+                )
+            indices[split] = np.delete(positions, rows)
+            if not len(indices[split]):
+                raise PermafrostError(
+                    f"no sample of {split} has an embedding in {' and '.join(map(repr, lacking))}",
+                    where=self.where,
+                    remedy="get the files that cover them, or leave the backbone out",
+                )
+            kept = {self.records[position].sample_id for position in indices[split]}
+            images[split] = [one for one in self.images[split] if one.sample_id in kept]
+        counts = {
+            name: {split: len(rows) for split, rows in of_split.items()}
+            for name, of_split in lacking.items()
+        }
+        plan = replace(self.plan, indices=indices)
+        left = replace(self, plan=plan, images=images, unmatched=counts)
+        _check_labels(left)
+        return left
 
     def cleaning(self) -> Cleaning:
         entry = self.entry
@@ -102,13 +144,19 @@ def plan_dataset(name: str, entry: DatasetEntry, *, workers: int = 1) -> Job:
         source, records, plan = samples_of(source, records, plan, entry.tiles, workers, where)
     names = [source.bands[i].name for i in selected]
     job = Job(name, entry, source, records, plan, names, dead, workers, images)
-    if not task_of(source.task).masks:
-        check_counts(job, {split: label_counts(job, split) for split in SPLITS})
-    if task_of(source.task).objects:
-        check_objects(job.images, where=where)
-    if source.task == REGRESSION:
-        check_targets(images, where=where)
+    _check_labels(job)
     return job
+
+
+def _check_labels(job: Job) -> None:
+    """Refuse labels of which splits hold too few, as far as they are known without reading pixels."""
+    task = job.source.task
+    if not task_of(task).masks:
+        check_counts(job, {split: label_counts(job, split) for split in SPLITS})
+    if task_of(task).objects:
+        check_objects(job.images, where=job.where)
+    if task == REGRESSION:
+        check_targets(job.images, where=job.where)
 
 
 def label_counts(job: Job, split: str) -> np.ndarray:

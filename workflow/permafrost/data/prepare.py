@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from permafrost.data.classes import dead_classes
 from permafrost.data.cleaning import is_ordered
 from permafrost.data.decode import UnreadableImage, no_truncated_images
 from permafrost.data.detection import detection_card
+from permafrost.data.folders import Read, content_digest
 from permafrost.data.image_store import StoredModality
 from permafrost.data.job import Job, check_counts, label_counts, plan_dataset
 from permafrost.data.records import Record
@@ -38,6 +41,9 @@ from permafrost.data.tiles import placed_like
 from permafrost.data.units import check_dtype, check_range
 from permafrost.data.writing import Images, Layout, SplitWriter, samples_table, write_labels
 
+if TYPE_CHECKING:
+    from permafrost.data.embeddings.matched import Matching
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareSpec(Specification):
@@ -48,16 +54,27 @@ class PrepareSpec(Specification):
     dataset : its name.
     entry : as in YAML after validation.
     source : digest of the data that the plan was made from; None in a job that was written by hand.
+    matched : backbone to the embeddings (`embeddings.matched.Required`) that every image must have: images
+        without one are left out.
     """
 
     stage: str = "prepare"
     dataset: str
     entry: dict
     source: str | None = None
+    matched: dict = field(default_factory=dict)
+
+
+# loaded, and part of a job's code, only where a specification has `matched`
+MATCHING = {"embeddings": "permafrost.data.embeddings.matched"}
 
 
 class _Larger(Exception):
     """All images were looked at, and some are larger than the layout."""
+
+
+class _Unmatched(Exception):
+    """All images were looked at, and some lack an embedding; the argument is the job without them."""
 
 
 def prepare(
@@ -68,6 +85,7 @@ def prepare(
     fingerprint: str,
     workers: int = 2,
     check: Callable[[], None] = lambda: None,
+    digest_of: Callable[[str, Read | None], str] = content_digest,
     most: int | None = None,
 ) -> Card:
     """Write the image stores of a dataset and its card: all four replace what was there, or none does.
@@ -80,6 +98,7 @@ def prepare(
         tiles, also one decoded image per thread and another, but for those that can be read in parts.
     check : called before the data are read, and again before anything is sealed; raises if they are not
         what was planned.
+    digest_of : digest of the embeddings that images must have.
     most : of each split, so many samples at most, evenly spread over it; for trying things out.
 
     Returns
@@ -90,6 +109,10 @@ def prepare(
     ------
     PermafrostError : anything wrong with the entry or the data; then nothing was written.
     """
+    matching = None
+    if spec.matched:
+        matching = importlib.import_module(MATCHING["embeddings"]).Matching(spec.matched, digest_of)
+        check = _each(check, matching.check)
     check()
     entry = read_entry(spec.entry, where=f"dataset {spec.dataset}")
     job = plan_dataset(spec.dataset, entry, workers=workers)
@@ -102,13 +125,24 @@ def prepare(
             try:
                 # the card last: where it stands, all three stores are those that it describes
                 with together() as group:
-                    card = _write_stores(job, writers, outputs, fingerprint, group, check)
+                    card = _write_stores(job, writers, outputs, fingerprint, group, check, matching)
                     write_card(card_path, card, group=group)
                 return card
             except _Larger:
                 # sizes differ, and the first image was not the largest: a second pass pads to it
                 for writer in writers.values():
                     layout = layout.holding([one.shape for one in writer.needed.images])
+            except _Unmatched as found:
+                (job,) = found.args
+                layout = _first_layout(job)
+
+
+def _each(*checks: Callable[[], None]) -> Callable[[], None]:
+    def check() -> None:
+        for one in checks:
+            one()
+
+    return check
 
 
 def _first_layout(job: Job) -> Layout:
@@ -150,6 +184,7 @@ def _write_stores(
     fingerprint: str,
     group: Group,
     check: Callable[[], None],
+    matching: Matching | None,
 ) -> Card:
     """All three stores, or none; returns the card."""
     with contextlib.ExitStack() as stack:
@@ -167,13 +202,21 @@ def _write_stores(
         if not all(writer.fits for writer in writers.values()):
             raise _Larger
         records = {split: writers[split].placed(job.of(split)) for split in SPLITS}
-        card = _card(job, writers, records, fingerprint)
         georeferenced = any(writer.georeferenced for writer in writers.values())
+        samples = {
+            split: samples_table(records[split], writers[split], georeferenced=georeferenced)
+            for split in SPLITS
+        }
+        if matching is not None and job.unmatched is None:
+            series = (one.stored.dates for one in writers["train"].layout.images)
+            lacking = matching.lacking(samples, next(filter(None, series), None))
+            job = job.without(lacking)
+            if any(rows for by_split in lacking.values() for rows in by_split.values()):
+                raise _Unmatched(job)
+        card = _card(job, writers, records, fingerprint)
         for split, store in stores.items():
             write_labels(store, records[split], job.source.task)
-            store.samples(
-                samples_table(records[split], writers[split], georeferenced=georeferenced)
-            )
+            store.samples(samples[split])
             store.attributes.update(dataset=job.name, split=split, task=job.source.task)
             if len(job.modalities) > 1 or job.entry.dates != "one":
                 stored = [one.stored.as_json() for one in writers[split].layout.images]
@@ -265,6 +308,7 @@ def _card(job: Job, writers: dict, records: dict, fingerprint: str) -> Card:
         choice=getattr(source, "choice", None),
         modalities=_modality_cards(job, writers),
         dates=entry.dates,
+        unmatched=job.unmatched,
     )
 
 

@@ -142,7 +142,8 @@ def _with_features(located: Located, splits: dict[str, _Split], where: str) -> d
         raise PermafrostError(
             f"{len(lacking)} of {total} images have no embedding: {shown}{more}",
             where=where,
-            remedy="get the files that cover them, or take these images out of the dataset, for all backbones alike",
+            remedy="get the files that cover them; or let the entry say `unmatched: drop`, which takes these images out"
+            " of the dataset for all backbones alike",
         )
     return found
 

@@ -188,13 +188,25 @@ class Plan:
     @functools.cache  # noqa: B019  a plan lives as long as the process
     def prepare(self, dataset: str) -> Job:
         entry, places = without_places(result_fields(self.datasets[dataset]))
+        matched, paths = self._matched()
         return self._job(
             "prepare",
-            places={"entry": places},
+            places={"entry": places, **({"matched": paths} if matched else {})},
             dataset=dataset,
             entry=entry,
             source=self._sources[dataset],
+            **({"matched": matched} if matched else {}),
         )
+
+    def _matched(self) -> tuple[dict, dict]:
+        """By backbone, the embeddings that every image must have, and their paths: with ``unmatched: drop``."""
+        matched, paths = {}, {}
+        for name, known in self._identified.items():
+            if known.entry.get("unmatched") == "drop":
+                how = {key: known.entry[key] for key in ("rasters", "table") if key in known.entry}
+                matched[name] = {**how, "digest": known.digests["files"]["embeddings"]}
+                paths[name] = known.places["entry"]
+        return matched, paths
 
     @functools.cache  # noqa: B019
     def extract(self, dataset: str, backbone: str) -> Job:

@@ -37,6 +37,8 @@ CHOICES = {
     f"{PACKAGE}.data.sources": ("entry", "source", "kind"),
     f"{PACKAGE}.core.tasks": ("task",),
 }
+#: a registry that a job uses only if its spec has this key
+ASKED_FOR = {f"{PACKAGE}.data.prepare": "matched"}
 # its entries name modules of more than one room: each of these loaders loads those of its room
 _TASKS = f"{PACKAGE}.core.tasks"
 _LOADERS = (f"{PACKAGE}.statistics.predictions.reading", f"{PACKAGE}.report.tasks.dataset_figures")
@@ -57,6 +59,7 @@ def chosen_by(spec: dict) -> Chosen:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, str):
             chosen.append((registry, value))
+    chosen += [(registry, "") for registry, key in ASKED_FOR.items() if key not in spec]
     return tuple(chosen)
 
 
@@ -114,7 +117,7 @@ def code_hash(stage: str, spec: dict | None = None) -> str:
     ----------
     spec : of the job, which says what it uses of the registries; without one, all of it counts.
     """
-    return _code_hash(stage, chosen_by(spec or {}))
+    return _code_hash(stage, () if spec is None else chosen_by(spec))
 
 
 @functools.cache
@@ -192,7 +195,9 @@ def _read(module: str) -> _Uses:
     if kept is not None and kept["sha256"] == digest:
         return _Uses(**{key: value for key, value in kept.items() if key != "sha256"})
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    uses = _uses(ast.parse(content), package, name, registry=module in (*CHOICES, _PROBES))
+    uses = _uses(
+        ast.parse(content), package, name, registry=module in (*CHOICES, *ASKED_FOR, _PROBES)
+    )
     _kept()["files"][name] = {"sha256": digest, **asdict(uses)}
     _kept()["changed"] = True
     return uses

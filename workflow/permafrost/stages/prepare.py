@@ -11,6 +11,7 @@ from permafrost.stages.arguments import add_job, add_splits, by_split, planned_j
 if TYPE_CHECKING:
     from permafrost.core.promised import Promised
     from permafrost.data.prepare import PrepareSpec
+    from permafrost.plan.digests import DigestCache
 
 
 def add_arguments(parser) -> None:
@@ -24,31 +25,37 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from permafrost.core.specification import merged, substitute
     from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.plan.digests import DIGESTS, DigestCache
 
     job = planned_job(arguments)
     spec = specified(job, PrepareSpec)
     entry = merged(spec.entry, job.places.get("entry", {}))
-    spec = replace(spec, entry=substitute(entry, arguments.data))
+    matched = merged(spec.matched, job.places.get("matched", {}))
+    spec = replace(
+        spec,
+        entry=substitute(entry, arguments.data),
+        matched=substitute(matched, arguments.data),
+    )
+    # data in the state that the plan saw are not read once more
+    known = DigestCache(Path(DIGESTS))
     prepare(
         spec,
         outputs=by_split(arguments.output),
         card_path=arguments.card,
         fingerprint=job.fingerprint,
         workers=arguments.workers,
-        **({"check": _promised_data(spec).check} if spec.source is not None else {}),
+        digest_of=known.content,
+        **({"check": _promised_data(spec, known).check} if spec.source is not None else {}),
     )
 
 
-def _promised_data(spec: PrepareSpec) -> Promised:
+def _promised_data(spec: PrepareSpec, known: DigestCache) -> Promised:
     """The data of the dataset, with the digest that the plan was made from."""
     from permafrost.core.promised import Promised
     from permafrost.data.digest import source_digest, source_state
     from permafrost.data.folders import content_state
-    from permafrost.plan.digests import DIGESTS, DigestCache
 
     entry = spec.entry
-    # data in the state that the plan saw are not read once more
-    known = DigestCache(Path(DIGESTS))
     return Promised(
         "the source's data",
         spec.source,

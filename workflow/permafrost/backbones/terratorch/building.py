@@ -64,6 +64,14 @@ def _spaced(count: int) -> tuple[int, ...]:
     return tuple(evenly_spaced(count))
 
 
+def _of_bands(images: torch.Tensor, positions: list[int]) -> torch.Tensor:
+    """The channels of (..., C, H, W) at `positions`; no copy where they follow each other, as all in order do."""
+    first, count = positions[0], len(positions)
+    if positions == list(range(first, first + count)):
+        return images.narrow(-3, first, count)
+    return images[..., positions, :, :]
+
+
 # --- Prithvi ---------------------------------------------------------------------------------------
 
 
@@ -103,7 +111,7 @@ def _prithvi(
         if "place" in told:
             # longitude and latitude are given, latitude comes first in the model
             coordinates["location_coords"] = told["place"].flip(1).to(images.dtype)
-        return model(images[:, :, order].transpose(1, 2).contiguous(), **coordinates)
+        return model(_of_bands(images, order).transpose(1, 2).contiguous(), **coordinates)
 
     return Built(
         model,
@@ -182,8 +190,10 @@ def _terramind(
             key: value for key, value in state.items() if key in own
         }
 
+    places = {key: list(bands.values()) for key, bands in fed.items()}
+
     def call(model: nn.Module, images: torch.Tensor, told: Told):
-        return model({key: images[:, list(bands.values())] for key, bands in fed.items()})
+        return model({key: _of_bands(images, of_one) for key, of_one in places.items()})
 
     depth = len(model.encoder)
     return Built(

@@ -16,6 +16,13 @@ def read_of_pattern(pattern: str, *further: str) -> Read:
     return Read(hidden=False, patterns=tuple(_plain(one) for one in (pattern, *further)))
 
 
+def read_of_options(options: dict) -> Read:
+    """Which files below ``path`` the options of embeddings (``rasters`` or ``table``) read."""
+    how = options.get("rasters") or options.get("table") or {}
+    scales = how.get("scales")
+    return read_of_pattern(how.get("pattern", "*"), *([f"*{scales}.*"] if scales else []))
+
+
 def find_files(path: str, pattern: str, where: str) -> list[tuple[str, Path, int | None]]:
     """(name, path, year) of a file, or of those of a folder that fit a pattern, by name.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
+import pyarrow as pa
 
 from permafrost.data.image_store import ImageStore
 
@@ -86,9 +87,21 @@ def places_of(store: ImageStore) -> tuple[list[Place], np.ndarray | None]:
 
     Of series every date is a place of its own, one sample's after the other's.
     """
-    samples = store.samples
     series = next((one for one in store.modalities if one.dates is not None), None)
-    column = "date" if series is None else series.dates
+    column = None if series is None else series.dates
+    places = [place for dates in places_in(store.samples, column) for place in dates]
+    return places, None if series is None else store.date_counts(series)
+
+
+def places_in(samples: pa.Table, series: str | None) -> list[list[Place]]:
+    """The places of the dates of each sample.
+
+    Parameters
+    ----------
+    samples : as an image store has them.
+    series : column with the dates of each sample; None where a sample is one image.
+    """
+    column = "date" if series is None else series
     rows = samples.select(
         [
             name
@@ -100,20 +113,22 @@ def places_of(store: ImageStore) -> tuple[list[Place], np.ndarray | None]:
     for row in rows:
         days = row.get(column) if series is not None else [row.get(column)]
         known = row.get("crs") is not None and row.get("transform") is not None
-        places += [
-            Place(
-                row["sample_id"],
-                row.get("lon"),
-                row.get("lat"),
-                day,
-                row["crs"] if known else None,
-                tuple(row["transform"]) if known else None,
-                row["height"],
-                row["width"],
-            )
-            for day in days
-        ]
-    return places, None if series is None else store.date_counts(series)
+        places.append(
+            [
+                Place(
+                    row["sample_id"],
+                    row.get("lon"),
+                    row.get("lat"),
+                    day,
+                    row["crs"] if known else None,
+                    tuple(row["transform"]) if known else None,
+                    row["height"],
+                    row["width"],
+                )
+                for day in days
+            ]
+        )
+    return places
 
 
 def moved(source: str, target: str, x, y) -> tuple[np.ndarray, np.ndarray]:

@@ -115,6 +115,7 @@ def card_facts(card: Card) -> list[tuple[str, str]]:
         ("image size", _size(sizes["min"], sizes["max"])),
         ("ground sampling distance", f"{card.gsd_m:g} m" if card.gsd_m else "not known"),
         ("split", _split(card)),
+        *_unmatched(card),
         ("as published", card.published or ""),
         ("licence", card.licence or "not given"),
         ("citation", card.citation or "not given"),
@@ -140,6 +141,15 @@ def _choice(card: Card) -> list[tuple[str, str]]:
         ("samples without them, left out", str(left_out) if left_out else ""),
         ("labels stand in", labels),
     ]
+
+
+def _unmatched(card: Card) -> list[tuple[str, str]]:
+    """How many samples every backbone lacks since one has no embedding of them."""
+    said = []
+    for backbone, of_split in (card.unmatched or {}).items():
+        parts = ", ".join(f"{count} of {split}" for split, count in of_split.items() if count)
+        said.append(f"{parts or 'none'} ({backbone})")
+    return [("left out for all backbones, without an embedding", "; ".join(said))]
 
 
 def _grid(grid: dict) -> list[tuple[str, str]]:
