@@ -56,7 +56,9 @@ def test_sines_tell_near_places_apart_and_know_no_seam():
     np.testing.assert_allclose((made**2).sum(axis=1), 36.0)
 
 
-@pytest.mark.parametrize(("name", "width"), [("harmonics", 100), ("sines", 72), ("satclip", 256)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("harmonics", 100), ("sines", 72), ("satclip", 256), ("geoclip", 512)]
+)
 def test_each_place_by_itself_whatever_the_others(name, width):
     one = encoder(encoder=name)
     whole, reasons = one.features(PLACES)
@@ -91,6 +93,51 @@ def test_satclip_from_a_file_is_torchgeos_own(tmp_path):
     assert np.array_equal(found.features(PLACES)[0], expected)
     assert found.weights_sha256 == file_digest(path)
     assert found.parameters == sum(p.numel() for p in model.parameters())
+
+
+def test_geoclip_from_a_file_is_its_formula(tmp_path):
+    """Written anew in double precision: the Equal Earth projection, random Fourier features, three networks."""
+    torch.manual_seed(2)
+    state = {}
+    for at, sigma in enumerate((1.0, 16.0, 256.0)):
+        state[f"LocEnc{at}.capsule.0.b"] = torch.randn(256, 2) * sigma
+        for place, shape in {
+            "capsule.1": (1024, 512),
+            "capsule.3": (1024, 1024),
+            "capsule.5": (1024, 1024),
+            "head.0": (512, 1024),
+        }.items():
+            state[f"LocEnc{at}.{place}.weight"] = torch.randn(shape) / shape[1] ** 0.5
+            state[f"LocEnc{at}.{place}.bias"] = torch.randn(shape[0])
+    path = tmp_path / "location_encoder_weights.pth"
+    torch.save(state, path)
+    one = {key: value.double().numpy() for key, value in state.items()}
+    theta = np.arcsin(np.sqrt(3) / 2 * np.sin(np.radians(LAT)))
+    slope = np.polynomial.Polynomial([0, 1.340264, 0, -0.081106, 0, 0, 0, 0.000893, 0, 0.003796])
+    x = 2 * np.sqrt(3) / 3 * np.radians(LON) * np.cos(theta) / slope.deriv()(theta)
+    plane = np.stack([x, slope(theta)], axis=1) * 66.50336 / 180
+    expected = 0
+    for at in range(3):
+        phases = 2 * np.pi * plane @ one[f"LocEnc{at}.capsule.0.b"].T
+        made = np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
+        for place in ("capsule.1", "capsule.3", "capsule.5"):
+            made = made @ one[f"LocEnc{at}.{place}.weight"].T + one[f"LocEnc{at}.{place}.bias"]
+            made = np.maximum(made, 0)
+        expected += made @ one[f"LocEnc{at}.head.0.weight"].T + one[f"LocEnc{at}.head.0.bias"]
+    found = encoder(encoder="geoclip", weights={"source": "file", "path": str(path)})
+    np.testing.assert_allclose(found.features(PLACES)[0], expected, rtol=1e-5, atol=1e-6)
+    assert found.parameters == sum(p.numel() for p in state.values()) == 9449472
+    state.pop("LocEnc2.head.0.bias")
+    torch.save(state, path)
+    with pytest.raises(PermafrostError, match="LocEnc2"):
+        encoder(encoder="geoclip", weights={"source": "file", "path": str(path)})
+    with pytest.raises(PermafrostError, match="no weights by the name"):
+        encoder(encoder="geoclip", weights="SatCLIP_Weights.SATCLIP_VIT16_L40")
+
+
+def test_a_file_of_satclip_says_what_it_is_like(tmp_path):
+    with pytest.raises(PermafrostError, match="needs the name of the weights that it is like"):
+        encoder(encoder="satclip", weights={"source": "file", "path": str(tmp_path / "x.ckpt")})
 
 
 def test_weights_of_another_model_are_refused():

@@ -94,6 +94,8 @@ def locate(options: CoordinatesOptions, where: str) -> _Encoder:
             {"encoder": "sines", "octaves": options.octaves},
             packages=("numpy",),
         )
+    if options.encoder == "geoclip":
+        return _geoclip(options, where)
     return _satclip(options, where) if options.encoder == "satclip" else _own(options, where)
 
 
@@ -107,6 +109,12 @@ def _satclip(options: CoordinatesOptions, where: str) -> _Encoder:
     weights = None
     if options.weights is not None:
         named = isinstance(options.weights, str)
+        if not named and "like" not in options.weights:
+            raise PermafrostError(
+                "a file of SatCLIP's needs the name of the weights that it is like",
+                where=f"{where}: weights",
+                remedy="add like: SatCLIP_Weights.SATCLIP_VIT16_L40",
+            )
         weights, model = find_weights(options.weights if named else options.weights["like"], where)
         if model != "satclip":
             raise PermafrostError(
@@ -133,6 +141,30 @@ def _satclip(options: CoordinatesOptions, where: str) -> _Encoder:
         packages=("torch", "torchgeo"),
         digest=None if weights is None else digest_of(weights),
         where=where,
+    )
+
+
+def _geoclip(options: CoordinatesOptions, where: str) -> _Encoder:
+    from permafrost.backbones.backbone import isolated_seed
+    from permafrost.backbones.geoclip import LocationEncoder
+    from permafrost.backbones.weights.checkpoint import load_into, read_state_dict
+
+    with isolated_seed(options.seed):
+        module = LocationEncoder()
+    digest = None
+    if options.weights is not None:
+        if isinstance(options.weights, str):
+            raise PermafrostError(
+                f"GeoCLIP has no weights by the name {options.weights!r}",
+                where=f"{where}: weights",
+                remedy="give the authors' location_encoder_weights.pth: {source: file, path: …}",
+            )
+        path = options.weights["path"]
+        state, digest = read_state_dict(path, where=where)
+        load_into(module, state, where=f"{where}: {path}")
+    # float32 rounds phases of hundreds of turns, otherwise in every batch
+    return _of_module(
+        module.double(), {"encoder": "geoclip"}, packages=("torch",), digest=digest, where=where
     )
 
 
