@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from helpers.backbones import backbone_entry
 from helpers.stores.places import point
 from permafrost.backbones.coordinates import harmonics, sines
-from permafrost.backbones.registry import locate
+from permafrost.backbones.registry import locate, published_weights
+from permafrost.backbones.weights.published import PublishedFile
 from permafrost.core.errors import PermafrostError
 
 GENERATOR = np.random.default_rng(0)
@@ -68,9 +72,8 @@ def test_each_place_by_itself_whatever_the_others(name, width):
     assert one.features([])[0].shape == (0, width)
 
 
-def test_satclip_from_a_file_is_torchgeos_own(tmp_path):
-    """The file has the layout of SatCLIP's checkpoint; random numbers stand for the trained ones."""
-    from permafrost.core.identity import file_digest
+def satclip_file(path) -> tuple[Path, np.ndarray]:
+    """A file in the layout of SatCLIP's checkpoint, with random numbers for the trained ones, and its features."""
     from torchgeo.models import SatCLIP_Weights, satclip
 
     torch.manual_seed(1)
@@ -80,19 +83,25 @@ def test_satclip_from_a_file_is_torchgeos_own(tmp_path):
     }
     model = satclip(**shape).eval()
     state = {f"model.location.{key}": one for key, one in model.state_dict().items()}
-    path = tmp_path / "satclip.ckpt"
     torch.save({"state_dict": {**state, "model.visual.x": torch.zeros(1)}}, path)
+    with torch.inference_mode():
+        expected = model.double()(torch.from_numpy(np.stack([LON, LAT], axis=1))).float().numpy()
+    return path, expected
+
+
+def test_satclip_from_a_file_is_torchgeos_own(tmp_path):
+    from permafrost.core.identity import file_digest
+
+    path, expected = satclip_file(tmp_path / "satclip.ckpt")
     weights = {
         "source": "file",
         "path": str(path),
         "like": "SatCLIP_Weights.SATCLIP_VIT16_L40",
     }
     found = encoder(encoder="satclip", weights=weights)
-    with torch.inference_mode():
-        expected = model.double()(torch.from_numpy(np.stack([LON, LAT], axis=1))).float().numpy()
     assert np.array_equal(found.features(PLACES)[0], expected)
     assert found.weights_sha256 == file_digest(path)
-    assert found.parameters == sum(p.numel() for p in model.parameters())
+    assert found.parameters == 1213696
 
 
 def test_geoclip_from_a_file_is_its_formula(tmp_path):
@@ -133,6 +142,28 @@ def test_geoclip_from_a_file_is_its_formula(tmp_path):
         encoder(encoder="geoclip", weights={"source": "file", "path": str(path)})
     with pytest.raises(PermafrostError, match="no weights by the name"):
         encoder(encoder="geoclip", weights="SatCLIP_Weights.SATCLIP_VIT16_L40")
+
+
+def test_satclips_own_weights_lie_in_the_data_folder_or_are_downloaded(tmp_path, monkeypatch):
+    from permafrost.core.identity import file_digest
+    from torchgeo.models import SatCLIP_Weights
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    name = "SatCLIP_Weights.SATCLIP_VIT16_L40"
+    entry = backbone_entry({"kind": "coordinates", "encoder": "satclip", "weights": name})
+    entry = replace(entry, weights_folder=str(tmp_path / "weights"))
+    assert published_weights(entry, where="x").name == name
+    with pytest.raises(PermafrostError, match="are not here and cannot be downloaded"):
+        locate(entry, "backbone x")
+    made, expected = satclip_file(tmp_path / "made.ckpt")
+    place = tmp_path / "weights" / SatCLIP_Weights.SATCLIP_VIT16_L40.url.rpartition("/")[2]
+    monkeypatch.setattr(PublishedFile, "sha256", None)
+    place.parent.mkdir(exist_ok=True)
+    made.rename(place)
+    found = locate(entry, "backbone x")
+    assert np.array_equal(found.features(PLACES)[0], expected)
+    assert found.weights_sha256 == file_digest(place)
 
 
 def test_a_file_of_satclip_says_what_it_is_like(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tasks import TASKS
-from permafrost.plan.chosen import Choice, parameter_count
+from permafrost.plan.chosen import Choice, parameter_count, weights_state
 from permafrost.plan.described import describe
 from permafrost.plan.offers import (
     Offers,
@@ -99,6 +99,26 @@ def test_a_line_says_whether_data_and_weights_are_here(offers):
     (offers.data / "mine.pth").touch()
     assert line_of(dataset_lines(offers), "mine").endswith("here")
     assert " here" in line_of(backbone_lines(offers), "checkpoint")
+
+
+def test_fetched_weights_are_here(offers, monkeypatch, tmp_path):
+    for name in ("TORCH_HOME", "HF_HOME", "HF_HUB_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / "caches"))
+    folder = offers.data / "weights"
+    folder.mkdir(parents=True)
+    named = ["croma-base", "croma-large", "resnet18-imagenet", "resnet50-imagenet"]
+    states = {name: weights_state(offers, offers.backbones.entry(name)) for name in named}
+    assert set(states.values()) == {"to download"}
+    model = offers.backbones.entry("resnet18-imagenet")["model"]
+    (folder / f"{model}.safetensors.sha256").touch()
+    assert weights_state(offers, offers.backbones.entry("resnet18-imagenet")) == "to download"
+    (folder / f"{model}.safetensors").touch()
+    (folder / "CROMA_base-0238d814.pt").touch()
+    states = {name: weights_state(offers, offers.backbones.entry(name)) for name in named}
+    assert [name for name, state in states.items() if state == "here"] == [
+        "croma-base",
+        "resnet18-imagenet",
+    ]
 
 
 @pytest.mark.parametrize(

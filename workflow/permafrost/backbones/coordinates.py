@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.data.embeddings.places import DEGREES, Place, moved, unit_vectors
+
+if TYPE_CHECKING:
+    from permafrost.backbones.weights.published import Published
 
 #: places that are encoded at once
 PLACES = 4096
@@ -80,8 +86,8 @@ def sines(lon: np.ndarray, lat: np.ndarray, octaves: int) -> np.ndarray:
     return np.concatenate([np.sin(phases), np.cos(phases)], axis=1).reshape(len(lon), 6 * octaves)
 
 
-def locate(options: CoordinatesOptions, where: str) -> _Encoder:
-    """The encoder of an entry."""
+def locate(options: CoordinatesOptions, where: str, *, weights_folder: Path) -> _Encoder:
+    """The encoder of an entry; `weights_folder` is where published weights lie, or are downloaded to."""
     if options.encoder == "harmonics":
         return _Encoder(
             lambda lon, lat: harmonics(lon, lat, options.degree),
@@ -96,17 +102,32 @@ def locate(options: CoordinatesOptions, where: str) -> _Encoder:
         )
     if options.encoder == "geoclip":
         return _geoclip(options, where)
-    return _satclip(options, where) if options.encoder == "satclip" else _own(options, where)
+    if options.encoder == "satclip":
+        return _satclip(options, where, weights_folder)
+    return _own(options, where)
 
 
-def _satclip(options: CoordinatesOptions, where: str) -> _Encoder:
+def published(options: CoordinatesOptions, where: str) -> Published | None:
+    """SatCLIP's own weights; None where others are used, or none."""
+    if options.encoder != "satclip" or not isinstance(options.weights, str):
+        return None
+    from permafrost.backbones.torchgeo.weights import find_weights
+    from permafrost.backbones.weights.published import at_address
+
+    return at_address(options.weights, find_weights(options.weights, where)[0].url)
+
+
+def _satclip(options: CoordinatesOptions, where: str, weights_folder: Path) -> _Encoder:
     from torchgeo.models import satclip
 
     from permafrost.backbones.backbone import isolated_seed
-    from permafrost.backbones.torchgeo.weights import LocalWeights, digest_of, find_weights
+    from permafrost.backbones.torchgeo.weights import LocalWeights, find_weights, offered
     from permafrost.backbones.weights.checkpoint import check_finite
+    from permafrost.backbones.weights.published import obtain
+    from permafrost.core.identity import file_digest
 
-    weights = None
+    weights = digest = None
+    download = contextlib.nullcontext()
     if options.weights is not None:
         named = isinstance(options.weights, str)
         if not named and "like" not in options.weights:
@@ -120,9 +141,13 @@ def _satclip(options: CoordinatesOptions, where: str) -> _Encoder:
             raise PermafrostError(
                 f"{weights} are weights of {model}, not of satclip", where=f"{where}: weights"
             )
-        if not named:
+        if named:
+            path, digest = obtain(published(options, where), weights_folder, where=where)
+            download = offered(path)
+        else:
             weights = LocalWeights(weights, options.weights["path"], where)
-    with isolated_seed(options.seed):
+            digest = file_digest(weights.path)
+    with isolated_seed(options.seed), download:
         try:
             module = satclip(weights, **options.options)
         except PermafrostError:
@@ -139,7 +164,7 @@ def _satclip(options: CoordinatesOptions, where: str) -> _Encoder:
         module.double(),
         {"encoder": "satclip", "weights": None if weights is None else str(weights)},
         packages=("torch", "torchgeo"),
-        digest=None if weights is None else digest_of(weights),
+        digest=digest,
         where=where,
     )
 

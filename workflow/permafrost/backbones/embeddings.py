@@ -102,7 +102,7 @@ def _given(options) -> dict:
     return {key: value for key, value in asdict(options).items() if value is not None}
 
 
-def locate(options: EmbeddingsOptions, where: str) -> _Rasters | _Table:
+def locate(options: EmbeddingsOptions, where: str, **_) -> _Rasters | _Table:
     """The embeddings of an entry, opened."""
     if (options.rasters is None) == (options.table is None):
         raise PermafrostError(

@@ -25,7 +25,8 @@ class Kind(NamedTuple):
     ----------
     module : with ``wants(options, where)`` (fields of `InputContract` that the kind or its weights bring along) and
         ``build(options, plan, resources)``; of a kind without pixels (`contract.WITHOUT_PIXELS`), with
-        ``locate(options, where)``. ``published(options, where)`` is there where weights may be downloaded.
+        ``locate(options, where, weights_folder=)``. ``published(options, where)`` is there where weights may be
+        downloaded.
     options : class in it, a frozen dataclass with the options that the schema of backbone entries describes.
     """
 
@@ -119,7 +120,8 @@ def build(entry: BackboneEntry, plan: InputPlan, resources: Resources) -> Backbo
 
 def locate(entry: BackboneEntry, where: str) -> Located:
     """The features of places of an entry whose kind is fed no pixels."""
-    return _module(entry.kind).locate(entry.options, where)
+    folder = Path(entry.weights_folder or Resources.weights_folder)
+    return _module(entry.kind).locate(entry.options, where, weights_folder=folder)
 
 
 def published_weights(entry: BackboneEntry, *, where: str) -> Published | None:

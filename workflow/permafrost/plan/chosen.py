@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import glob
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.backbones.weights.published import FOLDER
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import substitute
 
@@ -157,29 +159,31 @@ def weights_state(offers: Offers, entry: dict) -> str:
     if weights is None:
         return "random" if "weights" in entry else "none"
     if isinstance(weights, str):
-        return _downloaded(_torchgeo_file(offers, weights))
+        return _torchgeo_state(offers, weights)
     source = weights.get("source", "file")
     if source == "file":
         path = offers.root / substitute(weights["path"], str(offers.data))
         return "here" if path.exists() else "missing"
-    return "random" if source == "random" else _on_hub(entry["model"])
+    return "random" if source == "random" else _timm_state(offers, entry["model"])
 
 
-def _torchgeo_file(offers: Offers, weights: str) -> Path | None:
+# the places are those of `backbones.weights.published`, which needs the libraries to name them
+
+
+def _torchgeo_state(offers: Offers, weights: str) -> str:
     known = _installed(offers.root)
     name = None if known is None else known.torchgeo_file(weights)
-    if name is None:
-        return None
     home = Path(os.environ.get("TORCH_HOME", Path.home() / ".cache" / "torch"))
-    return home / "hub" / "checkpoints" / name
+    places = (home / "hub" / "checkpoints", offers.data / FOLDER)
+    is_here = name is not None and any((place / name).is_file() for place in places)
+    return "here" if is_here else "to download"
 
 
-def _downloaded(path: Path | None) -> str:
-    return "here" if path is not None and path.is_file() else "to download"
-
-
-def _on_hub(model: str) -> str:
-    """Whether the hub's cache has weights of timm's, under the name that timm publishes them by."""
+def _timm_state(offers: Offers, model: str) -> str:
+    """Whether weights of timm's are in the data's folder or in the hub's cache, by the name that timm gives them."""
+    fetched = (offers.data / FOLDER).glob(f"{glob.escape(model)}.*")
+    if any(path.suffix in (".safetensors", ".bin", ".pth", ".pt") for path in fetched):
+        return "here"
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
     kept = cache / f"models--timm--{model}" / "snapshots"

@@ -20,7 +20,6 @@ from torchvision.transforms import v2
 
 from permafrost.backbones.weights.checkpoint import read_content, select
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.core.identity import file_digest
 
 
 def find_weights(name: str, where: str):
@@ -79,14 +78,6 @@ class LocalWeights:
         place = f"{self._where}: {self.path}"
         content, self.notes = select(content, self._drop, self._prefix, where=place)
         return content
-
-
-def digest_of(weights) -> str | None:
-    """SHA-256 of the file the tensors came from: the one named, or the download in torch's cache."""
-    if isinstance(weights, LocalWeights):
-        return file_digest(weights.path)
-    cached = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
-    return file_digest(cached) if cached.is_file() else None
 
 
 @contextlib.contextmanager
