@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 from helpers.backbones import build, plan_input
+from helpers.catalogue import catalogue
 from helpers.stores.images import band, card_of, rgb_bands, sentinel2_bands
 from permafrost.backbones.backbone import Resources
+from permafrost.backbones.olmoearth.bands import MODALITIES
 from permafrost.core.errors import PermafrostError
 from permafrost.features.prepare import Preparer
 
@@ -22,6 +24,7 @@ from olmoearth_pretrain_minimal.olmoearth_pretrain_v1.utils.datatypes import (  
     MaskedOlmoEarthSample,
 )
 
+CATALOGUE = catalogue()
 S2 = ["B02", "B03", "B04", "B08", "B05", "B06", "B07", "B8A", "B11", "B12", "B01", "B09"]
 VERSIONS = ("v1", "v1.1", "v1.2")
 
@@ -205,3 +208,15 @@ def test_what_it_cannot_be_fed_is_refused():
         backbone.features(torch.rand(1, 12, 20, 20))
     with pytest.raises(PermafrostError, match="knows no band 'blue', 'green', 'red'"):
         made(rgb_bands(), input={"bands": ["red", "green", "blue"], "normalization": "dataset"})
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CATALOGUE.names(["all"]) if name.startswith("olmoearth")]
+)
+def test_an_entry_says_how_many_parameters_the_encoder_has(name):
+    entry = CATALOGUE.entry(name)
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder = package.OlmoEarthPretrain_v1(entry["model"], entry["version"]).model.encoder
+    encoder.restrict_input_modalities(list(MODALITIES))
+    assert sum(one.numel() for one in encoder.parameters()) == entry["parameters"]
