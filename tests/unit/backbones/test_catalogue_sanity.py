@@ -81,8 +81,6 @@ def test_every_entry_says_where_its_weights_are_from(name):
     trained = entry.get("weights") not in (None, {"source": "random"})
     if trained and entry["kind"] != "embeddings":
         wanted = {"title", "licence", "citation", "url", "year", "parameters", "trained_on"}
-        if entry["kind"] == "terratorch":  # some are not counted yet
-            wanted.remove("parameters")
         assert wanted - {*entry} == set()
     assert entry["title"]
 
