@@ -129,3 +129,8 @@ class DatasetEntry:
     min_visible: float | None = None
     max_detections: int | None = None
     match_distance: float | None = None
+
+    def nodata_of(self, modality: str | None) -> str | dict | None:
+        """What stands for missing pixels of a modality; None is the only one."""
+        own = None if modality is None else self.modalities[modality].nodata
+        return own or self.nodata

@@ -100,11 +100,7 @@ class Job:
     def cleaning(self) -> Cleaning:
         entry = self.entry
         images = tuple(
-            Expected(
-                len(bands),
-                (entry.modalities[name].nodata if name else None) or entry.nodata,
-                name,
-            )
+            Expected(len(bands), entry.nodata_of(name), name)
             for name, bands in self.modalities.items()
         )
         return Cleaning(

@@ -86,6 +86,7 @@ KINDS: dict[str, Kind] = {
         "permafrost.data.sources.grid_options:GridOptions",
         tasks_with("mask", "raster"),
         places=("path",),
+        several=True,
     ),
     "points": Kind(
         "permafrost.data.sources.points:open_points",

@@ -33,7 +33,8 @@ class GridSource:
 
     def __init__(self, entry: DatasetEntry, *, where: object) -> None:
         options: GridOptions = entry.source
-        self._options, self._where, self._nodata = options, where, entry.nodata
+        self._options, self._where = options, where
+        self._nodata = [entry.nodata_of(name) for name in entry.modalities or [None]]
         self.task = entry.task
         self.bands = declared_bands(entry, where=where)
         self.ignore_index = entry.ignore_index
@@ -82,13 +83,17 @@ class GridSource:
 
     def decode(self, index: int) -> Decoded:
         window = self._tiles.window(index)
-        image, valid, labels = self._inputs.both(window)
-        if not valid.all():
-            image = self._filled(image, valid)
-            if self._options.ignore_nodata:
-                labels = _without(labels, valid, self.ignore_index)
+        read, labels = self._inputs.both(window)
+        image, *further = (
+            one if valid.all() else _filled(one, valid, nodata)
+            for (one, valid), nodata in zip(read, self._nodata, strict=True)
+        )
+        valid = np.logical_and.reduce([there for _, there in read])
+        if self._options.ignore_nodata and not valid.all():
+            labels = _without(labels, valid, self.ignore_index)
         return Decoded(
             image,
+            further=tuple(further),
             mask=None if self.task == PIXEL_REGRESSION else labels,
             target=labels if self.task == PIXEL_REGRESSION else None,
             place=self.grid.place.of(window),
@@ -97,22 +102,6 @@ class GridSource:
     def locate(self, index: int) -> tuple[float | None, float | None]:
         record = self._records[index]
         return record.lon, record.lat
-
-    def _filled(self, image: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        """The image, what is missing in it as the entry says that it is stored."""
-        if not isinstance(self._nodata, dict):
-            raise UnreadableImage(
-                f"{np.count_nonzero(~valid)} of its {valid.size} pixels have no data",
-                remedy="say what stands for them, e.g. nodata: {value: 0, fill: 0}, or leave such tiles out with"
-                " min_valid: 1 in source",
-            )
-        value = self._nodata["value"]
-        number = np.nan if value == "nan" else value
-        with np.errstate(invalid="ignore"):
-            stored = np.array(number).astype(image.dtype)
-        if value != "nan" and stored != number or value == "nan" and image.dtype.kind != "f":
-            raise UnreadableImage(f"its type {image.dtype} cannot hold the nodata value {value}")
-        return np.where(valid, image, stored)
 
     def _listed(self) -> tuple[Tiles, list[Record]]:
         options = self._options
@@ -273,6 +262,23 @@ def _whole(bounds: np.ndarray, grid: Grid) -> tuple[int, int, int, int]:
         min(grid.width, math.ceil(xmax)),
         min(grid.height, math.ceil(ymax)),
     )
+
+
+def _filled(image: np.ndarray, valid: np.ndarray, nodata: str | dict | None) -> np.ndarray:
+    """The image, what is missing in it as the entry says that it is stored."""
+    if not isinstance(nodata, dict):
+        raise UnreadableImage(
+            f"{np.count_nonzero(~valid)} of its {valid.size} pixels have no data",
+            remedy="say what stands for them, e.g. nodata: {value: 0, fill: 0}, or leave such tiles out with"
+            " min_valid: 1 in source",
+        )
+    value = nodata["value"]
+    number = np.nan if value == "nan" else value
+    with np.errstate(invalid="ignore"):
+        stored = np.array(number).astype(image.dtype)
+    if value != "nan" and stored != number or value == "nan" and image.dtype.kind != "f":
+        raise UnreadableImage(f"its type {image.dtype} cannot hold the nodata value {value}")
+    return np.where(valid, image, stored)
 
 
 def _without(labels: np.ndarray, valid: np.ndarray, ignore: int | None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Raster files as what the tiles of a grid are read from, with rasters or polygons of labels."""
+"""Raster files of one sensor or several as what tiles are read from, with rasters or polygons of labels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,76 @@ from permafrost.data.sensors import Band
 from permafrost.data.sources.grid_layout import Grid
 from permafrost.data.sources.grid_options import KEEPS_VALUES, GridOptions
 from permafrost.data.sources.grid_rasters import KEPT_OPEN, Layer, all_hold
-from permafrost.data.sources.grid_scenes import declared_grid, read_scenes
+from permafrost.data.sources.grid_scenes import Scene, declared_grid, read_scenes
 from permafrost.data.sources.grid_shapes import Burnt, read_shapes
 from permafrost.data.sources.reading import coded
 from permafrost.data.windows import Window
 
 
+class _Sensor:
+    """The pixels of one sensor: a layer of all its bands, or one for each.
+
+    Parameters
+    ----------
+    scenes : rasters by the band that they hold; None holds all of them.
+    nodata : as the entry declares it.
+    placed : further arguments of `Layer`.
+    """
+
+    def __init__(
+        self,
+        scenes: dict[str | None, list[Scene]],
+        bands: int,
+        nodata: str | dict | None,
+        placed: dict,
+    ) -> None:
+        self._nodata = nodata["value"] if isinstance(nodata, dict) else None
+        self._strict = nodata is None
+        self.layers = [
+            Layer(one, marked=nodata != "keep", strict=self._strict, **placed)
+            for one in scenes.values()
+        ]
+        self._check_bands(bands, placed["where"])
+        self._reads_nodata = self._nodata is not None or any(layer.marks for layer in self.layers)
+
+    def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        """(C, H, W) pixels, and (H, W) bool where there are data.
+
+        A missing pixel is missing in all bands; in an entry that declares no nodata, in at least one.
+        """
+        parts = [layer.read(window) for layer in self.layers]
+        values = np.concatenate([values for values, _ in parts])
+        return values, self._joined([valid for _, valid in parts]) & ~all_hold(values, self._nodata)
+
+    def valid(self, window: Window) -> np.ndarray:
+        """(H, W) bool where there are data; reads the pixels only where they tell it."""
+        if self._reads_nodata:
+            return self.image(window)[1]
+        return self._joined([layer.covered(window) for layer in self.layers])
+
+    def _joined(self, valid: list[np.ndarray]) -> np.ndarray:
+        return (np.logical_and if self._strict else np.logical_or).reduce(valid)
+
+    def _check_bands(self, bands: int, where: object) -> None:
+        for layer in self.layers:
+            expected = bands if len(self.layers) == 1 else 1
+            if layer.bands != expected:
+                raise PermafrostError(
+                    f"{layer.scenes[0].name} has {layer.bands} bands, the entry declares {expected}",
+                    where=where,
+                    remedy="list bands in the order of the files",
+                )
+        kinds = sorted({str(layer.dtype) for layer in self.layers})
+        if len(kinds) > 1:
+            raise PermafrostError(
+                f"the files of bands hold values of different types: {', '.join(kinds)}",
+                where=where,
+                remedy="store all of them in one type",
+            )
+
+
 class RasterInputs:
-    """Raster files and their labels.
+    """Raster files of one sensor, or of several on one grid, and their labels.
 
     Attributes
     ----------
@@ -45,17 +107,16 @@ class RasterInputs:
         options: GridOptions = entry.source
         self._coding, self._ignore = coding, entry.ignore_index
         self._channel = options.label_channel
-        self._nodata = entry.nodata["value"] if isinstance(entry.nodata, dict) else None
-        self._strict = entry.nodata is None
         self.members = open_members(options.path, where=where)
-        patterns = options.images
-        named = patterns if isinstance(patterns, dict) else {None: patterns}
-        _check_names(list(named), bands, where)
+        named = _by_sensor(options, entry, bands, where)
         scenes = {
-            name: read_scenes(self.members, matching(self.members, one, where), where=where)
-            for name, one in named.items()
+            sensor: {
+                band: read_scenes(self.members, matching(self.members, one, where), where=where)
+                for band, one in files.items()
+            }
+            for sensor, files in named.items()
         }
-        first = next(iter(scenes.values()))
+        first = next(iter(next(iter(scenes.values())).values()))
         self.name = (
             first[0].name.rpartition("/")[2].rpartition(".")[0] if len(first) == 1 else "mosaic"
         )
@@ -65,41 +126,28 @@ class RasterInputs:
             "declared": options.crs is not None or options.resolution is not None,
             "where": where,
         }
-        self._images = [
-            Layer(
+        keep = max(2, KEPT_OPEN // sum(map(len, scenes.values())))
+        self._sensors = [
+            _Sensor(
                 one,
-                resampling=options.resampling,
-                marked=entry.nodata != "keep",
-                strict=self._strict,
-                keep=max(2, KEPT_OPEN // len(scenes)),
-                **placed,
+                sum(band.modality == sensor for band in bands),
+                entry.nodata_of(sensor),
+                {**placed, "resampling": options.resampling, "keep": keep},
             )
-            for one in scenes.values()
+            for sensor, one in scenes.items()
         ]
-        self._check_bands(bands, where)
-        self.footprints = [_boxes(layer) for layer in self._images]
+        self.footprints = [_boxes(layer) for sensor in self._sensors for layer in sensor.layers]
         self._labels = self._opened_labels(entry, classes, placed)
         if isinstance(self._labels, Layer):
             self.footprints.append(_boxes(self._labels))
-        self._reads_nodata = self._nodata is not None or any(layer.marks for layer in self._images)
 
-    def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """(C, H, W) pixels, and (H, W) bool where there are data.
-
-        A missing pixel is missing in all bands; in an entry that declares no nodata, in at least one.
-        """
-        parts = [layer.read(window) for layer in self._images]
-        values = np.concatenate([values for values, _ in parts])
-        return values, self._joined([valid for _, valid in parts]) & ~all_hold(values, self._nodata)
+    def images(self, window: Window) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Of each sensor (C, H, W) pixels, and (H, W) bool where there are data."""
+        return [sensor.image(window) for sensor in self._sensors]
 
     def valid(self, window: Window) -> np.ndarray:
-        """(H, W) bool where there are data; reads the pixels only where they tell it."""
-        if self._reads_nodata:
-            return self.image(window)[1]
-        return self._joined([layer.covered(window) for layer in self._images])
-
-    def _joined(self, valid: list[np.ndarray]) -> np.ndarray:
-        return (np.logical_and if self._strict else np.logical_or).reduce(valid)
+        """(H, W) bool where all sensors have data; reads the pixels only where they tell it."""
+        return np.logical_and.reduce([sensor.valid(window) for sensor in self._sensors])
 
     def labels(self, window: Window) -> np.ndarray:
         """(H, W) class ids or numbers."""
@@ -123,30 +171,13 @@ class RasterInputs:
         ids[covered] = coded(self._coding, values[covered])
         return ids
 
-    def both(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pixels, where there are data, and labels."""
-        return *self.image(window), self.labels(window)
+    def both(self, window: Window) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """`images` and `labels`."""
+        return self.images(window), self.labels(window)
 
     def shapes(self, name: str, where: object) -> np.ndarray:
         """The polygons of a file, in pixels of the grid."""
         return read_shapes(self.members, name, self.grid, None, where=where).polygons
-
-    def _check_bands(self, bands: Sequence[Band], where: object) -> None:
-        for layer in self._images:
-            expected = len(bands) if len(self._images) == 1 else 1
-            if layer.bands != expected:
-                raise PermafrostError(
-                    f"{layer.scenes[0].name} has {layer.bands} bands, the entry declares {expected}",
-                    where=where,
-                    remedy="list bands in the order of the files",
-                )
-        kinds = sorted({str(layer.dtype) for layer in self._images})
-        if len(kinds) > 1:
-            raise PermafrostError(
-                f"the files of bands hold values of different types: {', '.join(kinds)}",
-                where=where,
-                remedy="store all of them in one type",
-            )
 
     def _opened_labels(self, entry: DatasetEntry, classes: Sequence[str], placed: dict):
         options, where = entry.source, placed["where"]
@@ -188,14 +219,39 @@ def matching(members: Members, patterns: str | Sequence[str], where: object) -> 
     return list(dict.fromkeys(found))
 
 
-def _check_names(named: list[str | None], bands: Sequence[Band], where: object) -> None:
-    expected = [band.name for band in bands]
-    if named != [None] and named != expected:
+def _by_sensor(
+    options: GridOptions, entry: DatasetEntry, bands: Sequence[Band], where: object
+) -> dict[str | None, dict]:
+    """Sensor to the patterns of its bands' files, in the order of the entry; None is the only sensor, or all bands."""
+    if entry.modalities is None:
+        return {None: _by_band(options.images, bands, where)}
+    given = options.images if isinstance(options.images, dict) else {}
+    if set(given) != set(entry.modalities):
         raise PermafrostError(
-            f"images names files for {', '.join(named)}, the bands are {', '.join(expected)}",
+            f"images names files for {', '.join(given) or 'no modality'}, the modalities are"
+            f" {', '.join(entry.modalities)}",
+            where=where,
+            remedy="name the files of each modality: images: {NAME: PATTERN}",
+        )
+    return {
+        name: _by_band(given[name], [band for band in bands if band.modality == name], where)
+        for name in entry.modalities
+    }
+
+
+def _by_band(patterns, bands: Sequence[Band], where: object) -> dict[str | None, str | list[str]]:
+    """Band to the patterns of its files; None where files hold all bands."""
+    if not isinstance(patterns, dict):
+        return {None: patterns}
+    # without the modality that tells bands of one name apart
+    expected = [band.name.rpartition(":")[2] for band in bands]
+    if list(patterns) != expected:
+        raise PermafrostError(
+            f"images names files for {', '.join(patterns)}, the bands are {', '.join(expected)}",
             where=where,
             remedy="name the files of each band, in the order of bands",
         )
+    return patterns
 
 
 def _burnt(members, names, entry: DatasetEntry, classes: Sequence[str], grid: Grid, where) -> Burnt:

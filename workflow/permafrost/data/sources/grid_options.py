@@ -52,7 +52,8 @@ class GridOptions:
     ----------
     path : folder or archive of the files.
     size, stride : of tiles in pixels; without a stride, tiles lie side by side.
-    images : names of rasters inside path, or patterns; or those of each band by its name.
+    images : names of rasters inside path, or patterns; or those of each band by its name. Of an entry with
+        modalities, either of them by the name of the modality.
     masks, targets : of the rasters of labels; masks may be a file of polygons.
     torchgeo : instead of them all.
     crs, resolution : what everything is resampled onto; None: the first raster's own pixels.
@@ -69,7 +70,7 @@ class GridOptions:
     resampling: str
     label_resampling: str
     ignore_nodata: bool
-    images: str | list[str] | dict[str, str | list[str]] | None = None
+    images: str | list[str] | dict[str, str | list[str] | dict] | None = None
     masks: str | list[str] | None = None
     targets: str | list[str] | None = None
     torchgeo: GeoPair | None = None
@@ -108,6 +109,12 @@ def check_entry(entry: DatasetEntry, *, where: object) -> None:
     other = "masks" if numbers else "targets"
     files = {"images", wanted}
     given = {key for key in ("images", "masks", "targets") if getattr(options, key) is not None}
+    if entry.dates != "one":
+        refuse(
+            f"a grid has one image of a place, not dates: {entry.dates}", "leave dates out", where
+        )
+    if options.torchgeo is not None and entry.modalities is not None:
+        refuse("torchgeo's classes give one image", "name files of each modality in images", where)
     if options.torchgeo is not None and given:
         refuse(
             f"{' and '.join(sorted(given))} beside torchgeo",

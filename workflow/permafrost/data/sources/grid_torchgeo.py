@@ -53,16 +53,13 @@ class GeoInputs:
         # torchgeo keeps open files, and a file of GDAL's belongs to one thread
         self._lock = threading.Lock()
 
-    def image(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        return self.both(window)[:2]
-
     def valid(self, window: Window) -> np.ndarray:
-        return self.image(window)[1]
+        return self.both(window)[0][0][1]
 
     def labels(self, window: Window) -> np.ndarray:
-        return self.both(window)[2]
+        return self.both(window)[1]
 
-    def both(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def both(self, window: Window) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         sample = self._sample(window)
         missing = {"image", "mask"} - set(sample)
         if missing:
@@ -76,7 +73,7 @@ class GeoInputs:
         if values.ndim != 3 or shapes != {(window.height, window.width)}:
             raise UnreadableImage(f"torchgeo gives an image {values.shape} and a mask {mask.shape}")
         values = stored_as(values, self._dtype)
-        return values, ~all_hold(values, self._nodata), coded(self._coding, mask)
+        return [(values, ~all_hold(values, self._nodata))], coded(self._coding, mask)
 
     def shapes(self, name: str, where: object) -> np.ndarray:
         members = open_members(self._root, where=where)
