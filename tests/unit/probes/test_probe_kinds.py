@@ -84,13 +84,12 @@ def test_the_options_of_a_kind_are_those_that_the_schema_describes(kind):
     schema = SCHEMA["$defs"][kind]
     # what is done with dates is an option of every job that reads features, whatever its kind
     of_dates = {name for name in OF_DATES if name in schema["properties"]}
-    if KINDS[kind].reads == "images" or kind == "detection":
-        # objects are found in single images
+    if KINDS[kind].reads == "images":
         expected = set()
     elif KINDS[kind].series:
         expected = {"temporal", "shuffle_dates"}
     else:
-        expected = {*OF_DATES} - ({"ltae"} if kind != "segmentation" else set())
+        expected = {*OF_DATES} - ({"ltae"} if kind not in ("segmentation", "detection") else set())
     assert of_dates == expected
     assert _shape(KINDS[kind].options_class()) == _described(schema)
 
