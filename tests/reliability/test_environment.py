@@ -96,6 +96,16 @@ def test_it_sets_up_once_without_flock_and_sha256sum(clone):
     assert len(calls(clone)) == 8
 
 
+def test_an_activated_environment_is_not_made_anew_from_itself(clone):
+    finished(start(clone, "true"))
+    with (clone / "envs/cpu.lock").open("a") as stream:
+        stream.write("# changed\n")
+    programs = clone.parent / "programs"
+    activated = {"PATH": f"{clone}/.venv/bin:{programs}", "PERMAFROST_PYTHON": ""}
+    output = finished(start(clone, "true", **activated))
+    assert f"with {programs}/python " in output
+
+
 def test_two_at_once_set_up_one_after_the_other(clone):
     both = [start(clone, "true") for _ in range(2)]
     for process in both:

@@ -94,3 +94,11 @@ def grid_entry(folder: Path, source: dict | None = None, **more) -> dict:
         "splits": {"method": "group"},
         **more,
     }
+
+
+def windows(source) -> list[tuple[int, int]]:
+    """First column and row of each tile, from its place."""
+    left, top = source.grid.left, source.grid.top
+    places = [source.decode(index).place.transform for index in range(len(source.records()))]
+    across, down = source.grid.step
+    return [(round((p[2] - left) / across), round((top - p[5]) / down)) for p in places]

@@ -11,7 +11,7 @@ from helpers.stages.probe_jobs import run_probe
 from helpers.stores.maps import DENSE_KNN, separable, spec, toy_stores, write_maps
 from permafrost.core.errors import PermafrostError
 from permafrost.core.tables import read_table
-from permafrost.metrics.segmentation import mean_iou
+from permafrost.metrics.segmentation import evaluate
 from permafrost.probes.dense.interpolate import (
     bilinear_matrix,
     resize_bilinear,
@@ -129,7 +129,7 @@ def test_the_layer_with_patches_closest_to_sixteen_pixels_is_taken(tmp_path, hei
 
 def test_separable_patches_are_told_apart(toy, tmp_path):
     table, metadata = run(toy, tmp_path, layer="layer1", boundary=0.05)
-    assert mean_iou(confusion(table).sum(axis=0)) > 0.75
+    assert evaluate(confusion(table).sum(axis=0))["mean_iou"] > 0.75
     assert metadata["layers"] == ["layer1"] and metadata["head"] is None
     assert metadata["feature_dim"] == 5 and metadata["kind"] == "dense_knn"
     assert metadata["settings"]["patches"] == metadata["settings"]["patches_available"] == 24 * 64

@@ -18,7 +18,7 @@ from helpers.stores.maps import (
 )
 from permafrost.core import device as device_module
 from permafrost.core.errors import PermafrostError
-from permafrost.metrics.segmentation import mean_iou
+from permafrost.metrics.segmentation import evaluate
 from permafrost.probes.dense import map_stream as order
 from permafrost.probes.dense.map_splits import MaskSplit
 from permafrost.probes.dense.map_stream import MapStream
@@ -56,7 +56,7 @@ def same(first, second) -> bool:
 @pytest.mark.parametrize("head", ["linear", "conv_block", "fpn"])
 def test_a_head_learns_what_the_maps_say(toy, tmp_path, head, device):
     table, metadata = run(toy, tmp_path, head=head, epochs=8, learning_rate=0.05, device=device)
-    assert mean_iou(confusion(table).sum(axis=0)) > 0.75
+    assert evaluate(confusion(table).sum(axis=0))["mean_iou"] > 0.75
     log = metadata["settings"]["epochs_log"]
     assert [entry["epoch"] for entry in log] == list(range(1, 9))
     assert log[-1]["train_loss"] < 0.6 * log[0]["train_loss"]
@@ -67,7 +67,7 @@ def test_a_head_learns_what_the_maps_say(toy, tmp_path, head, device):
 def test_dpt_learns_what_the_maps_say(tmp_path, device):
     stores = toy_stores(tmp_path / "stores", grids=(2, 4, 8, 16))
     table, metadata = run(stores, tmp_path, head="dpt", epochs=4, learning_rate=0.02, device=device)
-    assert mean_iou(confusion(table).sum(axis=0)) > 0.75
+    assert evaluate(confusion(table).sum(axis=0))["mean_iou"] > 0.75
     assert metadata["settings"]["layers"] == ["layer4", "layer3", "layer2", "layer1"]
 
 
@@ -75,7 +75,7 @@ def test_dpt_learns_what_the_maps_say(tmp_path, device):
 def test_reduced_precision_is_recorded_and_learns(toy, tmp_path, precision):
     table, metadata = run(toy, tmp_path, epochs=8, learning_rate=0.05, precision=precision)
     assert metadata["settings"]["precision"] == precision
-    assert mean_iou(confusion(table).sum(axis=0)) > 0.75
+    assert evaluate(confusion(table).sum(axis=0))["mean_iou"] > 0.75
 
 
 def test_kept_and_streamed_training_give_the_same_weights(toy, tmp_path, weights, monkeypatch):

@@ -10,7 +10,7 @@ from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table, write_table
 from permafrost.metrics.regression import evaluate as numbers
-from permafrost.metrics.segmentation import mean_iou
+from permafrost.metrics.segmentation import evaluate
 from permafrost.statistics.predictions.settings import settings_from_table
 from permafrost.statistics.resampling.resamples import draw_resamples
 from permafrost.statistics.scores.score_table import score_predictions
@@ -81,7 +81,7 @@ def scored(folder, task: str, **changes) -> tuple[list[dict], np.ndarray, np.nda
 
 def metric(task: str, target, said, rows) -> float:
     if task == "segmentation":
-        return float(mean_iou(said[rows].sum(axis=0)))
+        return float(evaluate(said[rows].sum(axis=0))["mean_iou"])
     return numbers(target[rows], said[rows])["r2"]
 
 

@@ -103,7 +103,7 @@ def _given(options) -> dict:
 
 
 def locate(options: EmbeddingsOptions, where: str, **_) -> _Rasters | _Table:
-    """The embeddings of an entry, opened."""
+    """The embeddings of an entry, opened; there are no weights to look for in a folder."""
     if (options.rasters is None) == (options.table is None):
         raise PermafrostError(
             "embeddings are either in rasters or in a table",

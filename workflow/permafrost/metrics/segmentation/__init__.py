@@ -2,7 +2,7 @@
 
 from permafrost.metrics.segmentation.boundary import boundary_counts, interior
 from permafrost.metrics.segmentation.confusion import class_counts, confusion_matrix
-from permafrost.metrics.segmentation.evaluate import evaluate, evaluate_counts, mean_iou
+from permafrost.metrics.segmentation.evaluate import evaluate, evaluate_counts
 
 __all__ = [
     "boundary_counts",
@@ -11,5 +11,4 @@ __all__ = [
     "evaluate",
     "evaluate_counts",
     "interior",
-    "mean_iou",
 ]

@@ -109,11 +109,6 @@ def _of_change(hits, truths, predictions, iou, alive: np.ndarray) -> dict:
     return {**renamed, "change_iou": mean_of_defined(iou[kinds])}
 
 
-def mean_iou(confusion, dead_classes: Iterable[int] = ()) -> np.ndarray:
-    """(…) mean IoU over the classes that are there; see the module's rules."""
-    return evaluate(confusion, dead_classes=dead_classes)["mean_iou"]
-
-
 def _ratio(numerator, denominator, alive: np.ndarray) -> np.ndarray:
     ratio = divide(numerator, denominator)
     ratio[~alive] = np.nan
