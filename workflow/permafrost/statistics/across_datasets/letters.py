@@ -1,7 +1,7 @@
 """Backbones that are told apart, as letters and as sets of ranks.
 
 Both begin with a matrix of pairs: whether the row's backbone is better than the column's beyond chance, at a level that
-holds for all pairs together (`p_adjusted` of the comparisons on one dataset, `rank_sets.told_apart` over datasets).
+holds for all pairs together (`p_adjusted` of the comparisons on one dataset, `draws.told_apart` over datasets).
 """
 
 from __future__ import annotations
