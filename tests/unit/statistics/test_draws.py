@@ -1,0 +1,119 @@
+"""Draws of datasets and items: their variances, and how often intervals hold the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.statistics.across_datasets.draws import (
+    Scores,
+    draw,
+    interval,
+    probability_of_rank,
+    told_apart,
+)
+from permafrost.statistics.across_datasets.standings import mean_gain
+
+ITEMS = 60
+
+
+def made_up(rng, datasets: int, spread: float, gains=(0, 0.0, 0.0), noise=0.5) -> Scores:
+    """Means of items; backbones differ by `gains`, `spread` from dataset to dataset, and by chance."""
+    own = rng.normal(0, 1, (datasets, 1)) + spread * rng.normal(size=(datasets, len(gains)))
+    own = own + np.array(gains)
+    items = own[..., None] + noise * rng.normal(size=(datasets, len(gains), ITEMS))
+    values = items.mean(-1)
+    parts = (items - values[..., None]) / ITEMS
+    return Scores(values[..., None], np.ones(datasets, bool), tuple(parts))
+
+
+def test_items_have_the_variance_of_a_mean():
+    scores = made_up(np.random.default_rng(0), 3, 0.1)
+    drawn = draw(scores, "items", draws=20_000, seed=0)
+    parts = np.stack(scores.items)
+    expected = np.sqrt(ITEMS / (ITEMS - 1) * np.sum(parts**2, axis=-1))
+    np.testing.assert_allclose(drawn.std(axis=0), expected, rtol=0.03)
+    # alike for all backbones: a difference has the variance of paired items
+    paired = np.sqrt(ITEMS / (ITEMS - 1) * np.sum((parts[:, 0] - parts[:, 1]) ** 2, axis=-1))
+    np.testing.assert_allclose((drawn[..., 0] - drawn[..., 1]).std(axis=0), paired, rtol=0.03)
+
+
+def test_both_do_not_count_the_noise_of_items_twice():
+    scores = made_up(np.random.default_rng(1), 40, 0.08)
+    values = scores.oriented()
+    own = values - values.mean(1, keepdims=True)
+    seen = own.std(axis=0, ddof=1) / np.sqrt(40)
+    spread = {}
+    for uncertainty in ("items", "datasets", "both"):
+        drawn = draw(scores, uncertainty, draws=4000, seed=0)
+        spread[uncertainty] = (drawn - drawn.mean(-1, keepdims=True)).mean(axis=1).std(axis=0)
+    np.testing.assert_allclose(spread["both"], seen, rtol=0.06)
+    parts = np.hypot(spread["items"], spread["datasets"])
+    np.testing.assert_allclose(parts, seen, rtol=0.06)
+
+
+def test_less_is_better_where_it_is_said_and_seeds_stray():
+    values = np.array([[[1.0, 3.0], [4.0, 4.0]]])
+    scores = Scores(values, np.array([False]), (np.zeros((2, 5)),))
+    np.testing.assert_array_equal(scores.oriented(), [[-2, -4]])
+    drawn = draw(scores, "items", draws=20_000, seed=0)[:, 0]
+    assert drawn[:, 0].std() == pytest.approx(1, rel=0.03) and drawn[:, 1].std() == 0
+
+
+# without any spread between datasets, intervals of both are too wide: they are not less than those of items
+@pytest.mark.parametrize(
+    ("spread", "uncertainty", "most"), [(0.1, "both", 0.99), (0.0, "both", 1), (0.1, "items", 0.99)]
+)
+def test_intervals_of_gains_hold_the_truth(spread, uncertainty, most):
+    rng = np.random.default_rng(2)
+    held = []
+    for number in range(120):
+        scores = made_up(rng, 12, spread)
+        if uncertainty == "items":  # the datasets stay: the truth is theirs
+            truth = scores.oriented()
+            noise = rng.normal(size=(12, 3, ITEMS)) * 0.5
+            values = truth + noise.mean(-1)
+            parts = tuple((noise - noise.mean(-1, keepdims=True)) / ITEMS)
+            scores, truth = Scores(values[..., None], scores.higher, parts), mean_gain(truth, 0)
+        else:
+            truth = np.zeros(3)
+        drawn = mean_gain(draw(scores, uncertainty, draws=200, seed=number), 0)
+        datasets = 12 if uncertainty == "both" else None
+        value = mean_gain(scores.oriented(), 0)
+        lower, upper = interval(value, drawn, datasets=datasets, confidence=0.95)
+        held.append(((lower <= truth) & (truth <= upper))[1:])
+    assert 0.91 <= np.mean(held) <= most
+
+
+def test_equal_backbones_are_rarely_told_apart_and_unequal_ones_are():
+    rng = np.random.default_rng(3)
+    false, found = 0, 0
+    for number in range(50):
+        for gains in ((0.0,) * 5, (0.0, 0.0, 0.0, 0.0, 0.5)):
+            scores = made_up(rng, 12, 0.1, gains)
+            drawn = draw(scores, "both", draws=200, seed=number).mean(axis=1)
+            value = scores.oriented().mean(axis=0)
+            better = told_apart(value, drawn, datasets=12, confidence=0.95)
+            false += better.any() if not any(gains) else 0
+            found += better[4, :4].all() if any(gains) else 0
+    assert false <= 6 and found >= 46
+
+
+def test_probability_of_being_first_is_shared_by_ties():
+    ranks = [[1, 2, 3], [1.5, 1.5, 3]]
+    np.testing.assert_allclose(probability_of_rank(ranks, 1), [0.75, 0.25, 0])
+    np.testing.assert_allclose(probability_of_rank([[1, 2.5, 2.5]], 2), [1, 0.5, 0.5])
+    np.testing.assert_allclose(probability_of_rank(ranks, 3), 1)
+
+
+def test_what_cannot_be_drawn_is_refused():
+    one = Scores(np.zeros((1, 2, 1)), np.array([True]))
+    for uncertainty, words in (
+        ("items", "not known"),
+        ("datasets", "one dataset"),
+        ("item", "did you mean"),
+    ):
+        with pytest.raises(PermafrostError, match=words):
+            draw(one, uncertainty, draws=10, seed=0)
+    with pytest.raises(PermafrostError, match="1 scores are missing"):
+        Scores(np.array([[[0.1], [np.nan]]]), np.array([True]))

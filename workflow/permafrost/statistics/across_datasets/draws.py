@@ -1,0 +1,192 @@
+"""How far a ranking over datasets would move with other datasets, other test items and other seeds.
+
+What is drawn (`uncertainty`)
+-----------------------------
+`items`: the datasets stay; each part of a test set is weighted by chance, alike for all backbones, and seeds stray.
+`datasets`: datasets are drawn with replacement. `both`: datasets, and items and seeds within them.
+Scores differ between datasets also because test sets are finite. To draw datasets as they are and to add the noise of
+items would count it twice. So what is a backbone's own on each dataset is first drawn together to the spread that
+it would have with endless test sets; noise brings it back to what is seen. A mean over datasets then has the variance
+of the observed values, and no less than that of the items. Where backbones do not differ from dataset to dataset
+at all, intervals of `both` are too wide: 99 % of those of 95 % hold the truth, in simulation with 12 datasets.
+
+Ranks of noisy draws lie nearer to the middle than the ranks at hand. So intervals are not their quantiles but the value
+± t x their standard deviation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
+
+UNCERTAINTIES = ("datasets", "items", "both")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The primary metric of D datasets and K backbones, complete.
+
+    Attributes
+    ----------
+    values : (D, K, S) of each seed; NaN where a dataset has fewer seeds.
+    higher : (D,) whether more is better.
+    items : D arrays (K, J) of what each part of the test set contributes to the mean over seeds, less its share of
+        it (`jackknife.contributions`), so that each row's sum is 0; None where items are not known.
+
+    Raises
+    ------
+    PermafrostError : a backbone has no score on a dataset.
+    """
+
+    values: np.ndarray
+    higher: np.ndarray
+    items: tuple[np.ndarray, ...] | None = None
+
+    def __post_init__(self) -> None:
+        missing = np.isnan(self.values).all(axis=-1)
+        if missing.any():
+            dataset, backbone = np.argwhere(missing)[0]
+            raise PermafrostError(
+                f"{missing.sum()} scores are missing, the first of backbone {backbone} on dataset {dataset}",
+                remedy="take the datasets that all backbones have",
+            )
+
+    @property
+    def signs(self) -> np.ndarray:
+        return np.where(self.higher, 1.0, -1.0)
+
+    def oriented(self) -> np.ndarray:
+        """(D, K) means over seeds, higher being better."""
+        return np.nanmean(self.values, axis=-1) * self.signs[:, None]
+
+
+def draw(scores: Scores, uncertainty: str, *, draws: int, seed: int) -> np.ndarray:
+    """(B, D, K) oriented values.
+
+    Raises
+    ------
+    PermafrostError : an unknown `uncertainty`; one dataset, where datasets are drawn; items that are not known,
+        where these are.
+    """
+    if uncertainty not in UNCERTAINTIES:
+        raise PermafrostError(
+            f"no uncertainty {uncertainty!r}, {near_names(uncertainty, UNCERTAINTIES)}"
+        )
+    if uncertainty != "datasets" and scores.items is None:
+        raise PermafrostError(
+            "what the test items contribute is not known", remedy="set uncertainty: datasets"
+        )
+    values = scores.oriented()
+    if uncertainty != "items" and len(values) < 2:
+        raise PermafrostError("one dataset cannot be drawn", remedy="set uncertainty: items")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    which = np.broadcast_to(np.arange(len(values)), (draws, len(values)))
+    if uncertainty != "items":
+        which = rng.integers(0, len(values), (draws, len(values)))
+        if scores.items is not None:
+            values = _drawn_together(scores, values)
+    drawn = values[which]
+    if uncertainty != "datasets":
+        for dataset in range(len(values)):
+            chosen = which == dataset
+            drawn[chosen] += _noise(scores, dataset, np.count_nonzero(chosen), rng)
+    return drawn
+
+
+def interval(value, drawn, *, datasets: int | None, confidence: float, limits=(-np.inf, np.inf)):
+    """Bounds (…), (…) of statistics: value ± t x the standard deviation of the draws, cut to `limits`.
+
+    Parameters
+    ----------
+    value : (…) of the scores at hand; drawn : (B, …) of each draw.
+    datasets : how many were drawn with replacement, of which Student's t has one degree less; None where they were not.
+    """
+    half = _quantile(datasets, confidence) * np.std(drawn, axis=0, ddof=1) * _few(datasets)
+    return np.clip(value - half, *limits), np.clip(value + half, *limits)
+
+
+def probability_of_rank(drawn_ranks, places: int) -> np.ndarray:
+    """(K,) share of the draws (B, K) in which a backbone is among the first `places`; ties share what is left.
+
+    It counts noise that the scores have already once more, so that it is nearer to even chances than certain.
+    """
+    drawn = np.asarray(drawn_ranks, np.float64)[..., None]
+    ahead = np.sum(np.swapaxes(drawn, -1, -2) < drawn, axis=-1)
+    level = np.sum(np.swapaxes(drawn, -1, -2) == drawn, axis=-1)
+    return np.clip((places - ahead) / level, 0, 1).mean(axis=0)
+
+
+def told_apart(value, drawn, *, datasets: int | None, confidence: float) -> np.ndarray:
+    """(K, K) whether the row's backbone is better than the column's, at a level that holds for all pairs together.
+
+    Differences over their standard deviation are held against the quantile of the largest one of all pairs, as draws
+    around their mean give it. Of few datasets that quantile is scaled as Student's t to the normal.
+
+    Parameters
+    ----------
+    value : (K,) statistic, higher being better; drawn : (B, K); datasets : as in `interval`.
+    """
+    value, drawn = np.asarray(value, np.float64), np.asarray(drawn, np.float64)
+    first, second = np.triu_indices(len(value), 1)
+    largest, ratios = np.zeros(len(drawn)), np.zeros(len(first))
+    for pair, (a, b) in enumerate(zip(first, second, strict=True)):
+        strays = drawn[:, a] - drawn[:, b]
+        strays = strays - strays.mean()
+        deviation = strays.std(ddof=1)
+        # draws that never differ show nothing of chance
+        if deviation > 1e-12 * (1 + abs(value[a] - value[b])):
+            np.maximum(largest, np.abs(strays) / deviation, out=largest)
+            ratios[pair] = (value[a] - value[b]) / (deviation * _few(datasets))
+    scale = _quantile(datasets, confidence) / normal_quantile(confidence)
+    beyond = np.abs(ratios) > np.quantile(largest, confidence) * scale
+    better = np.zeros((len(value), len(value)), bool)
+    better[first, second] = beyond & (ratios > 0)
+    better[second, first] = beyond & (ratios < 0)
+    return better
+
+
+def _noise(scores: Scores, dataset: int, count: int, rng) -> np.ndarray:
+    """(count, K) of items, alike for all backbones, and of seeds, each for itself."""
+    items = scores.items[dataset]
+    parts = items.shape[1]
+    scale = np.sqrt(parts / (parts - 1)) if parts > 1 else 0.0
+    noise = rng.standard_normal((count, parts)) @ items.T * (scale * scores.signs[dataset])
+    return noise + rng.standard_normal(noise.shape) * np.sqrt(_seed_variance(scores)[dataset])
+
+
+def _seed_variance(scores: Scores) -> np.ndarray:
+    """(D, K) of the mean over seeds; 0 with one seed."""
+    count = np.sum(~np.isnan(scores.values), axis=-1)
+    squares = np.nansum((scores.values - np.nanmean(scores.values, -1, keepdims=True)) ** 2, -1)
+    return squares / np.maximum(count - 1, 1) / count
+
+
+def _drawn_together(scores: Scores, values: np.ndarray) -> np.ndarray:
+    """(D, K) values less the spread between datasets that items and seeds explain."""
+    level = values.mean(axis=1, keepdims=True)
+    typical = (values - level).mean(axis=0)
+    own = values - level - typical
+    explained = _seed_variance(scores).sum(axis=0)
+    for items in scores.items:
+        parts = items.shape[1]
+        if parts > 1:
+            # of the difference to the mean of all backbones, as `own` is
+            explained = explained + parts / (parts - 1) * np.sum((items - items.mean(0)) ** 2, 1)
+    seen = np.sum(own**2, axis=0) * len(values) / (len(values) - 1)
+    left = 1 - np.divide(explained, seen, out=np.ones_like(seen), where=seen > 0)
+    return level + typical + np.sqrt(np.clip(left, 0, 1)) * own
+
+
+def _quantile(datasets: int | None, confidence: float) -> float:
+    if datasets is None:
+        return normal_quantile(confidence)
+    return float(t_quantile(confidence, datasets - 1))
+
+
+def _few(datasets: int | None) -> float:
+    """Draws with replacement of n have (n - 1) / n of the variance."""
+    return 1.0 if datasets is None else np.sqrt(datasets / (datasets - 1))

@@ -1,0 +1,168 @@
+"""What one table of scores says of each backbone: ranks, wins, gains, improvability.
+
+All functions take values (…, D, K) of D datasets and K backbones without NaN, higher being better
+(`draws.Scores.oriented`), and work on any number of draws at once. Those that are means over datasets say in
+their name what is averaged; `DATASETS` and `BACKBONES` are their axes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+
+DATASETS, BACKBONES = -2, -1
+
+
+def ranks_within(values) -> np.ndarray:
+    """(…, K) ranks from 1 (best) along the last axis; ties share the mean of their places."""
+    values = -np.asarray(values, np.float64)
+    order = np.argsort(values, axis=-1, kind="stable")
+    ascending = np.take_along_axis(values, order, -1)
+    places = np.arange(values.shape[-1])
+    new = np.ones(values.shape, bool)
+    new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
+    first = np.maximum.accumulate(np.where(new, places, 0), axis=-1)
+    ends = np.ones(values.shape, bool)
+    ends[..., :-1] = new[..., 1:]
+    last = np.where(ends, places, places[-1])[..., ::-1]
+    last = np.minimum.accumulate(last, axis=-1)[..., ::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, -1)
+    return ranks
+
+
+def mean_rank(values) -> np.ndarray:
+    """(…, K) mean over datasets of the rank on each, 1 being best."""
+    return ranks_within(values).mean(axis=DATASETS)
+
+
+def win_rate(values) -> np.ndarray:
+    """(…, K) share of the other backbones that one beats, a tie being half; mean over datasets.
+
+    Borda's count divided by its largest possible value, and so (K - mean rank) / (K - 1).
+    """
+    backbones = np.shape(values)[BACKBONES]
+    if backbones < 2:
+        raise ValueError("a win rate needs two backbones")
+    return (backbones - mean_rank(values)) / (backbones - 1)
+
+
+def pairwise_wins(values) -> np.ndarray:
+    """(…, K, K) on how many datasets the row's backbone beats the column's, a tie being half; 0 on the diagonal."""
+    values = np.asarray(values, np.float64)
+    backbones = values.shape[BACKBONES]
+    wins = np.zeros((*values.shape[:DATASETS], backbones, backbones))
+    # dataset by dataset, so that (…, D, K, K) numbers are never held together
+    for dataset in range(values.shape[DATASETS]):
+        each = values[..., dataset, :]
+        wins += (np.sign(each[..., :, None] - each[..., None, :]) + 1) / 2
+    wins[..., np.arange(backbones), np.arange(backbones)] = 0
+    return wins
+
+
+def normalised_mean(values, low, high) -> np.ndarray:
+    """(…, K) mean over datasets of (value - low) / (high - low).
+
+    Parameters
+    ----------
+    low, high : (D,) bounds of each dataset, oriented as the values are, see `reference_bounds`.
+    """
+    return _normalised(values, low, high).mean(axis=DATASETS)
+
+
+def normalised_iqm(values, low, high) -> np.ndarray:
+    """(…, K) mean of the middle half of the datasets; see `aggregate.interquartile_mean`."""
+    from permafrost.statistics.across_datasets.aggregate import interquartile_mean
+
+    return interquartile_mean(_normalised(values, low, high), axis=DATASETS)
+
+
+def reference_bounds(values, backbones, worst: str, best: str) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds (D,), (D,) of each dataset: the values of two backbones that are named.
+
+    So a further backbone changes no score. Values (D, K) of the names `backbones`.
+
+    Raises
+    ------
+    PermafrostError : a name is unknown, or `best` is not better than `worst` on every dataset.
+    """
+    values, backbones = np.asarray(values, np.float64), list(backbones)
+    for name in (worst, best):
+        if name not in backbones:
+            raise PermafrostError(
+                f"the reference backbone {name!r} has no scores",
+                remedy=f"name two of {', '.join(backbones)}",
+            )
+    low, high = (values[:, backbones.index(name)] for name in (worst, best))
+    if not np.all(high > low):
+        raise PermafrostError(
+            f"{best!r} is not better than {worst!r} on {np.count_nonzero(~(high > low))} datasets",
+            remedy="give bounds for each dataset, or name other reference backbones",
+        )
+    return low, high
+
+
+def mean_gain(values, baseline: int) -> np.ndarray:
+    """(…, K) mean over datasets of value less that of the backbone with index `baseline`."""
+    values = np.asarray(values, np.float64)
+    return (values - values[..., [baseline]]).mean(axis=DATASETS)
+
+
+def improvability(values, best_possible) -> np.ndarray:
+    """(…, K) by which share the errors would fall if one had the best backbone for each dataset.
+
+    The mean over datasets of (error - smallest error) / error, 0 where the error is 0. The best of all has the
+    smallest. It depends on who takes part.
+
+    Parameters
+    ----------
+    best_possible : (D,) oriented value without any error: 1 for accuracy, 0 for (minus) RMSE.
+
+    Raises
+    ------
+    PermafrostError : a value is better than the best possible.
+
+    Source: Erickson et al., TabArena: A Living Benchmark for Machine Learning on Tabular Data (2025).
+    """
+    errors = np.asarray(best_possible, np.float64)[:, None] - values
+    if np.any(errors < 0):
+        raise PermafrostError(
+            "a score is better than the best possible of its dataset",
+            remedy="correct the best possible score, or the score",
+        )
+    smallest = errors.min(axis=BACKBONES, keepdims=True)
+    share = np.divide(errors - smallest, errors, out=np.zeros_like(errors), where=errors > 0)
+    return share.mean(axis=DATASETS)
+
+
+def probability_of_improvement(runs) -> np.ndarray:
+    """(…, K, K) chance that a run of the row's backbone beats one of the column's on a dataset drawn at random.
+
+    The mean over datasets of the share of pairs of seeds, ties being half (Mann and Whitney's U). 1/2 on the diagonal.
+
+    Parameters
+    ----------
+    runs : (…, D, K, S) value of each seed; NaN where a dataset has fewer, in both backbones of a pair or in one.
+
+    Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021).
+    """
+    runs = np.asarray(runs, np.float64)
+    total = 0
+    for dataset in range(runs.shape[-3]):
+        each = runs[..., dataset, :, :]
+        differences = each[..., :, None, :, None] - each[..., None, :, None, :]
+        total = total + np.nanmean((np.sign(differences) + 1) / 2, axis=(-2, -1))
+    mean = total / runs.shape[-3]
+    diagonal = np.arange(runs.shape[-2])
+    mean[..., diagonal, diagonal] = 0.5
+    return mean
+
+
+def _normalised(values, low, high) -> np.ndarray:
+    low, high = (np.asarray(bound, np.float64)[:, None] for bound in (low, high))
+    if not np.all(high > low):
+        raise PermafrostError(
+            "a dataset's upper bound is not above the lower one", remedy="correct the bounds"
+        )
+    return (np.asarray(values, np.float64) - low) / (high - low)
