@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import threading
+import time
 
 import h5py
 import numpy as np
@@ -24,6 +26,7 @@ from helpers.datasets.images import (
 from permafrost.core.errors import PermafrostError
 from permafrost.data.digest import source_digest
 from permafrost.data.entry_checks import entry_mistakes
+from permafrost.data.sources.geobench import GeobenchSource
 
 SPLITS = {"map": {"train": ["train"], "val": ["valid"], "test": ["test"]}}
 
@@ -71,6 +74,22 @@ def test_bands_come_by_name_in_the_order_of_the_entry(tmp_path):
     assert image.dtype == np.int16
     np.testing.assert_array_equal(image, [plane(20), plane(80)])
     assert [(r.sample_id, r.label, r.split) for r in source.records()] == [("id_1", 1, "train")]
+
+
+def test_one_thread_decodes_whatever_is_asked_for(tmp_path, monkeypatch):
+    folder = tmp_path / "set"
+    write_dataset(folder, entry_of(folder), count=40)
+    decode, threads = GeobenchSource.decode, set()
+
+    def watched(self, index):
+        threads.add(threading.current_thread().name)
+        time.sleep(0.001)
+        return decode(self, index)
+
+    monkeypatch.setattr(GeobenchSource, "decode", watched)
+    Prepared(tmp_path / "out").run(entry_of(folder), workers=4)
+    # one worker of each split, and the caller's own for the first image
+    assert len(threads - {"MainThread"}) == 3
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])

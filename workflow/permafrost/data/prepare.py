@@ -105,8 +105,8 @@ def prepare(
     ----------
     outputs : ``{"train": path, "val": path, "test": path}`` of the stores.
     fingerprint : of the plan; recorded in the stores and the card.
-    workers : threads that decode. Memory: a few chunks of 6 MB, independent of the dataset; with
-        tiles, also one decoded image per thread and another, but for those that can be read in parts.
+    workers : threads that decode; one for a source that is `one_thread`. Memory: a few chunks of 6 MB, independent of
+        the dataset; with tiles, also one decoded image per thread and another, but for those that can be read in parts.
     check : called before the data are read, and again before anything is sealed; raises if they are not
         what was planned.
     digest_of : digest of the embeddings that images must have.
@@ -249,10 +249,11 @@ def _read_pixels(job: Job, writers: dict, stores: dict[str, StoreWriter]) -> Non
         for number, (expected, one) in enumerate(zip(cleaning.images, layout.images, strict=True))
     ]
     cleaning = replace(cleaning, images=tuple(settled))
+    workers = 1 if getattr(job.source, "one_thread", False) else job.workers
     with progress(total=total, label=job.name, unit="image") as bar:
         for split, positions in job.plan.indices.items():
             read = Reader(job.source, job.records, cleaning, measure=split == "train")
-            chunks = read_chunks(read, positions, layout.rows, job.workers)
+            chunks = read_chunks(read, positions, layout.rows, workers)
             with contextlib.closing(chunks):
                 writers[split].write(stores[split], chunks, len(positions), bar.update)
 

@@ -89,7 +89,7 @@ class Source(Protocol):
         ...
 
     def decode(self, index: int) -> Decoded:
-        """Pixels of the record at `index`; called from several threads."""
+        """Pixels of the record at `index`; called from several threads, unless `one_thread` is set to True."""
         ...
 
     def locate(self, index: int) -> tuple[float | None, float | None]:
