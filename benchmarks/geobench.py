@@ -5,7 +5,7 @@ loop that opens each file with h5py and reads its bands, both with files in the 
 their own, alternating; medians of wall time are compared. Memory: peak resident size of a process that
 prepares N and 4 N images. The files are like m-bigearthnet's: 12 bands of 120 x 120 uint16, 43 labels.
 
-    python benchmarks/geobench.py [--images 1000] [--repeats 3] [--workers 2]
+    python benchmarks/geobench.py [--images 4000] [--repeats 3] [--workers 2]
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def work(what: str, folder: Path, workers: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--images", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--worker", nargs=2, metavar=("TASK", "FOLDER"), help=argparse.SUPPRESS)
