@@ -265,3 +265,24 @@ def test_the_same_seed_gives_the_same_table():
     first, again = (build_standings(tables, ranking()) for _ in range(2))
     assert first.equals(again)
     assert not first.equals(build_standings(tables, ranking(seed=1)))
+
+
+def test_missing_scores_are_filled_by_the_rule_that_is_asked_for():
+    values, tables = made()
+    lacking = [
+        one
+        for one in tables
+        if one.to_pylist()[0]["dataset"] != "d1" or one.to_pylist()[0]["backbone"] != "b"
+    ]
+    filled = values[..., 0].copy()
+    for rule, source in (("worst", filled[1, [0, 2, 3]].min()), ("baseline", filled[1, 3])):
+        filled[1, 1] = source
+        table = build_standings(lacking, ranking(missing=rule))
+        np.testing.assert_allclose(found(table, "mean"), filled.mean(axis=0))
+        assert found(table, "mean", "imputed") == ["", "d1", "", ""]
+        assert set(table["left_out"].to_pylist()) == {""}
+        assert None not in found(table, "mean_rank", "lower")
+        schemas.check("standings", table)
+    table = build_standings(lacking, ranking(missing="baseline", baseline="nobody"))
+    assert set(table["value"].to_pylist()) == {None}
+    assert "'nobody' has any" in table["note"].to_pylist()[0]

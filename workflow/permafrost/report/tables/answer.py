@@ -6,9 +6,8 @@ from permafrost.report.tables.blocks import Block
 from permafrost.report.values.notation import interval_of, number, places
 from permafrost.report.values.rows import distinct, finite
 from permafrost.statistics.across_datasets.letters import ranks_text
-from permafrost.statistics.across_datasets.standings_table import STATISTICS
+from permafrost.statistics.across_datasets.standings_table import RANKED_BY
 
-RANKED_BY = next(iter(STATISTICS))
 #: what an interval holds, in words
 UNCERTAINTIES = {
     "both": "other datasets, test items and seeds",

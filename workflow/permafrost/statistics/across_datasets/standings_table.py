@@ -1,11 +1,13 @@
 """Who is best over many datasets: one row per group of datasets, probe, backbone and statistic.
 
-A group is ranked under a probe on the datasets on which every backbone has a score. The others are named in the
-column ``left_out``. What is drawn for the intervals, and when, is in `draws`.
+A group is ranked under a probe on the datasets on which every backbone has a score; `missing` says what else can be
+asked for. The others are named in the column ``left_out``, and what is filled in, in ``imputed``. What is drawn for
+the intervals, and when, is in `draws`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from permafrost.statistics.across_datasets.aggregate import interquartile_mean
 from permafrost.statistics.across_datasets.draws import Scores
 from permafrost.statistics.across_datasets.elo import elo
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
+from permafrost.statistics.across_datasets.missing import Complete, complete, fill_draws
 from permafrost.statistics.tables import read_columns, table_of
 
 COLUMNS = read_columns(Path(__file__).with_name("standings_columns.json"))
@@ -56,6 +59,7 @@ STATISTICS = {
     "normalised_mean": Statistic("normalised mean"),
     "normalised_iqm": Statistic("normalised interquartile mean"),
 }
+RANKED_BY = next(iter(STATISTICS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,7 @@ class Ranking:
     baseline : the backbone that gains are over; without its scores there are none.
     bounds : dataset to (low, high) of normalised statistics, or None.
     reference : (worst, best), two backbones whose scores are the bounds, or None.
+    missing : what is done without a score, of `missing.MISSING`.
     """
 
     groups: dict[str, list[str]]
@@ -79,6 +84,7 @@ class Ranking:
     baseline: str | None = None
     bounds: dict[str, tuple[float, float]] | None = None
     reference: tuple[str, str] | None = None
+    missing: str = "common"
 
 
 def build_standings(tables: Iterable[pa.Table], ranking: Ranking) -> pa.Table:
@@ -150,28 +156,55 @@ def _rows(
     backbones = sorted({name for dataset in asked for name in fields[dataset].values})
     if len(backbones) < 2:
         return []
-    complete = [name for name in asked if len(fields[name].values) == len(backbones)]
     common = {
         "group": group,
         "probe": probe,
-        "n_datasets": len(complete),
-        "datasets": ";".join(complete),
-        "left_out": ";".join([*(name for name in asked if name not in complete), *absent]),
+        "imputed": "",
         "confidence": ranking.confidence,
         "seed": ranking.seed,
     }
-    if not complete:
-        nothing = {"note": "no dataset has scores of all backbones", "uncertainty": "none"}
-        return [
-            {**_EMPTY, **common, **nothing, "backbone": name, "statistic": "mean_rank"}
-            for name in backbones
-        ]
-    field = _Scored.of([fields[name] for name in complete], complete, backbones)
+    rule = {"missing": ranking.missing, "baseline": ranking.baseline}
+    try:
+        table = complete(
+            *_scores([fields[name] for name in asked], backbones),
+            datasets=asked,
+            backbones=backbones,
+            **rule,
+        )
+        why = "" if table.datasets else "no dataset has scores of all backbones"
+    except PermafrostError as error:  # the baseline has no score under this probe
+        table, why = None, error.problem
+    ranked = table.datasets if table else []
+    common |= {
+        "n_datasets": len(ranked),
+        "datasets": ";".join(ranked),
+        "left_out": ";".join([*(name for name in asked if name not in ranked), *absent]),
+    }
+    if not ranked:
+        nothing = {"note": why, "uncertainty": "none", "statistic": RANKED_BY}
+        return [{**_EMPTY, **common, **nothing, "backbone": name} for name in backbones]
+    metrics = list(dict.fromkeys(fields[name].metric for name in ranked))
+    imputed = {
+        name: ";".join(itertools.compress(ranked, column))
+        for name, column in zip(backbones, table.imputed.T, strict=True)
+    }
     return [
-        {**_EMPTY, **common, "backbone": name, **row}
-        for statistic in field.statistics(ranking)
+        {**_EMPTY, **common, "backbone": name, "imputed": imputed[name], **row}
+        for statistic in _Scored(table, backbones, metrics).statistics(ranking)
         for name, row in zip(backbones, statistic, strict=True)
     ]
+
+
+def _scores(fields: list[_Field], backbones: list[str]) -> tuple:
+    """(D, K, S) values with NaN where there are none, (D,) directions, and items where they are known."""
+    seeds = sorted({seed for field in fields for one in field.values.values() for seed in one})
+    values = [
+        [[field.values.get(name, {}).get(seed, np.nan) for seed in seeds] for name in backbones]
+        for field in fields
+    ]
+    items = [_items(field, backbones) for field in fields]
+    higher = np.array([field.higher for field in fields])
+    return np.array(values), higher, None if any(one is None for one in items) else items
 
 
 _EMPTY = dict.fromkeys(COLUMNS.names) | {"note": ""}
@@ -183,41 +216,27 @@ class _Scored:
 
     Attributes
     ----------
-    scores : as they are.
-    best_possible : (D,) of each dataset's metric.
-    metrics : names.
+    metrics : names of the primary metrics.
     """
 
-    scores: Scores
-    best_possible: np.ndarray
-    datasets: list[str]
+    table: Complete
     backbones: list[str]
     metrics: list[str]
 
-    @classmethod
-    def of(cls, fields: list[_Field], datasets: list[str], backbones: list[str]) -> _Scored:
-        seeds = sorted({seed for field in fields for one in field.values.values() for seed in one})
-        values = np.array(
-            [
-                [[field.values[name].get(seed, np.nan) for seed in seeds] for name in backbones]
-                for field in fields
-            ]
-        )
-        items = [_items(field, backbones) for field in fields]
-        higher = np.array([field.higher for field in fields])
-        return cls(
-            Scores(values, higher, None if any(one is None for one in items) else tuple(items)),
-            higher.astype(float),  # a score of 1 or an error of 0
-            datasets,
-            backbones,
-            list(dict.fromkeys(field.metric for field in fields)),
-        )
+    @property
+    def scores(self) -> Scores:
+        return self.table.scores
+
+    @property
+    def best_possible(self) -> np.ndarray:
+        """(D,) a score of 1 or an error of 0."""
+        return self.scores.higher.astype(float)
 
     def uncertainty(self, asked: str) -> tuple[str, str]:
         """What can be drawn of what is asked for (``none`` where nothing), and why it is not the same."""
         wanted = {"datasets", "items"} if asked == "both" else {asked}
         notes = []
-        if len(self.datasets) < 2 and "datasets" in wanted:
+        if len(self.table.datasets) < 2 and "datasets" in wanted:
             wanted = (wanted - {"datasets"}) | {"items"}
             notes.append("one dataset says nothing of others")
         if self.scores.items is None and "items" in wanted:
@@ -237,7 +256,7 @@ class _Scored:
         uncertainty, note = self.uncertainty(ranking.uncertainty)
         values = self.scores.values - self.best_possible[:, None, None]
         shifted = Scores(values, self.scores.higher, self.scores.items)
-        find = _Finder(ranking, uncertainty, note, len(self.datasets), self._parts)
+        find = _Finder(ranking, uncertainty, note, self.table, self._parts)
         base = find.drawn(shifted)
         oriented, backbones = shifted.oriented(), len(self.backbones)
 
@@ -300,8 +319,8 @@ class _Scored:
                 yield from find.absent("normalised_mean", len(self.backbones), error.problem)
                 return
             note = f"0 and 1 are {' and '.join(ranking.reference)}"
-        elif ranking.bounds is not None and set(self.datasets) <= set(ranking.bounds):
-            given = np.array([ranking.bounds[name] for name in self.datasets], np.float64)
+        elif ranking.bounds is not None and set(self.table.datasets) <= set(ranking.bounds):
+            given = np.array([ranking.bounds[name] for name in self.table.datasets], np.float64)
             low, high = np.where(signs[:, None] > 0, given, -given[:, ::-1]).T
             note = "bounds are given"
         else:
@@ -330,7 +349,7 @@ class _Finder:
     ranking: Ranking
     uncertainty: str
     note: str
-    n_datasets: int
+    table: Complete
     parts: int
 
     def drawn(self, scores: Scores) -> np.ndarray | None:
@@ -338,14 +357,18 @@ class _Finder:
         if self.uncertainty == "none":
             return None
         options = {"draws": self.ranking.draws, "seed": self.ranking.seed}
-        return drawing.draw(scores, self.uncertainty, **options)
+        drawn = drawing.draw(scores, self.uncertainty, **options)
+        return fill_draws(drawn, self._which(), self.table) if self.table.imputed.any() else drawn
+
+    def _which(self) -> np.ndarray:
+        options = {"draws": self.ranking.draws, "seed": self.ranking.seed}
+        return drawing.drawn_datasets(len(self.table.datasets), self.uncertainty, **options)
 
     def runs(self, scores: Scores, drawn) -> np.ndarray | None:
         """(B, D, K, S) seeds of draws: what a seed differs from the mean stays with its dataset."""
         if drawn is None:
             return None
-        options = {"draws": self.ranking.draws, "seed": self.ranking.seed}
-        which = drawing.drawn_datasets(self.n_datasets, self.uncertainty, **options)[: len(drawn)]
+        which = self._which()[: len(drawn)]
         strayed = scores.values - np.nanmean(scores.values, axis=-1, keepdims=True)
         return drawn[..., None] + (strayed * scores.signs[:, None, None])[which]
 
@@ -377,7 +400,7 @@ class _Finder:
         if drawn is not None:
             found = _in_blocks(statistic, drawn)
             how = {
-                "datasets": None if self.uncertainty == "items" else self.n_datasets,
+                "datasets": None if self.uncertainty == "items" else len(self.table.datasets),
                 "parts": self.parts,
                 "confidence": self.ranking.confidence,
             }
@@ -445,11 +468,13 @@ def _improvability(values) -> np.ndarray:
 
 
 def _items(field: _Field, backbones: list[str]) -> np.ndarray | None:
-    """(K, J) mean over seeds of what parts of the test set contribute; None where unknown of one."""
-    rows = [field.strays[name] for name in backbones]
-    if any(one is None for seeds in rows for one in seeds):
+    """(K, J) mean over seeds of what parts of the test set contribute, NaN without a score; None where unknown."""
+    known = {name: seeds for name, seeds in field.strays.items()}
+    if any(one is None for seeds in known.values() for one in seeds) or not known:
         return None
-    return np.array([np.mean(seeds, axis=0) for seeds in rows])
+    means = {name: np.mean(seeds, axis=0) for name, seeds in known.items()}
+    nothing = np.full_like(next(iter(means.values())), np.nan)
+    return np.array([means.get(name, nothing) for name in backbones])
 
 
 def _joined(*notes: str) -> str:
