@@ -24,6 +24,7 @@ rule report:
             category="Figures",
         ),
         datasets=directory(f"{REPORT}/datasets"),
+        backbones=directory(f"{REPORT}/backbones"),
         stamp=REPORTED,
     log:
         f"{RESULTS}/logs/report.log",

@@ -1,4 +1,4 @@
-"""The report: a page over everything, a page for each dataset, and their figures; all works without a network."""
+"""The report: a page over everything, one of each dataset and backbone, and figures; works without a network."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from permafrost.core.tables import read_metadata, read_table
 from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
+from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
 from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
@@ -66,7 +67,7 @@ class Report:
     incomplete: Mapping | None = None
 
     def write(self, folder) -> None:
-        """Write ``folder/{index.html, datasets/*.html, figures/*}``, whole or not at all.
+        """Write ``folder/{index.html, backbones/*.html, datasets/*.html, figures/*}``, whole or not at all.
 
         Raises
         ------
@@ -80,7 +81,7 @@ class Report:
         scores = scores_section(table, rows, _summary(self.summary, rows))
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
-            for name in ("figures", "datasets"):
+            for name in ("figures", "datasets", "backbones"):
                 (partial / name).mkdir()
             # one dataset after the other: what was drawn of it is written before the next is read
             lines = [
@@ -88,11 +89,14 @@ class Report:
                 for name in distinct(rows, "dataset")
             ]
             shown = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
+            told = [line["told"] for line in lines]
+            pages = self._write_backbones(told, made, shared, partial)
             values = {
                 **shared,
                 "datasets": [line["values"] for line in lines],
                 "shown": shown,
                 **run_section(self.plan, [gathered, *made], self.hardware),
+                "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
             }
             _write(partial / "index.html", "index.html.j2", values)
@@ -110,7 +114,20 @@ class Report:
         section["anchor"] = f"dataset-{slug(material.name)}"
         page = f"datasets/{slug(material.name)}.html"
         _write(folder / page, "dataset.html.j2", {**shared, "notices": [], "dataset": section})
-        return dataset_line(section, page)
+        told = {"href": page, **{key: section[key] for key in NEEDED}}
+        return {**dataset_line(section, page), "told": told}
+
+    def _write_backbones(
+        self, datasets: list[dict], made: list[dict], shared: dict, folder: Path
+    ) -> dict[str, str]:
+        """Write the page of each backbone, from what the pages of the datasets say; returns where they lie."""
+        pages = {}
+        for section in backbone_sections(self.plan, datasets, made):
+            page = pages[section["name"]] = backbone_page(section["name"])
+            _write(
+                folder / page, "backbone.html.j2", {**shared, "notices": [], "backbone": section}
+            )
+        return pages
 
     def _material(self, name: str, rows: list[dict]) -> Material:
         """What the figures of one dataset are drawn from."""
