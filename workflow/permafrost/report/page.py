@@ -88,9 +88,8 @@ class Report:
                 self._write_dataset(self._material(name, rows), shared, partial)
                 for name in distinct(rows, "dataset")
             ]
+            pages = self._write_backbones([line["told"] for line in lines], made, shared, partial)
             shown = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
-            told = [line["told"] for line in lines]
-            pages = self._write_backbones(told, made, shared, partial)
             values = {
                 **shared,
                 "datasets": [line["values"] for line in lines],
