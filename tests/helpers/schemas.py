@@ -21,6 +21,7 @@ COLUMN_FILES = {
     "scores": LIBRARY / "statistics/score_columns.json",
     "comparisons": LIBRARY / "statistics/scores/comparison_columns.json",
     "similarity": LIBRARY / "statistics/measures/similarity_columns.json",
+    "standings": LIBRARY / "statistics/across_datasets/standings_columns.json",
     "summary": LIBRARY / "report/tables/summary_columns.json",
 }
 

@@ -23,6 +23,16 @@ rule aggregate:
             caption="../report/summary.rst",
             category="Leaderboard",
         ),
+        standings=report(
+            f"{RESULTS}/standings.parquet",
+            caption="../report/standings.rst",
+            category="Leaderboard",
+        ),
+        standings_csv=report(
+            f"{RESULTS}/standings.csv",
+            caption="../report/standings.rst",
+            category="Leaderboard",
+        ),
         stamp=AGGREGATED,
     log:
         f"{RESULTS}/logs/aggregate.log",
@@ -33,5 +43,6 @@ rule aggregate:
         job=PLAN.aggregate().fingerprint,
     shell:
         "permafrost aggregate --job {params.job} --plan {PLAN_FILE:q} "
-        "--parquet {output.parquet:q} --csv {output.csv:q} --summary {output.summary:q} --stamp {output.stamp:q} "
+        "--parquet {output.parquet:q} --csv {output.csv:q} --summary {output.summary:q} "
+        "--standings {output.standings:q} --standings-csv {output.standings_csv:q} --stamp {output.stamp:q} "
         "2>&1 | tee {log:q}"

@@ -218,6 +218,8 @@ def finished():
         f"{RESULTS}/leaderboard.parquet",
         f"{RESULTS}/leaderboard.csv",
         f"{RESULTS}/summary.csv",
+        f"{RESULTS}/standings.parquet",
+        f"{RESULTS}/standings.csv",
         f"{RESULTS}/report/index.html",
         f"{RESULTS}/report/figures",
         AGGREGATED,

@@ -135,12 +135,18 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
     options = {"resamples": 20, "confidence": 0.95, "seed": 0}
     outputs = [
         argument
-        for name in ("parquet", "csv", "summary", "stamp")
+        for name in ("parquet", "csv", "summary", "standings", "standings-csv", "stamp")
         for argument in (f"--{name}", folder / f"leaderboard.{name}")
     ]
     found["aggregate"] = imported(
         "aggregate",
-        {"stage": "aggregate", "options": options, "inputs": {}},
+        {
+            "stage": "aggregate",
+            "options": options,
+            "groups": [["all", ["demo"]]],
+            "ranking": {},
+            "inputs": {},
+        },
         "--plan",
         plan,
         *outputs,

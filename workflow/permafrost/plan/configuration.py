@@ -10,7 +10,7 @@ from pathlib import Path
 from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import substitute
-from permafrost.plan.catalogue import Catalogue, result_fields
+from permafrost.plan.catalogue import EVERY, Catalogue, result_fields
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
@@ -108,8 +108,11 @@ class Configuration:
     def _check(self, config: dict, where: str, mistakes: Mistakes) -> None:
         """Add what is wrong with options and entries, and with backbones on datasets."""
         from permafrost.plan.checks import check_entries, check_options
+        from permafrost.plan.groups import check_ranking
 
         check_options(config, where, mistakes)
+        known = set(self._catalogues["dataset"].names([EVERY]))
+        check_ranking(config, known, list(self.backbones), where, mistakes)
         places = {kind: known.where for kind, known in self._catalogues.items()}
         check_entries(self.backbones, self.datasets, places, config, self.root, mistakes)
 

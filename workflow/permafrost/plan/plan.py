@@ -16,6 +16,7 @@ from permafrost.data.digest import without_places
 from permafrost.features.dates import without_dates
 from permafrost.plan.catalogue import result_fields
 from permafrost.plan.configuration import Configuration
+from permafrost.plan.groups import groups_of
 from permafrost.plan.options import (
     extraction_of,
     feeding_of,
@@ -353,6 +354,9 @@ class Plan:
         return self._job(
             "aggregate",
             options=self.config["comparison"],
+            # pairs, since canonical JSON has no order of keys
+            groups=list(groups_of(self.datasets, self.config["groups"]).items()),
+            ranking=self.config["ranking"],
             inputs={
                 "scores": fingerprint(sorted(scores)),
                 **_if_any(measures=measures, profiles=profiles),

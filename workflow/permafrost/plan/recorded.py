@@ -126,6 +126,8 @@ def archived(recorded: dict, plan: Path) -> list[Path]:
     fixed = [
         results / "leaderboard.csv",
         results / "summary.csv",
+        results / "standings.parquet",
+        results / "standings.csv",
         results / "report",
         plan,
         plan.with_name(CURRENT),

@@ -14,6 +14,7 @@ from permafrost.plan.failures import Failure
 from permafrost.plan.recorded import by_names, expected, forget_gathered, planned
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
 from permafrost.report.tables.leaderboard import build_leaderboard, write_csv
+from permafrost.report.tables.standings import write_standings
 from permafrost.report.tables.summary import write_summary
 
 # stages whose tables a leaderboard gathers, with the name that they have there for a probe
@@ -52,13 +53,13 @@ def are_made(plan: dict, stage: str) -> bool:
     return all(_is_made(row) for row in planned(plan, stage))
 
 
-def write_made_tables(plan: dict, tables: list, about: dict, options: dict) -> None:
-    """Write leaderboard and summary where those of a complete run lie, marked as incomplete.
+def write_made_tables(plan: dict, tables: list, about: dict, job: dict) -> None:
+    """Write leaderboard, summary and standings where those of a complete run lie, marked as incomplete.
 
     Parameters
     ----------
     tables : score tables; about : what the leaderboard says of itself (`leaderboard_state.describe`).
-    options : of the aggregates over datasets.
+    job : spec of the plan's aggregate.
     """
     results = Path(plan["results"])
     table = mark_incomplete(build_leaderboard(tables), about["missing"])
@@ -67,7 +68,11 @@ def write_made_tables(plan: dict, tables: list, about: dict, options: dict) -> N
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
     write_csv(results / "leaderboard.csv", table)
     write_table(results / "leaderboard.parquet", table, metadata)
-    write_summary(table, results / "summary.csv", **options)
+    write_summary(table, results / "summary.csv", **job["options"])
+    options = {"groups": job["groups"], "ranking": job["ranking"], "comparison": job["options"]}
+    write_standings(
+        tables, results / "standings.parquet", results / "standings.csv", metadata, options
+    )
 
 
 def write_made_page(

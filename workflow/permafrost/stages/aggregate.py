@@ -1,4 +1,4 @@
-"""``permafrost aggregate``: all score tables of a plan in, one leaderboard and its summary out."""
+"""``permafrost aggregate``: all score tables of a plan in, leaderboard, summary and standings out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _OUTPUTS = {
     "--parquet": "leaderboard to write",
     "--csv": "leaderboard to write, as text",
     "--summary": "aggregates over datasets to write, as text",
-    "--stamp": "written last: fingerprint, and digests of the three",
+    "--standings": "standings over groups of datasets to write",
+    "--standings-csv": "the same, as text",
+    "--stamp": "written last: fingerprint, and digests of the others",
 }
 
 
@@ -21,6 +23,8 @@ class AggregateSpec(Specification):
     """`inputs` are fingerprints of all tables of a kind; the recorded plan has them one by one."""
 
     options: dict
+    groups: list
+    ranking: dict
     inputs: dict
 
 
@@ -34,6 +38,7 @@ def run(arguments) -> None:
     from permafrost.core.stamps import write_stamp
     from permafrost.plan.recorded import planned, read_plan
     from permafrost.report.tables.leaderboard import read_scores, write_leaderboard
+    from permafrost.report.tables.standings import write_standings
     from permafrost.report.tables.summary import write_summary
 
     spec, fingerprint = read_specification(arguments, AggregateSpec)
@@ -44,9 +49,17 @@ def run(arguments) -> None:
         for row in planned(plan, stage)
     }
     tables = read_scores(expected, expect=expected)
-    table = write_leaderboard(
-        tables, arguments.parquet, arguments.csv, {"fingerprint": fingerprint, "stage": "aggregate"}
-    )
+    about = {"fingerprint": fingerprint, "stage": "aggregate"}
+    table = write_leaderboard(tables, arguments.parquet, arguments.csv, about)
     write_summary(table, arguments.summary, **spec.options)
-    write_stamp(arguments.stamp, fingerprint, (arguments.parquet, arguments.csv, arguments.summary))
+    options = {"groups": spec.groups, "ranking": spec.ranking, "comparison": spec.options}
+    write_standings(tables, arguments.standings, arguments.standings_csv, about, options)
+    written = (
+        arguments.parquet,
+        arguments.csv,
+        arguments.summary,
+        arguments.standings,
+        arguments.standings_csv,
+    )
+    write_stamp(arguments.stamp, fingerprint, written)
     print(f"leaderboard: {table.num_rows} rows in {arguments.csv}; permafrost show prints it")

@@ -1,4 +1,4 @@
-"""``permafrost show``: the leaderboard as text."""
+"""``permafrost show``: who is best, and the leaderboard, as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from pathlib import Path
 
 def add_arguments(parser) -> None:
     parser.add_argument(
-        "leaderboard", nargs="?", type=Path, default=Path("results/leaderboard.parquet")
+        "leaderboard",
+        nargs="?",
+        type=Path,
+        default=Path("results/leaderboard.parquet"),
+        help="leaderboard.parquet in a folder of results",
+    )
+    parser.add_argument("--group", help="rank over this group of datasets only")
+    parser.add_argument("--probe", help="show this probe only")
+    parser.add_argument("--dataset", help="show this dataset only")
+    parser.add_argument(
+        "--compare", nargs=2, metavar=("A", "B"), help="differences of two backbones"
     )
 
 
@@ -15,11 +25,13 @@ def run(arguments) -> None:
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, read_plan
     from permafrost.report.explanations.leaderboard_state import KEY, describe_outdated, headline
-    from permafrost.report.tables.terminal import format_leaderboard
+    from permafrost.report.tables.blocks import print_blocks
+    from permafrost.report.tables.shown import Shown
 
     table, metadata = read_table(arguments.leaderboard)
     results = arguments.leaderboard.parent
     incomplete = metadata.get(KEY)
+    plan = None
     # a leaderboard that was copied out of its results belongs to no plan here
     if (results / "plans").is_dir():
         plan = read_plan(current_plan(results))
@@ -27,6 +39,8 @@ def run(arguments) -> None:
         notice = None if ours else describe_outdated(table, metadata, plan)
         if notice:
             print(notice, end="\n\n")
-    print(format_leaderboard(table))
+    shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
+    chosen = {"probe": arguments.probe, "dataset": arguments.dataset, "group": arguments.group}
+    print_blocks(shown.blocks(compare=arguments.compare, **chosen))
     if incomplete:
-        print(headline(incomplete))
+        print(f"\n{headline(incomplete)}")

@@ -35,7 +35,16 @@ _KINDS = {
     "report": frozenset({".html", ".png", ".svg", ".csv", ".json"}),
     "plans": frozenset({".json", ".done"}),
 }
-_ALONE = frozenset({"leaderboard.parquet", "leaderboard.csv", "summary.csv", "plans/current"})
+_ALONE = frozenset(
+    {
+        "leaderboard.parquet",
+        "leaderboard.csv",
+        "summary.csv",
+        "standings.parquet",
+        "standings.csv",
+        "plans/current",
+    }
+)
 _STORES = frozenset({"images", "features", "views", "masks"})
 # ….zarr/zarr.json, ….zarr/samples.parquet, ….zarr/ARRAY/zarr.json, ….zarr/ARRAY/c/0/0/0
 _IN_STORE = re.compile(r"(?:\w+/)?zarr\.json|samples\.parquet|\w+/c(?:/\d+)*", re.ASCII)

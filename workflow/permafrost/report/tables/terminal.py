@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from permafrost.report.tables.blocks import Block
 from permafrost.report.values.notation import interval_of, number, places
 from permafrost.report.values.rows import distinct, finite, gates_of, metric_name, overall
 from permafrost.report.values.seeds import merge_seeds
@@ -13,6 +14,14 @@ _SPATIAL = "spatially_random"
 
 
 def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = None) -> str:
+    """`leaderboard_blocks` as text."""
+    blocks = leaderboard_blocks(table, digits=digits, most=most)
+    return "\n\n".join(block.plain() for block in blocks) + "\n"
+
+
+def leaderboard_blocks(
+    table: pa.Table, *, digits: int = 3, most: int | None = None, letters: dict | None = None
+) -> list[Block]:
     """One block per dataset and probe, best backbone first: rank (``1=`` where tied), value, interval, gates.
 
     Parameters
@@ -21,16 +30,27 @@ def format_leaderboard(table: pa.Table, *, digits: int = 3, most: int | None = N
         shown, all seeds of a probe as one (`seeds.merge_seeds`); the parquet and CSV files hold the rest.
     digits : decimals of the values.
     most : backbones of a block; how many more there are is said below it. All by default.
+    letters : (dataset, probe) to letters of backbones (`compared.letters_of`).
     """
     rows = overall(table.to_pylist())
     marks = _marks(rows)
+    letters = {} if letters is None else letters
     blocks = [
-        _block(overall(rows, dataset=dataset, probe=probe), marks, digits, most)
+        _block(
+            overall(rows, dataset=dataset, probe=probe),
+            marks,
+            digits,
+            most,
+            letters.get((dataset, probe)),
+        )
         for dataset in distinct(rows, "dataset")
         for probe in distinct(overall(rows, dataset=dataset), "probe")
     ]
-    notes = "\n".join(f"{mark} {words}" for words, mark in marks.items())
-    return "\n\n".join([*blocks, *([notes] if notes else [])]) + "\n"
+    notes = [f"{mark} {words}" for words, mark in marks.items()]
+    if notes and blocks:
+        # below all blocks, as one of its own
+        blocks.append(Block("\n".join(notes), []))
+    return blocks
 
 
 def _marks(rows: list[dict]) -> dict[str, str]:
@@ -50,7 +70,9 @@ def _flags(row: dict) -> list[str]:
     return gather_classes(gates_of(row)) + ([_SPATIAL] if row["spatially_random"] else [])
 
 
-def _block(rows: list[dict], marks: dict[str, str], digits: int, shown: int | None) -> str:
+def _block(
+    rows: list[dict], marks: dict[str, str], digits: int, shown: int | None, letters: dict | None
+) -> Block:
     from permafrost.report.explanations.gates import explain
 
     rows = sorted(merge_seeds(rows), key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
@@ -61,7 +83,8 @@ def _block(rows: list[dict], marks: dict[str, str], digits: int, shown: int | No
         f"{first['dataset']} · {first['probe']} · {metric_name(first['metric'])} "
         f"({100 * first['confidence']:g} % interval over {first['n_units']} {first['unit']}s{over})"
     )
-    header = ["rank", "backbone", "value", *(["seeds"] if most > 1 else []), "interval", ""]
+    header = ["rank", "backbone", "value", *(["seeds"] if most > 1 else []), "interval"]
+    header += ["letters"] if letters else []
     lines = []
     for row, place in zip(rows, places([row["rank"] for row in rows]), strict=True):
         flags = "".join(sorted({marks[explain(gate)] for gate in _flags(row)}))
@@ -72,25 +95,14 @@ def _block(rows: list[dict], marks: dict[str, str], digits: int, shown: int | No
                 number(row["value"], digits),
                 *([_spread(row["seed_std"], digits)] if most > 1 else []),
                 interval_of(row, lambda value: number(value, digits)),
+                *([letters[row["backbone"]]] if letters else []),
                 flags,
             ]
         )
     further = len(lines[shown:]) if shown is not None else 0
-    more = f"\n  and {further} more: permafrost show" if further else ""
-    return head + "\n" + _columns([header, *lines[:shown]], right={"rank", "value"}) + more
+    more = f"  and {further} more: permafrost show" if further else ""
+    return Block(head, [[*header, ""], *lines[:shown]], frozenset({"rank", "value"}), more)
 
 
 def _spread(value, digits: int) -> str:
     return f"± {number(value, digits)}" if finite(value) else ""
-
-
-def _columns(lines: list[list[str]], right: set[str]) -> str:
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    shown = []
-    for line in lines:
-        cells = [
-            cell.rjust(width) if lines[0][i] in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        shown.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(shown)

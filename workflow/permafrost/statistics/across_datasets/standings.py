@@ -159,6 +159,45 @@ def probability_of_improvement(runs) -> np.ndarray:
     return mean
 
 
+def improvement_over_rest(runs) -> np.ndarray:
+    """(…, K) mean of `probability_of_improvement` over the other backbones, without the matrix of pairs."""
+    runs = np.asarray(runs, np.float64)
+    backbones = runs.shape[-2]
+    if backbones < 2:
+        raise ValueError("an improvement over the rest needs two backbones")
+    total = 0
+    for dataset in range(runs.shape[-3]):
+        each = runs[..., dataset, :, :]
+        there = ~np.isnan(each)
+        # every backbone weighs the same, however many seeds it has
+        weights = there / there.sum(axis=-1, keepdims=True)
+        below = _weight_below(
+            each.reshape(*each.shape[:-2], -1), weights.reshape(*each.shape[:-2], -1)
+        )
+        beaten = np.sum(np.where(there, below.reshape(each.shape), 0) * weights, axis=-1)
+        # one half of it is a backbone against itself
+        total = total + (beaten - 0.5) / (backbones - 1)
+    # rounding may leave less than no chance
+    return np.clip(total / runs.shape[-3], 0, 1)
+
+
+def _weight_below(values, weights) -> np.ndarray:
+    """(…, N) the weight of smaller values and half of that of equal ones; NaN has no weight."""
+    order = np.argsort(values, axis=-1, kind="stable")
+    ascending = np.take_along_axis(values, order, -1)
+    through = np.cumsum(np.take_along_axis(weights, order, -1), axis=-1)
+    before = np.concatenate([np.zeros_like(through[..., :1]), through[..., :-1]], axis=-1)
+    new = np.ones(values.shape, bool)
+    new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
+    ends = np.ones(values.shape, bool)
+    ends[..., :-1] = new[..., 1:]
+    before = np.maximum.accumulate(np.where(new, before, 0), axis=-1)
+    through = np.minimum.accumulate(np.where(ends, through, np.inf)[..., ::-1], axis=-1)[..., ::-1]
+    found = np.empty(values.shape)
+    np.put_along_axis(found, order, (before + through) / 2, -1)
+    return found
+
+
 def _normalised(values, low, high) -> np.ndarray:
     low, high = (np.asarray(bound, np.float64)[:, None] for bound in (low, high))
     if not np.all(high > low):

@@ -85,10 +85,16 @@ def contributions(values, left_out, sizes, *, scale=None) -> np.ndarray:
 
     Of a mean over samples, exactly the part's sum over the number of all samples.
     """
-    values, deviations = _deviations(values, left_out, scale)
+    values = np.asarray(values, np.float64)
     shares = sizes / np.sum(sizes)
-    weighted = deviations * (1 - shares)
-    return values[..., None] * shares + weighted - weighted.mean(axis=-1, keepdims=True)
+    return values[..., None] * shares + strays(values, left_out, sizes, scale=scale)
+
+
+def strays(values, left_out, sizes, *, scale=None) -> np.ndarray:
+    """(…, J) `contributions` less the share that each part has by its size: rows with the sum 0."""
+    _, deviations = _deviations(values, left_out, scale)
+    weighted = deviations * (1 - sizes / np.sum(sizes))
+    return weighted - weighted.mean(axis=-1, keepdims=True)
 
 
 def _deviations(values, left_out, scale) -> tuple[np.ndarray, np.ndarray]:

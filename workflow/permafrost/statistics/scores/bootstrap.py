@@ -21,7 +21,7 @@ from permafrost.statistics.resampling.intervals import (
     reflected_square,
     wilson_interval,
 )
-from permafrost.statistics.resampling.jackknife import PARTS, Spread, part_sizes, spread_of
+from permafrost.statistics.resampling.jackknife import PARTS, Spread, part_sizes, spread_of, strays
 from permafrost.statistics.resampling.resamples import (
     check_resamples,
     iter_jackknife,
@@ -64,6 +64,7 @@ def bootstrap_scores(
     The value is that of the whole test set. ``resamples`` is the number of resamples that the interval
     comes from: of draws, or of parts that were left out in turn. Those on which a metric is undefined
     (such as the recall of a class that was not drawn) do not enter it and are counted in ``n_undefined``.
+    The primary row has ``strays`` too, a list of those of `jackknife.strays`; None with one unit or an undefined value.
     """
     check_method(method, confidence)
     check_resamples(resamples)
@@ -94,6 +95,8 @@ def bootstrap_scores(
             row = {"metric": metric, "class": name, **interval.row(metric, column), **common}
             row["primary"] = metric == primary
             row["higher_is_better"] = metric_of(metric).higher_is_better
+            if row["primary"]:
+                row["strays"] = interval.strays(metric)
             if judged is not None and (flags := judged.flags(metric)):
                 row["flags"] = flags
             rows.append(row)
@@ -224,6 +227,17 @@ class _Intervals:
             "resamples": len(seen),
             "n_undefined": int(np.count_nonzero(np.isnan(seen))),
         }
+
+    def strays(self, metric: str) -> list[float] | None:
+        """What J parts of the test set add to an overall metric (`jackknife.strays`); None where unknown."""
+        if self.units.count == 1 or np.isnan(self.values[metric]):
+            return None
+        left_out = self.left_out.get(metric) if self.how.method == "auto" else None
+        if left_out is None:
+            left_out = gather(self.family, iter_jackknife(self.units.count, PARTS), {metric})[
+                metric
+            ]
+        return strays(self.values[metric], left_out, part_sizes(self.units)).tolist()
 
     def _drawn(self, metric: str, value: float, drawn: np.ndarray, pick):
         """The interval from replicates, and its name."""

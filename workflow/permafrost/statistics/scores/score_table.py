@@ -6,6 +6,8 @@ Where a probe scored further settings, the rows of each follow the rows that are
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,17 +69,27 @@ def score_predictions(
     options = {**spec.options, "seed": bootstrap_seed(spec.dataset, spec.options)}
     judged = calibration_options(spec, options.pop("calibration", None))
     rows = _rows(read, metadata, {**options, "calibration": judged})
+    about = {"fingerprint": fingerprint, "stage": spec.stage, **_items(read, rows)}
     settings = settings_from_table(table, metadata)
     for one in settings:
         rows += _rows_of_setting(one, metadata, options)
     if (gain := gain_of(settings, metadata)) is not None:
         rows += _rows_of_setting(gain, metadata, options)
     table = _table(rows, metadata, spec.options["seed"])
-    about = {"fingerprint": fingerprint, "stage": spec.stage}
     if charts := getattr(read, "charts", None):
         about["charts"] = charts()
     write_table(output, table, about)
     return _summary(rows, metadata)
+
+
+def _items(predictions: Predictions, rows: list[dict]) -> dict:
+    """What rankings over datasets need to know of the test items: which they are, and what parts of them add."""
+    digest = hashlib.sha256()
+    for names in (predictions.sample_ids, predictions.groups):
+        listed = [] if names is None else [str(name) for name in names]
+        digest.update(json.dumps(listed).encode())
+    strays = next(row["strays"] for row in rows if row["primary"])
+    return {"test_set": digest.hexdigest(), "strays": strays}
 
 
 def bootstrap_seed(dataset: str, options: dict) -> int:

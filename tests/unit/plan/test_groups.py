@@ -1,0 +1,90 @@
+"""Groups of datasets: those that entries make, the configured ones, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from helpers.plans import CONFIG, changed, fill_root, make_plan
+from permafrost.core.errors import PermafrostError
+from permafrost.plan.groups import groups_of
+
+
+@pytest.fixture
+def root(tmp_path):
+    return fill_root(tmp_path / "root")
+
+
+@pytest.fixture
+def config():
+    return copy.deepcopy(CONFIG)
+
+
+DATASETS = {
+    "fields": {"task": "segmentation", "sensor": "sentinel2-l2a", "gsd_m": 10},
+    "crops": {"task": "classification", "sensor": "sentinel2-l1c", "gsd_m": 10.0},
+    "ships": {"task": "detection", "sensor": "aerial", "gsd_m": 0.3},
+    "coast": {
+        "task": "segmentation",
+        "modalities": {"s2": {"sensor": "sentinel2"}, "s1": {"sensor": "sentinel1"}, "dem": {}},
+        "gsd_m": 10.1,
+    },
+    "trees": {"task": "classification", "sensor": None, "modalities": None},
+}
+
+
+def test_entries_make_groups():
+    assert groups_of(DATASETS, {}) == {
+        "all": ["coast", "crops", "fields", "ships", "trees"],
+        "task:classification": ["crops", "trees"],
+        "task:segmentation": ["coast", "fields"],
+        "labels:of-places": ["coast", "fields", "ships"],
+        # of images: those of the task classification, which are shown already
+        "sensor:sentinel2": ["coast", "crops", "fields"],
+        "ground:1m-10m": ["crops", "fields"],
+    }
+    assert groups_of({"fields": DATASETS["fields"]}, {}) == {"all": ["fields"]}
+
+
+def test_configured_groups_stay_whatever_they_hold():
+    groups = groups_of(DATASETS, {"water": ["ships", "coast"], "far": ["elsewhere"]})
+    assert list(groups)[:3] == ["all", "water", "far"]
+    assert groups["water"] == ["coast", "ships"] and groups["far"] == ["elsewhere"]
+    # one that entries make is not repeated under a second name
+    assert "task:segmentation" not in groups_of(DATASETS, {"masks": ["fields", "coast"]})
+
+
+def test_a_group_reruns_what_gathers_scores_alone(root, config):
+    names = list(config["extra_datasets"])
+    config["groups"] = {"mine": names[:1]}
+    assert changed(make_plan(root), make_plan(root, config)) == {("aggregate",), ("report",)}
+    config["groups"] = {}
+    config["ranking"] = {"draws": 500}
+    assert changed(make_plan(root), make_plan(root, config)) == {("aggregate",), ("report",)}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"groups": {"mine": ["nowhere"]}}, r"groups\.mine: no dataset 'nowhere'"),
+        ({"groups": {"all": ["world"]}}, r"the group 'all' is that of all datasets"),
+        ({"groups": {"task:x": ["world"]}}, r"task:x"),
+        ({"groups": {"mine": []}}, r"groups\.mine"),
+        ({"ranking": {"bounds": {"world": [1, 0.5]}}}, r"the bounds of 'world' are 1 and 0.5"),
+        ({"ranking": {"bounds": {"wrld": [0, 1]}}}, r"no dataset 'wrld', did you mean 'world'"),
+        ({"ranking": {"reference": ["a", "b"]}}, r"ranking\.reference: no backbone 'a'"),
+        ({"ranking": {"baseline": "imagestat"}}, r"ranking\.baseline: no backbone 'imagestat'"),
+        ({"ranking": {"uncertainty": "all"}}, r"uncertainty"),
+    ],
+)
+def test_what_cannot_be_is_refused(root, config, change, words):
+    config.update(change)
+    with pytest.raises(PermafrostError, match=words):
+        make_plan(root, config)
+
+
+def test_two_sources_of_bounds_are_refused(root, config):
+    names = config["backbones"][:2]
+    config["ranking"] = {"bounds": {"world": [0, 1]}, "reference": names}
+    with pytest.raises(PermafrostError, match="bounds and reference both say"):
+        make_plan(root, config)

@@ -1,0 +1,225 @@
+"""The answer over datasets and two backbones beside each other, as text."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pytest
+from helpers.results.tables import make_comparison_table, make_score_rows, score_table
+from permafrost.core.errors import PermafrostError
+from permafrost.core.tables import write_table
+from permafrost.report.tables import blocks
+from permafrost.report.tables.answer import answer, of_standings, percent, verdict
+from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.compared import difference_block, letters_of
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.report.tables.shown import Shown
+from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
+
+
+def standing(backbone, rank, letters="a", *, statistic="mean_rank", **more) -> dict:
+    row = {
+        "group": "all",
+        "probe": "knn",
+        "backbone": backbone,
+        "statistic": statistic,
+        "rank": rank,
+    }
+    row |= {"value": float(rank), "lower": 1.0, "upper": 3.0, "rank_low": 1, "rank_high": 3}
+    row |= {"letters": letters, "uncertainty": "both", "n_datasets": 5, "left_out": "", "note": ""}
+    return {**row, "confidence": 0.95, **more}
+
+
+def says(*rows) -> str:
+    return verdict(of_standings(list(rows)))
+
+
+def test_the_verdict_says_who_is_first_and_whether_that_is_certain():
+    assert (
+        says(standing("x", 1), standing("y", 2, "b"))
+        == "x is first by mean rank, and told apart from the other."
+    )
+    assert (
+        says(standing("y", 2), standing("x", 1))
+        == "x is first by mean rank, but y cannot be told apart from it."
+    )
+    chance = standing("x", 1, statistic="probability_best", value=0.931)
+    assert says(standing("x", 1, "a"), standing("y", 2, "ab"), standing("z", 3, "b"), chance) == (
+        "x is first by mean rank (chance of being best 93 %), but y cannot be told apart from it."
+    )
+    assert says(standing("x", 1.5), standing("y", 1.5), standing("z", 3, "b")) == (
+        "x and y are first by mean rank, and told apart from the other."
+    )
+    many = [standing(f"b{number}", number) for number in range(1, 7)]
+    assert says(*many) == (
+        "b1 is first by mean rank, but none of the 5 others can be told apart from it."
+    )
+    many[-1]["letters"] = "b"
+    assert (
+        says(*many) == "b1 is first by mean rank, but 4 of 5 others cannot be told apart from it."
+    )
+    unknown = {"uncertainty": "none", "letters": None, "note": "one unit"}
+    assert says(standing("x", 1, **unknown), standing("y", 2, **unknown)) == (
+        "x is first by mean rank. Whether that is chance is not known: one unit."
+    )
+    nobody = {"rank": None, "note": "no dataset has scores of all backbones", "uncertainty": "none"}
+    assert (
+        says({**standing("x", 1), **nobody})
+        == "Nobody is ranked: no dataset has scores of all backbones."
+    )
+
+
+def test_a_chance_is_never_certain():
+    assert [percent(share) for share in (0, 0.004, 0.5, 0.996, 1)] == [
+        "< 1 %", "< 1 %", "50 %", "> 99 %", "> 99 %",
+    ]  # fmt: skip
+
+
+def test_the_answer_ranks_backbones():
+    rows = [
+        standing("worse", 2, "b", rank_low=2, rank_high=2),
+        standing("better", 1, left_out="d9"),
+    ]
+    rows += [standing("better", 1, statistic="mean", value=0.912, lower=0.9, upper=0.95)]
+    rows += [standing("worse", 2, statistic="mean", value=0.512, lower=0.5, upper=0.55)]
+    rows += [
+        standing(name, 1, statistic="probability_best", value=v)
+        for name, v in (("better", 0.97), ("worse", 0.03))
+    ]
+    text = answer(rows, group="all", probe="knn").plain().splitlines()
+    assert text[0] == "all · knn · 5 datasets"
+    assert (
+        text[1]
+        == "better is first by mean rank (chance of being best 97 %), and told apart from the other."
+    )
+    assert " ".join(text[2].split()) == (
+        "rank backbone mean rank interval mean interval best ranks letters"
+    )
+    assert " ".join(text[3].split()) == "1 better 1.00 [1.00, 3.00] 0.912 [0.900, 0.950] 97 % 1–3 a"
+    assert " ".join(text[4].split()) == "2 worse 2.00 [1.00, 3.00] 0.512 [0.500, 0.550] 3 % 2 b"
+    assert "d9" in text[5] and "95 % intervals over other datasets" in text[6]
+    assert (
+        "and 1 more: permafrost show --probe knn"
+        in answer(rows, group="all", probe="knn", most=1).plain()
+    )
+    assert answer(rows, group="mine", probe="knn") is None
+
+
+def test_letters_of_one_dataset_need_every_seed():
+    def pair(a, b, difference, p, seed=0):
+        return {
+            "backbone_a": a,
+            "backbone_b": b,
+            "difference": difference,
+            "p_adjusted": p,
+            "confidence": 0.95,
+            "seed": seed,
+        }
+
+    rows = [pair("a", "b", 0.3, 0.01), pair("a", "c", 0.3, 0.01), pair("b", "c", 0.1, 0.4)]
+    assert letters_of(rows, ["a", "b", "c"]) == {"a": "a", "b": "b", "c": "b"}
+    assert letters_of([*rows, pair("a", "b", 0.3, 0.2, seed=1)], ["a", "b", "c"]) == {
+        "a": "a",
+        "b": "ab",
+        "c": "b",
+    }
+    assert letters_of([*rows, pair("a", "b", -0.3, 0.01, seed=1)], ["a", "b", "c"])["a"] == "a"
+    assert letters_of([pair("a", "b", 0.3, float("nan"))], ["a", "b"]) == {"a": "a", "b": "a"}
+    assert letters_of(rows[:1], ["a", "b", "c"]) == {} == letters_of([], ["a"])
+
+
+def test_a_difference_is_shown_in_the_order_that_was_asked_for():
+    row = {"dataset": "d", "probe": "knn", "metric": "rmse", "seed": 0, "higher_is_better": False}
+    row |= {"backbone_a": "a", "backbone_b": "b", "difference": -0.2, "lower": -0.3, "upper": -0.1}
+    row |= {"p_value": 0.001, "p_adjusted": 0.004, "confidence": 0.95}
+    shown = difference_block([row], "b", "a").lines[1]
+    # b has the larger error
+    assert shown == ["d", "knn", "RMSE", "+0.200", "[+0.100, +0.300]", "0.001", "0.004", "a"]
+    assert difference_block([row], "a", "b").lines[1][3:5] == ["−0.200", "[−0.300, −0.100]"]
+    assert difference_block([{**row, "p_adjusted": 0.2}], "a", "b").lines[1][-1] == "not told apart"
+    assert difference_block([row, {**row, "seed": 1}], "a", "b").lines[0][3] == "seed"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A leaderboard of three datasets with what lies beside it."""
+    folder = tmp_path_factory.mktemp("shown")
+    backbones = {"strong": 0.9, "middle": 0.6, "weak": 0.4}
+    tables = [
+        score_table(make_score_rows(dataset=dataset, backbone=name, probe="knn", value=value))
+        for dataset in ("d1", "d2", "d3")
+        for name, value in backbones.items()
+    ]
+    about = {"fingerprint": "f", "stage": "aggregate"}
+    board = build_leaderboard(tables)
+    ranking = Ranking(groups={"all": ["d1", "d2", "d3"], "mine": ["d1"]}, draws=100)
+    from permafrost.core.identity import canonical_json
+    from permafrost.core.tables import KEY
+
+    known = [table.replace_schema_metadata({KEY: canonical_json({})}) for table in tables]
+    write_table(folder / "standings.parquet", build_standings(known, ranking), about)
+    (folder / "comparisons/d1").mkdir(parents=True)
+    write_table(
+        folder / "comparisons/d1/knn.parquet",
+        make_comparison_table("d1", "knn", sorted(backbones)),
+        about,
+    )
+    return Shown.of(board, folder, fingerprint="f")
+
+
+def heads(shown) -> list[str]:
+    return [block.head.splitlines()[0] for block in shown]
+
+
+def test_the_answer_comes_before_the_datasets(results):
+    shown = heads(results.blocks())
+    assert shown[0] == "all · knn · 3 datasets"
+    assert shown[1] == "Other groups of datasets, for --group: 'mine'"
+    assert [head.split(" · ")[0] for head in shown[2:5]] == ["d1", "d2", "d3"]
+    # a comparison exists of one dataset only
+    assert ["letters" in block.lines[0] for block in results.blocks()[2:5]] == [True, False, False]
+
+
+def test_what_is_shown_can_be_chosen(results):
+    assert heads(results.blocks(group="mine")) == ["mine · knn · 1 dataset"]
+    assert [head.split(" · ")[0] for head in heads(results.blocks(dataset="d2"))][0] == "d2"
+    assert "weak less strong" in heads(results.blocks(compare=["weak", "strong"]))[0]
+    with pytest.raises(
+        PermafrostError, match="there is no group 'min' in these results, did you mean 'mine'"
+    ):
+        results.blocks(group="min")
+    with pytest.raises(PermafrostError, match="no backbone 'x'"):
+        results.blocks(compare=["x", "weak"])
+    with pytest.raises(PermafrostError, match="compared on no dataset"):
+        results.blocks(compare=["weak", "strong"], dataset="d2")
+
+
+def test_standings_of_another_leaderboard_are_refused(results, tmp_path):
+    table = pa.table({"group": ["all"]})
+    write_table(
+        tmp_path / "standings.parquet", table, {"fingerprint": "other", "stage": "aggregate"}
+    )
+    with pytest.raises(PermafrostError, match="standings"):
+        Shown.of(results.leaderboard, tmp_path, fingerprint="f")
+
+
+def test_a_terminal_gets_a_table_that_fits_and_no_markup(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    name = "[red]name[/red]"
+    blocks.print_blocks(
+        [Block("head", [["rank", "backbone"], ["1", name]], frozenset({"rank"}), "foot")]
+    )
+    shown = stream.getvalue()
+    assert name in shown and "\x1b[1m" in shown and "foot" in shown
+    assert max(map(len, shown.splitlines())) < 120
+    monkeypatch.setattr("sys.stdout", plain := io.StringIO())
+    blocks.print_blocks([Block("head", [["rank", "backbone"], ["1", name]])])
+    assert plain.getvalue() == f"head\n  rank  backbone\n  1     {name}\n"

@@ -1,0 +1,111 @@
+"""The groups of datasets that backbones are ranked over: the configuration's, and those that entries make."""
+
+from __future__ import annotations
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.tasks import task_of
+from permafrost.plan.mistakes import Mistakes
+
+EVERYTHING = "all"
+#: (upper end in metres, name) of ranges of ground distance, the last without an end
+GROUND = ((1.0, "ground:to-1m"), (10.0, "ground:1m-10m"), (float("inf"), "ground:over-10m"))
+
+
+def groups_of(datasets: dict[str, dict], configured: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Group to datasets: ``all``, then the configured ones, then those that entries make.
+
+    A group that entries make has a colon in its name, needs two datasets, and is left out where an earlier one has the
+    same.
+
+    Parameters
+    ----------
+    datasets : entries by name.
+    configured : may name datasets that do not take part, which stay in the group.
+    """
+    groups = {EVERYTHING: list(datasets), **configured}
+    made: dict[str, list[str]] = {}
+    for name, entry in datasets.items():
+        for group in _of_entry(entry):
+            made.setdefault(group, []).append(name)
+    seen = {frozenset(names) for names in groups.values()}
+    for group in sorted(made, key=lambda name: (_KINDS.index(name.partition(":")[0]), name)):
+        names = frozenset(made[group])
+        if len(names) > 1 and names not in seen and group not in groups:
+            groups[group] = made[group]
+            seen.add(names)
+    # the order of datasets changes no number
+    return {name: sorted(names) for name, names in groups.items()}
+
+
+_KINDS = ("task", "labels", "sensor", "ground")
+
+
+def _of_entry(entry: dict) -> list[str]:
+    task = task_of(entry["task"])
+    groups = [f"task:{entry['task']}", "labels:of-places" if task.dense else "labels:of-images"]
+    modalities = entry.get("modalities") or {}
+    sensors = [entry.get("sensor"), *(one.get("sensor") for one in modalities.values())]
+    # levels of processing and products are one sensor
+    groups += sorted({f"sensor:{name.partition('-')[0]}" for name in sensors if name})
+    if entry.get("gsd_m"):
+        groups.append(next(name for end, name in GROUND if entry["gsd_m"] <= end))
+    return groups
+
+
+def check_ranking(
+    config: dict, known: set[str], backbones: list[str], where: str, mistakes: Mistakes
+) -> None:
+    """Add to `mistakes` names that do not exist, and bounds that cannot be.
+
+    Parameters
+    ----------
+    config : the validated configuration.
+    known : every dataset that an entry describes, chosen or not; backbones : the chosen ones.
+    """
+
+    def unknown(what: str, name: str, names, place: str) -> None:
+        mistakes.add(
+            PermafrostError(
+                f"no {what} {name!r}, {near_names(name, names)}",
+                where=f"{where}: {place}",
+                remedy=f"correct the name, or add the {what}",
+            )
+        )
+
+    for group, names in config["groups"].items():
+        if group == EVERYTHING:
+            mistakes.add(
+                PermafrostError(
+                    f"the group {EVERYTHING!r} is that of all datasets of a run",
+                    where=f"{where}: groups.{group}",
+                    remedy="give it another name",
+                )
+            )
+        for name in names:
+            if name not in known:
+                unknown("dataset", name, known, f"groups.{group}")
+    ranking = config["ranking"]
+    for name, (low, high) in (ranking["bounds"] or {}).items():
+        if name not in known:
+            unknown("dataset", name, known, "ranking.bounds")
+        if not low < high:
+            mistakes.add(
+                PermafrostError(
+                    f"the bounds of {name!r} are {low:g} and {high:g}",
+                    where=f"{where}: ranking.bounds",
+                    remedy="give a high that is above the low",
+                )
+            )
+    for name in ranking["reference"] or ():
+        if name not in backbones:
+            unknown("backbone", name, backbones, "ranking.reference")
+    if ranking["bounds"] is not None and ranking["reference"] is not None:
+        mistakes.add(
+            PermafrostError(
+                "bounds and reference both say what becomes 0 and 1",
+                where=f"{where}: ranking",
+                remedy="give one of them",
+            )
+        )
+    if ranking["baseline"] not in (None, "imagestats", *backbones):
+        unknown("backbone", ranking["baseline"], backbones, "ranking.baseline")

@@ -1,0 +1,124 @@
+"""The answer first: who is best over a group of datasets, and whether that is certain."""
+
+from __future__ import annotations
+
+from permafrost.report.tables.blocks import Block
+from permafrost.report.values.notation import interval_of, number, places
+from permafrost.report.values.rows import distinct, finite
+from permafrost.statistics.across_datasets.letters import ranks_text
+from permafrost.statistics.across_datasets.standings_table import RANKED_BY
+
+#: what an interval holds, in words
+UNCERTAINTIES = {
+    "both": "other datasets, test items and seeds",
+    "datasets": "other datasets",
+    "items": "other test items and seeds on these datasets",
+    "none": "nothing: what chance does is not known here",
+}
+_NAMED = 3
+
+
+def of_standings(rows: list[dict], **where) -> dict[str, list[dict]]:
+    """Statistic to its rows, in the order of their ranks, of those where columns have these values."""
+    chosen = [row for row in rows if all(row[name] == value for name, value in where.items())]
+    return {
+        statistic: sorted(
+            (row for row in chosen if row["statistic"] == statistic),
+            key=lambda row: (row["rank"] if finite(row["rank"]) else float("inf"), row["backbone"]),
+        )
+        for statistic in distinct(chosen, "statistic")
+    }
+
+
+def verdict(found: dict[str, list[dict]]) -> str:
+    """Who is best in a sentence or two, and who may be as good.
+
+    Parameters
+    ----------
+    found : `of_standings` of one group and probe.
+    """
+    ranked = found[RANKED_BY]
+    if not finite(ranked[0]["rank"]):
+        return f"Nobody is ranked: {ranked[0]['note']}."
+    best = [row["backbone"] for row in ranked if row["rank"] == ranked[0]["rank"]]
+    others = [row for row in ranked if row["backbone"] not in best]
+    says = f"{_list(best)} {'are' if len(best) > 1 else 'is'} first by mean rank"
+    chances = {row["backbone"]: row["value"] for row in found.get("probability_best", ())}
+    if len(best) == 1 and best[0] in chances:
+        says += f" (chance of being best {percent(chances[best[0]])})"
+    if ranked[0]["uncertainty"] == "none":
+        return f"{says}. Whether that is chance is not known: {ranked[0]['note']}."
+    letters = set("".join(row["letters"] or "" for row in ranked[: len(best)]))
+    alike = [row["backbone"] for row in others if letters & set(row["letters"] or "")]
+    if not others:
+        return f"{says}."
+    if not alike:
+        whom = "the other" if len(others) == 1 else f"all {len(others)} others"
+        return f"{says}, and told apart from {whom}."
+    if len(alike) == len(others) > _NAMED:
+        return f"{says}, but none of the {len(others)} others can be told apart from it."
+    named = _list(alike) if len(alike) <= _NAMED else f"{len(alike)} of {len(others)} others"
+    return f"{says}, but {named} cannot be told apart from it."
+
+
+def answer(rows: list[dict], *, group: str, probe: str, most: int | None = None) -> Block | None:
+    """Ranked backbones of one group and probe; None where nothing was ranked.
+
+    Parameters
+    ----------
+    rows : of the standings; most : backbones shown, all by default.
+    """
+    found = of_standings(rows, group=group, probe=probe)
+    if RANKED_BY not in found:
+        return None
+    ranked = found[RANKED_BY]
+    first = ranked[0]
+    head = (
+        f"{group} · {probe} · {first['n_datasets']} dataset{'s' * (first['n_datasets'] != 1)}\n"
+        f"{verdict(found)}"
+    )
+    foot = [f"Left out, for lack of a score: {first['left_out']}"] if first["left_out"] else []
+    if not finite(first["rank"]):
+        return Block(
+            head, [["backbone"], *([row["backbone"]] for row in ranked)], foot="\n".join(foot)
+        )
+    means = {row["backbone"]: row for row in found.get("mean", ())}
+    chances = {row["backbone"]: row["value"] for row in found.get("probability_best", ())}
+    certain = first["uncertainty"] != "none"
+    header = ["rank", "backbone", "mean rank", *(["interval"] if certain else [])]
+    header += ["mean", *(["interval "] if certain else [])] if means else []
+    header += ["best", "ranks", "letters"] if certain else []
+    lines = [header]
+    for row, place in zip(ranked, places([row["rank"] for row in ranked]), strict=True):
+        name = row["backbone"]
+        line = [place, name, number(row["value"], 2)]
+        line += [interval_of(row, lambda value: number(value, 2))] if certain else []
+        if means:
+            line += [number(means[name]["value"])]
+            line += [interval_of(means[name])] if certain else []
+        if certain:
+            ranks = ranks_text(row["rank_low"], row["rank_high"])
+            line += [percent(chances[name]) if name in chances else "", ranks, row["letters"]]
+        lines.append(line)
+    further = 0 if most is None else len(lines) - 1 - most
+    if further > 0:
+        lines = lines[: most + 1]
+        foot.append(f"and {further} more: permafrost show --probe {probe}")
+    if certain:
+        foot.append(
+            f"{100 * first['confidence']:g} % intervals over {UNCERTAINTIES[first['uncertainty']]};"
+            " who shares a letter is not told apart."
+        )
+    foot = "\n".join(f"  {line}" for line in foot)
+    return Block(head, lines, frozenset({"rank", "mean rank", "mean", "best"}), foot)
+
+
+def percent(share: float) -> str:
+    """A chance; never 0 or 100 %, which draws cannot show."""
+    if share < 0.005:
+        return "< 1 %"
+    return "> 99 %" if share > 0.995 else f"{100 * share:.0f} %"
+
+
+def _list(names: list[str]) -> str:
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])

@@ -1,0 +1,65 @@
+"""Tables with a heading, for a terminal or a log."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Block:
+    """A small table.
+
+    Attributes
+    ----------
+    head : lines above it; lines : cells, those of the header first; right : names of columns that are aligned right.
+    foot : lines below it.
+    """
+
+    head: str
+    lines: list[list[str]]
+    right: frozenset[str] = frozenset()
+    foot: str = ""
+
+    def plain(self) -> str:
+        """Text in columns, two spaces apart."""
+        if not self.lines:
+            return self.head
+        widths = [max(map(len, cells)) for cells in zip(*self.lines, strict=True)]
+        shown = []
+        for line in self.lines:
+            cells = [
+                cell.rjust(width) if name in self.right else cell.ljust(width)
+                for name, cell, width in zip(self.lines[0], line, widths, strict=True)
+            ]
+            shown.append("  " + "  ".join(cells).rstrip())
+        return "\n".join([self.head, *shown, *([self.foot] if self.foot else [])])
+
+
+def print_blocks(blocks: list[Block]) -> None:
+    """Print them: on a terminal with colours, lines that fit its width and the best in bold; else as plain text."""
+    if not sys.stdout.isatty():
+        print("\n\n".join(block.plain() for block in blocks))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        console.print(Text(block.head, style="bold cyan"))
+        if len(block.lines) > 1:
+            table = Table(box=SIMPLE_HEAD, header_style="dim", pad_edge=True)
+            for name in block.lines[0]:
+                table.add_column(
+                    name, justify="right" if name in block.right else "left", overflow="fold"
+                )
+            for place, line in enumerate(block.lines[1:]):
+                # names are text, not markup
+                table.add_row(*map(Text, line), style="bold" if place == 0 else None)
+            console.print(table)
+        if block.foot:
+            console.print(Text(block.foot))

@@ -1,0 +1,141 @@
+"""What ``permafrost show`` shows: the answer over datasets, then each dataset, or two backbones beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.tables import read_table
+from permafrost.report.tables.answer import answer
+from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.compared import difference_block, letters_of
+from permafrost.report.tables.terminal import leaderboard_blocks
+from permafrost.report.values.rows import distinct, overall
+from permafrost.report.values.seeds import merge_seeds
+
+EVERYTHING = "all"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The tables of a folder of results that a person is shown.
+
+    Attributes
+    ----------
+    leaderboard : table; rows : its primary rows of whole test sets.
+    standings : rows, empty where there are none of this leaderboard.
+    comparisons : (dataset, probe) to rows of the primary metric.
+    """
+
+    leaderboard: pa.Table
+    rows: list[dict]
+    standings: list[dict]
+    comparisons: dict[tuple[str, str], list[dict]]
+
+    @classmethod
+    def of(cls, leaderboard: pa.Table, results: Path, *, fingerprint: str) -> Shown:
+        """Read what lies beside a leaderboard; what is missing or of another run is not shown."""
+        rows = overall(leaderboard.to_pylist())
+        metrics = {(row["dataset"], row["probe"]): row["metric"] for row in rows}
+        comparisons = {}
+        for (dataset, probe), metric in metrics.items():
+            path = results / "comparisons" / dataset / f"{probe}.parquet"
+            compared = read_table(path)[0].to_pylist() if path.exists() else []
+            comparisons[dataset, probe] = [row for row in compared if row["metric"] == metric]
+        standings = []
+        if (results / "standings.parquet").exists():
+            standings = read_table(results / "standings.parquet", expect=fingerprint)[0].to_pylist()
+        return cls(leaderboard, rows, standings, comparisons)
+
+    def blocks(
+        self,
+        *,
+        probe: str | None = None,
+        dataset: str | None = None,
+        group: str | None = None,
+        compare: list[str] | None = None,
+    ) -> list[Block]:
+        """What is asked for.
+
+        Raises
+        ------
+        PermafrostError : a name that is not in the results.
+        """
+        self._check(probe=probe, dataset=dataset, group=group, compare=compare)
+        chosen = {"probe": probe, "dataset": dataset}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        if compare:
+            return [self._difference(*compare, **chosen)]
+        shown = [] if dataset else self._answers(group, probe)
+        if group is None:
+            table = self.leaderboard
+            for name, value in chosen.items():
+                table = table.filter(pc.equal(table.column(name), value))
+            shown += leaderboard_blocks(table, letters=self._letters())
+        return shown
+
+    def _answers(self, group: str | None, probe: str | None) -> list[Block]:
+        """Over all datasets, where there are several; of another group whatever it has."""
+        asked = EVERYTHING if group is None else group
+        blocks = []
+        for name in distinct(self.standings, "probe"):
+            block = (
+                answer(self.standings, group=asked, probe=name) if probe in (None, name) else None
+            )
+            several = group is not None or any(
+                row["n_datasets"] != 1
+                for row in self.standings
+                if row["group"] == asked and row["probe"] == name
+            )
+            if block is not None and several:
+                blocks.append(block)
+        others = [name for name in distinct(self.standings, "group") if name != asked]
+        if blocks and others and group is None:
+            names = ", ".join(repr(name) for name in others)
+            blocks.append(Block(f"Other groups of datasets, for --group: {names}", []))
+        return blocks
+
+    def _letters(self) -> dict[tuple[str, str], dict[str, str]]:
+        found = {}
+        for (dataset, probe), compared in self.comparisons.items():
+            rows = merge_seeds(overall(self.rows, dataset=dataset, probe=probe))
+            ranked = sorted(rows, key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
+            letters = letters_of(compared, [row["backbone"] for row in ranked])
+            if letters:
+                found[dataset, probe] = letters
+        return found
+
+    def _difference(self, a: str, b: str, **chosen) -> Block:
+        rows = [
+            row
+            for compared in self.comparisons.values()
+            for row in compared
+            if {row["backbone_a"], row["backbone_b"]} == {a, b}
+            and all(row[name] == value for name, value in chosen.items())
+        ]
+        if not rows:
+            raise PermafrostError(
+                f"{a!r} and {b!r} were compared on no dataset that is shown",
+                remedy="run snakemake, which compares the backbones of a run",
+            )
+        return difference_block(rows, a, b)
+
+    def _check(self, *, compare, **chosen) -> None:
+        known = {
+            "probe": distinct(self.rows, "probe"),
+            "dataset": distinct(self.rows, "dataset"),
+            "group": distinct(self.standings, "group"),
+        }
+        asked = [(name, value) for name, value in chosen.items() if value is not None]
+        asked += [("backbone", value) for value in compare or ()]
+        known["backbone"] = distinct(self.rows, "backbone")
+        for what, value in asked:
+            if value not in known[what]:
+                raise PermafrostError(
+                    f"there is no {what} {value!r} in these results, {near_names(value, known[what])}",
+                    remedy=f"name one of {', '.join(known[what]) or 'none: there are no standings'}",
+                )
