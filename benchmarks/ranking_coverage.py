@@ -174,7 +174,12 @@ def differing(cell, datasets: int, *, tables: int, seed: int) -> dict:
         drawn, values = draws.draw(scores, uncertainty, draws=DRAWS, seed=number), scores.oriented()
         for statistic, sign in (("mean_rank", -1), ("mean", 1)):
             compute = STATISTICS[statistic][0]
-            apart = draws.told_apart(sign * compute(values), sign * compute(drawn), **options)
+            apart = draws.told_apart(
+                sign * compute(values),
+                sign * compute(drawn),
+                of_order=statistic == "mean_rank",
+                **options,
+            )
             counts[statistic] = counts.get(statistic, 0) + bool(apart.any())
     about = {"world": world, "drawn": uncertainty, "backbones": name, "datasets": datasets}
     return {**about, **{test: count / tables for test, count in counts.items()}}

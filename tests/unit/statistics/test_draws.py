@@ -12,7 +12,7 @@ from permafrost.statistics.across_datasets.draws import (
     probability_of_rank,
     told_apart,
 )
-from permafrost.statistics.across_datasets.standings import mean_gain
+from permafrost.statistics.across_datasets.standings import mean_gain, mean_rank
 
 ITEMS = 60
 
@@ -97,6 +97,30 @@ def test_equal_backbones_are_rarely_told_apart_and_unequal_ones_are():
             false += better.any() if not any(gains) else 0
             found += better[4, :4].all() if any(gains) else 0
     assert false <= 6 and found >= 46
+
+
+@pytest.mark.parametrize("of_order", [False, True])
+def test_ranks_of_equal_backbones_on_fixed_datasets_rarely_differ(of_order):
+    """Without `of_order`, which nothing but this test leaves out, a third of the tables has a pair."""
+    rng, found = np.random.default_rng(5), 0
+    for number in range(100):
+        scores = made_up(rng, 12, 0.0, (0.0,) * 5)
+        drawn = -mean_rank(draw(scores, "items", draws=200, seed=number))
+        value = -mean_rank(scores.oriented())
+        options = {"datasets": None, "confidence": 0.95, "of_order": of_order}
+        found += told_apart(value, drawn, **options).any()
+    assert found <= 10 if of_order else found >= 15
+
+
+def test_few_datasets_have_the_tail_of_students_t():
+    """Two backbones: told apart as by a paired t test of 95 %."""
+    rng, found = np.random.default_rng(6), 0
+    for number in range(400):
+        values = rng.normal(size=(4, 2, 1))
+        drawn = draw(Scores(values, np.ones(4, bool)), "datasets", draws=200, seed=number)
+        better = told_apart(values[..., 0].mean(0), drawn.mean(axis=1), datasets=4, confidence=0.95)
+        found += better.any()
+    assert 0.02 <= found / 400 <= 0.08
 
 
 def test_probability_of_being_first_is_shared_by_ties():

@@ -181,7 +181,7 @@ def _normal(z) -> np.ndarray:
 
 
 def _rank_error(backbones: int, datasets: int) -> float:
-    """What ranges of mean ranks are measured in: their standard error x root(K / (K - 1)), any order being as likely."""
+    """What ranges of mean ranks are measured in: their standard error x root(K / (K - 1)), all orders being alike."""
     return math.sqrt(backbones * (backbones + 1) / (12 * datasets))
 
 

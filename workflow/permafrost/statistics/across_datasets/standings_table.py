@@ -38,20 +38,21 @@ _TOGETHER = 2_000_000
 
 @dataclass(frozen=True)
 class Statistic:
-    """What one number over datasets is called, and which direction is better."""
+    """A number over datasets: its name, which direction is better, and whether it reads scores only as an order."""
 
     words: str
     higher_is_better: bool = True
+    of_order: bool = False
 
 
 #: in the order of the table; the first is what backbones are ranked by where one is needed
 STATISTICS = {
-    "mean_rank": Statistic("mean rank", higher_is_better=False),
+    "mean_rank": Statistic("mean rank", higher_is_better=False, of_order=True),
     "probability_best": Statistic("probability of being best"),
     "probability_top3": Statistic("probability of being among the best three"),
-    "win_rate": Statistic("win rate"),
-    "elo": Statistic("Elo rating"),
-    "improvement_over_rest": Statistic("probability of improvement over the others"),
+    "win_rate": Statistic("win rate", of_order=True),
+    "elo": Statistic("Elo rating", of_order=True),
+    "improvement_over_rest": Statistic("probability of improvement over the others", of_order=True),
     "improvability": Statistic("improvability", higher_is_better=False),
     "gain": Statistic("gain over the baseline"),
     "mean": Statistic("mean"),
@@ -407,7 +408,8 @@ class _Finder:
             columns["lower"], columns["upper"] = drawing.interval(
                 value, found, limits=limits, **how
             )
-            apart = drawing.told_apart(sign * value, sign * found, **how)
+            of_order = STATISTICS[name].of_order
+            apart = drawing.told_apart(sign * value, sign * found, of_order=of_order, **how)
             columns["rank_low"], columns["rank_high"] = ranks_possible(apart).T
             columns["letters"] = np.array(
                 compact_letters(apart, np.argsort(-sign * value, kind="stable"))
