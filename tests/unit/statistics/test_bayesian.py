@@ -34,6 +34,8 @@ def test_one_dataset_and_no_region():
     weight = np.random.default_rng(1).beta(PRIOR, 1, 400_000)
     # 1 - w^2 is the weight of all averages with the dataset, 0.1 at least, which are above 0.05
     assert found.higher == pytest.approx(np.mean(1 - weight**2 > weight**2), abs=0.01)
+    wide = signed_rank([0.2], rope=0.12, seed=0, draws=50_000)
+    assert wide.higher == pytest.approx(np.mean((1 - weight) ** 2 > 0.5), abs=0.01)
     assert signed_rank([0.2], rope=0, seed=0).higher == 1
     level = signed_rank([0.0, 0.0], rope=0, seed=0)
     assert (level.lower, level.within, level.higher) == (0.5, 0, 0.5)

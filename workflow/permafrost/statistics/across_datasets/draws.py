@@ -71,6 +71,12 @@ class Scores:
         """(D, K) means over seeds, higher being better."""
         return np.nanmean(self.values, axis=-1) * self.signs[:, None]
 
+    def seed_variance(self) -> np.ndarray:
+        """(D, K) of the mean over seeds; 0 with one seed."""
+        count = np.sum(~np.isnan(self.values), axis=-1)
+        squares = np.nansum((self.values - np.nanmean(self.values, -1, keepdims=True)) ** 2, -1)
+        return squares / np.maximum(count - 1, 1) / count
+
 
 def draw(scores: Scores, uncertainty: str, *, draws: int, seed: int) -> np.ndarray:
     """(B, D, K) oriented values.
@@ -226,14 +232,7 @@ def _noise(scores: Scores, dataset: int, count: int, rng) -> np.ndarray:
     parts = items.shape[1]
     scale = np.sqrt(parts / (parts - 1)) if parts > 1 else 0.0
     noise = rng.standard_normal((count, parts)) @ items.T * (scale * scores.signs[dataset])
-    return noise + rng.standard_normal(noise.shape) * np.sqrt(_seed_variance(scores)[dataset])
-
-
-def _seed_variance(scores: Scores) -> np.ndarray:
-    """(D, K) of the mean over seeds; 0 with one seed."""
-    count = np.sum(~np.isnan(scores.values), axis=-1)
-    squares = np.nansum((scores.values - np.nanmean(scores.values, -1, keepdims=True)) ** 2, -1)
-    return squares / np.maximum(count - 1, 1) / count
+    return noise + rng.standard_normal(noise.shape) * np.sqrt(scores.seed_variance()[dataset])
 
 
 def _drawn_together(scores: Scores, values: np.ndarray) -> np.ndarray:
@@ -241,7 +240,7 @@ def _drawn_together(scores: Scores, values: np.ndarray) -> np.ndarray:
     level = values.mean(axis=1, keepdims=True)
     typical = (values - level).mean(axis=0)
     own = values - level - typical
-    explained = _seed_variance(scores).sum(axis=0)
+    explained = scores.seed_variance().sum(axis=0)
     for items in scores.items:
         parts = items.shape[1]
         if parts > 1:
