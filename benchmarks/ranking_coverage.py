@@ -23,7 +23,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # many small products: threads cost more than they save
 
 import numpy as np
-from permafrost.statistics.across_datasets import draws, standings
+from permafrost.statistics.across_datasets import draws, significance, standings
 from permafrost.statistics.across_datasets.aggregate import interquartile_mean
 from permafrost.statistics.across_datasets.elo import elo
 
@@ -39,6 +39,7 @@ CELLS = [
     ("datasets", "datasets", "spread 0.03", GAINS, 0.03),
     ("items", "items", "spread 0.03", GAINS, 0.03),
     ("items", "items", "no spread", GAINS, 0.0),
+    ("items", "items", "equal, no spread", EQUAL, 0.0),
 ]
 NULLS = [
     ("datasets", "both", "equal, spread 0.03", EQUAL, 0.03),
@@ -126,8 +127,10 @@ def held(cell, datasets: int, *, tables: int, seed: int) -> list[dict]:
     rows = []
     for statistic, each in found.items():
         # over itself a gain is 0 and held always
-        means = np.nanmean(np.array(each)[:, :, 1 if statistic == "gain" else 0 :], axis=(0, 2))
-        named = dict(zip(("endless", "alike", "width"), means.tolist(), strict=True))
+        cases = np.array(each)[:, :, 1 if statistic == "gain" else 0 :]
+        known = np.sum(~np.isnan(cases), axis=(0, 2))
+        means = (np.nansum(cases, axis=(0, 2)) / np.where(known, known, np.nan)).tolist()
+        named = dict(zip(("endless", "alike", "width"), means, strict=True))
         about = {"world": world, "drawn": uncertainty, "backbones": name, "datasets": datasets}
         rows.append({**about, "statistic": statistic, **named})
     return rows
@@ -136,7 +139,10 @@ def held(cell, datasets: int, *, tables: int, seed: int) -> list[dict]:
 def _holds(bounds, *truths) -> list:
     lower, upper = bounds
     rounding = 1e-9
-    inside = [(lower - rounding <= truth) & (truth <= upper + rounding) for truth in truths]
+    inside = [
+        np.where(np.isnan(truth), np.nan, (lower - rounding <= truth) & (truth <= upper + rounding))
+        for truth in truths
+    ]
     return [*inside, upper - lower]
 
 
@@ -144,12 +150,20 @@ def _truths_of_datasets(rng, datasets: int, gains, spread: float) -> tuple[dict,
     endless = true_values(rng, 20_000, gains, spread)
     alike = np.stack([true_values(rng, datasets, gains, spread) for _ in range(ALIKE)])
     noisy = alike[..., :-1] + noise_of(rng, alike[..., :-1].shape)
-    return _all_of(endless[:, :-1], endless[:, -1]), _means_of(noisy, alike[..., -1])
+    return _endless(endless[:, :-1], endless[:, -1]), _means_of(noisy, alike[..., -1])
 
 
 def _truths_of_items(rng, truth, scale) -> tuple[dict, dict]:
     noisy = truth + noise_of(rng, (DRAWS, *truth.shape))
-    return _all_of(truth, scale), _means_of(noisy, scale)
+    return _endless(truth, scale), _means_of(noisy, scale)
+
+
+def _endless(values, scale) -> dict:
+    """Ratings without end, of backbones that win or lose everything, are no truth."""
+    found = _all_of(values, scale)
+    if elo(standings.pairwise_wins(values))[1]:
+        found["elo"] = np.full(values.shape[-1], np.nan)
+    return found
 
 
 def _all_of(values, scale) -> dict:
@@ -164,7 +178,7 @@ def _means_of(values, scale) -> dict:
 
 
 def differing(cell, datasets: int, *, tables: int, seed: int) -> dict:
-    """Share of the tables of equal backbones in which any two are told apart."""
+    """Share of the tables of equal backbones in which any two are told apart, or a test finds a difference."""
     world, uncertainty, name, gains, spread = cell
     rng = np.random.default_rng([seed, datasets, 1])
     options = {"datasets": None if uncertainty == "items" else datasets, "confidence": CONFIDENCE}
@@ -181,8 +195,21 @@ def differing(cell, datasets: int, *, tables: int, seed: int) -> dict:
                 **options,
             )
             counts[statistic] = counts.get(statistic, 0) + bool(apart.any())
+        for test, p_value in tests_of(values).items():
+            counts[test] = counts.get(test, 0) + (p_value <= 1 - CONFIDENCE)
     about = {"world": world, "drawn": uncertainty, "backbones": name, "datasets": datasets}
     return {**about, **{test: count / tables for test, count in counts.items()}}
+
+
+def tests_of(values) -> dict[str, float]:
+    """The smallest p-value of each test; Wilcoxon's against the first backbone, adjusted by Holm."""
+    found = significance.friedman(values)
+    return {
+        "friedman": found.p_chi_square,
+        "friedman_f": found.p_f,
+        "nemenyi": significance.nemenyi(values).min(),
+        "wilcoxon_holm": np.nanmin(significance.wilcoxon_against(values, 0)[1]),
+    }
 
 
 EDGES = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])
@@ -249,10 +276,16 @@ def main() -> None:
         arguments.json.write_text(json.dumps(results, indent=1))
 
 
+def written(value) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "–" if np.isnan(value) else f"{value:.3f}"
+
+
 def print_table(rows: list[dict]) -> None:
     print(f"| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
     for row in rows:
-        cells = [f"{one:.3f}" if isinstance(one, float) else str(one) for one in row.values()]
+        cells = [written(one) for one in row.values()]
         print(f"| {' | '.join(cells)} |")
     print(flush=True)
 

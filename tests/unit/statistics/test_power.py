@@ -69,6 +69,11 @@ def test_seeds_do_not_go_with_more_items():
     values = np.array([[[0.5, 0.7], [0.55, 0.55]]] * 2)
     found = needed(Scores(values, np.ones(2, bool), items), 0, 1)
     assert found.times_items is None and "seeds" in found.why_not_items
+    # the variance of each dataset's mean over two seeds is 0.0001, that of two parts of 0.01 is 0.0004
+    values[:, 0], values[:, 1] = [0.59, 0.61], 0.56
+    found = needed(Scores(values, np.ones(2, bool), items), 0, 1)
+    expected = (0.0004 / 2) / ((0.04 / 2.8016) ** 2 - 0.0001 / 2)
+    assert found.times_items == pytest.approx(expected, rel=1e-3) and expected > 1
 
 
 def test_where_no_number_would_the_reason_is_said():

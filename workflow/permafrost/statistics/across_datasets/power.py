@@ -47,9 +47,9 @@ def needed(
     """What a two-sided paired test of the mean difference of two backbones needs.
 
     Datasets are drawn, and their test items with them: a paired t test of D differences with the standard deviation
-    that is seen. Items: datasets stay, the standard error comes from what test items contribute and from seeds; the first
-    falls with the root of the items, the second does not. More items are taken to be drawn as those at hand, by groups
-    where there are groups.
+    that is seen. Items: datasets stay, the standard error comes from what test items contribute and from seeds; only
+    the first falls with the root of the items. More items are taken to be drawn as those at hand, by groups where there
+    are groups.
     """
     if not (0 < level < 1 and 0.5 <= power < 1):
         raise PermafrostError(
