@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.statistics.across_datasets import standings
 from permafrost.statistics.across_datasets.draws import (
     Scores,
     draw,
@@ -12,6 +13,7 @@ from permafrost.statistics.across_datasets.draws import (
     probability_of_rank,
     told_apart,
 )
+from permafrost.statistics.across_datasets.elo import elo
 from permafrost.statistics.across_datasets.standings import mean_gain, mean_rank
 
 ITEMS = 60
@@ -97,6 +99,37 @@ def test_equal_backbones_are_rarely_told_apart_and_unequal_ones_are():
             false += better.any() if not any(gains) else 0
             found += better[4, :4].all() if any(gains) else 0
     assert false <= 6 and found >= 46
+
+
+def improvability(values):
+    return standings.improvability(np.minimum(values, 8), np.full(values.shape[-2], 8.0))
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [mean_rank, standings.win_rate, improvability, lambda v: elo(standings.pairwise_wins(v))[0]],
+    ids=["mean_rank", "win_rate", "improvability", "elo"],
+)
+@pytest.mark.parametrize("uncertainty", ["both", "items"])
+def test_intervals_that_depend_on_who_takes_part(statistic, uncertainty):
+    """The truth is the mean over tables of this size; `benchmarks/ranking_coverage.py` does it at length."""
+    rng, gains, held = np.random.default_rng(4), (0, 0.1, 0.2, 0.4), []
+    noise = 0.5 / np.sqrt(ITEMS)
+    again = [made_up(rng, 12, 0.1, gains).oriented() for _ in range(1500)]
+    truth = statistic(np.stack(again)).mean(axis=0)
+    for number in range(80):
+        scores = made_up(rng, 12, 0.1, gains)
+        if uncertainty == "items":  # the datasets stay: those at hand take the place of the truth
+            fixed = scores.oriented()
+            truth = statistic(fixed + noise * rng.normal(size=(200, *fixed.shape))).mean(axis=0)
+            moved = fixed + noise * rng.normal(size=fixed.shape)
+            scores = Scores(moved[..., None], scores.higher, scores.items)
+        drawn = statistic(draw(scores, uncertainty, draws=150, seed=number))
+        datasets = 12 if uncertainty == "both" else None
+        value = statistic(scores.oriented())
+        lower, upper = interval(value, drawn, datasets=datasets, confidence=0.95)
+        held.append((lower <= truth) & (truth <= upper))
+    assert 0.9 <= np.mean(held) <= 0.99
 
 
 @pytest.mark.parametrize("of_order", [False, True])
