@@ -1,7 +1,7 @@
 """How often intervals over datasets hold the truth, and how often equal backbones differ, on made-up tables of scores.
 
     envs/run python benchmarks/ranking_coverage.py [--tables 300] [--datasets 5,12,30] [--parts intervals,tests,best] \
-        [--seed 0] [--json FILE]
+        [--drawn both,datasets,items] [--seed 0] [--json FILE]
 
 Six backbones have scores near 0.75 whose test sets give them a standard error of 0.02, half of whose variance all
 backbones of a dataset share. Two worlds: in `datasets`, each table has other datasets, drawn from endless ones, and
@@ -69,6 +69,7 @@ STATISTICS = {
     "normalised_mean": (lambda values: values.mean(axis=-2), (-np.inf, np.inf)),
     "normalised_iqm": (lambda v: interquartile_mean(v, axis=-2), (-np.inf, np.inf)),
 }
+OF_ORDER = ("mean_rank", "win_rate", "elo")
 
 
 def true_values(rng, datasets: int, gains, spread: float) -> np.ndarray:
@@ -121,7 +122,11 @@ def held(cell, datasets: int, *, tables: int, seed: int) -> list[dict]:
             for statistic, (compute, limits) in STATISTICS.items():
                 if statistic.startswith("normalised") == normal:
                     bounds = draws.interval(
-                        compute(values), compute(drawn), limits=limits, **options
+                        compute(values),
+                        compute(drawn),
+                        limits=limits,
+                        of_order=statistic in OF_ORDER,
+                        **options,
                     )
                     found[statistic].append(_holds(bounds, endless[statistic], alike[statistic]))
     rows = []
@@ -191,7 +196,7 @@ def differing(cell, datasets: int, *, tables: int, seed: int) -> dict:
             apart = draws.told_apart(
                 sign * compute(values),
                 sign * compute(drawn),
-                of_order=statistic == "mean_rank",
+                of_order=statistic in OF_ORDER,
                 **options,
             )
             counts[statistic] = counts.get(statistic, 0) + bool(apart.any())
@@ -253,6 +258,7 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=300, help="made-up tables of each cell")
     parser.add_argument("--datasets", default="5,12,30", help="numbers of datasets")
     parser.add_argument("--parts", default="intervals,tests,best")
+    parser.add_argument("--drawn", default="both,datasets,items", help="what intervals hold")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write the figures there too")
     arguments = parser.parse_args()
@@ -261,7 +267,11 @@ def main() -> None:
     results: dict[str, list] = {}
     if "intervals" in parts:
         results["intervals"] = [
-            row for cell in CELLS for count in counts for row in held(cell, count, **options)
+            row
+            for cell in CELLS
+            if cell[1] in arguments.drawn.split(",")
+            for count in counts
+            for row in held(cell, count, **options)
         ]
     if "tests" in parts:
         results["tests"] = [differing(cell, count, **options) for cell in NULLS for count in counts]

@@ -123,6 +123,7 @@ def interval(
     parts: int = 0,
     confidence: float,
     limits=(-np.inf, np.inf),
+    of_order: bool = False,
 ):
     """Bounds (…), (…) of statistics: value ± t x the standard deviation of the draws, cut to `limits`.
 
@@ -130,11 +131,15 @@ def interval(
 
     Parameters
     ----------
-    value : (…) of the scores at hand; drawn : (B, …) of each draw.
+    value : (…, K) of the scores at hand; drawn : (B, …, K) of each draw.
     datasets : how many were drawn with replacement, of which Student's t has one degree less; None where they were not.
     parts : of the smallest test set, read where datasets were not drawn.
+    of_order : whether the statistic reads scores only as an order (ranks, wins, Elo). Noise around scores that already
+        have it turns the order of two equal backbones less often than new items would, see `_equal_order`.
     """
     value, deviation = np.asarray(value, np.float64), np.std(drawn, axis=0, ddof=1)
+    if of_order and datasets is None:
+        deviation = deviation * math.sqrt(_equal_order(value.shape[-1]))
     half = _quantile(datasets, confidence) * deviation * _few(datasets)
     bounds = np.clip(value - half, *limits), np.clip(value + half, *limits)
     still = deviation <= _STILL * (1 + np.abs(value))
@@ -151,7 +156,7 @@ def interval(
 def probability_of_rank(drawn_ranks, places: int) -> np.ndarray:
     """(K,) share of the draws (B, K) in which a backbone is among the first `places`; ties share what is left.
 
-    It counts noise that the scores have already once more, so that it is nearer to even chances than certain.
+    In simulation as many are as it says, but for few datasets: of those with .98 by five datasets, .86 are best.
     """
     drawn = np.asarray(drawn_ranks, np.float64)[..., None]
     ahead = np.sum(np.swapaxes(drawn, -1, -2) < drawn, axis=-1)
@@ -175,9 +180,7 @@ def told_apart(
 
     Parameters
     ----------
-    value : (K,) statistic, higher being better; drawn : (B, K); datasets, parts : as in `interval`.
-    of_order : whether the statistic reads scores only as an order (ranks, wins, Elo). Noise around scores that already
-        have it turns the order of two equal backbones less often than new items would, see `_equal_order`.
+    value : (K,) statistic, higher being better; drawn : (B, K); datasets, parts, of_order : as in `interval`.
     """
     value, drawn = np.asarray(value, np.float64), np.asarray(drawn, np.float64)
     backbones = len(value)

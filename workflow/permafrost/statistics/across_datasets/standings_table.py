@@ -404,12 +404,12 @@ class _Finder:
                 "datasets": None if self.uncertainty == "items" else len(self.table.datasets),
                 "parts": self.parts,
                 "confidence": self.ranking.confidence,
+                "of_order": STATISTICS[name].of_order,
             }
             columns["lower"], columns["upper"] = drawing.interval(
                 value, found, limits=limits, **how
             )
-            of_order = STATISTICS[name].of_order
-            apart = drawing.told_apart(sign * value, sign * found, of_order=of_order, **how)
+            apart = drawing.told_apart(sign * value, sign * found, **how)
             columns["rank_low"], columns["rank_high"] = ranks_possible(apart).T
             columns["letters"] = np.array(
                 compact_letters(apart, np.argsort(-sign * value, kind="stable"))
