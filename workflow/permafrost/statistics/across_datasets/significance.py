@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -169,11 +170,16 @@ def range_tail(width: float, count: int) -> float:
     """
     if width <= 0:
         return 1.0
-    z = np.linspace(-_FAR, _FAR, _POINTS)
-    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    inside = _normal(z) - _normal(z - width)
-    tail = density * (_normal(z) ** (count - 1) - inside ** (count - 1))
+    z, density, below = _standard_normal()
+    tail = density * (below ** (count - 1) - (below - _normal(z - width)) ** (count - 1))
     return min(1.0, max(0.0, float(count * tail.sum() * (z[1] - z[0]))))
+
+
+@cache
+def _standard_normal() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where a range is integrated, and the density and distribution there."""
+    z = np.linspace(-_FAR, _FAR, _POINTS)
+    return z, np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi), _normal(z)
 
 
 def _normal(z) -> np.ndarray:
