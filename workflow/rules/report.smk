@@ -5,6 +5,7 @@ rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
         summary=f"{RESULTS}/summary.csv",
+        standings=f"{RESULTS}/standings.parquet",
         stamp=AGGREGATED,
         predictions=every_evaluation("predictions"),
         scores=every_evaluation("scores"),
@@ -35,4 +36,5 @@ rule report:
         job=PLAN.report().fingerprint,
     shell:
         "permafrost report --job {params.job} --plan {PLAN_FILE:q} --summary {input.summary:q} "
+        "--standings {input.standings:q} "
         "--output {REPORT:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"

@@ -106,6 +106,25 @@ def test_the_answer_ranks_backbones():
     assert answer(rows, group="mine", probe="knn") is None
 
 
+def test_the_answer_says_what_tests_say_and_what_would_tell_two_apart():
+    rows = [standing("a", 1.0), standing("b", 2.0)]
+    tests = {"group": "all", "probe": "knn", "friedman_p": 0.0312, "first": "a", "second": "b"}
+    tests |= {"practical": [0.1, 0.3, 0.6], "more_datasets": 4, "times_items": 2.5}
+    foot = answer(rows, group="all", probe="knn", tests=[tests]).foot
+    assert "p = 0.031 (Friedman, F)" in foot
+    assert (
+        "a against b on a further dataset: better 60 %, practically level 30 %, worse 10 %" in foot
+    )
+    assert "4 datasets more or 2.5 times the test items would tell" in foot
+    enough = {**tests, "friedman_p": None, "more_datasets": 0, "times_items": None}
+    foot = answer(rows, group="all", probe="knn", tests=[enough]).foot
+    assert "Friedman" not in foot and "would tell" not in foot
+    assert (
+        "Friedman"
+        not in answer(rows, group="all", probe="knn", tests=[{**tests, "probe": "x"}]).foot
+    )
+
+
 def test_letters_of_one_dataset_need_every_seed():
     def pair(a, b, difference, p, seed=0):
         return {

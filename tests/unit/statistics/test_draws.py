@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.statistics.across_datasets import standings
 from permafrost.statistics.across_datasets.draws import (
     Scores,
     draw,
@@ -12,7 +13,8 @@ from permafrost.statistics.across_datasets.draws import (
     probability_of_rank,
     told_apart,
 )
-from permafrost.statistics.across_datasets.standings import mean_gain
+from permafrost.statistics.across_datasets.elo import elo
+from permafrost.statistics.across_datasets.standings import mean_gain, mean_rank
 
 ITEMS = 60
 
@@ -97,6 +99,70 @@ def test_equal_backbones_are_rarely_told_apart_and_unequal_ones_are():
             false += better.any() if not any(gains) else 0
             found += better[4, :4].all() if any(gains) else 0
     assert false <= 6 and found >= 46
+
+
+def improvability(values):
+    return standings.improvability(np.minimum(values, 8), np.full(values.shape[-2], 8.0))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "of_order"),
+    [
+        (mean_rank, True),
+        (standings.win_rate, True),
+        (lambda values: elo(standings.pairwise_wins(values))[0], True),
+        (improvability, False),
+    ],
+    ids=["mean_rank", "win_rate", "elo", "improvability"],
+)
+@pytest.mark.parametrize(
+    ("uncertainty", "gains"),
+    [("both", (0, 0.1, 0.2, 0.4)), ("items", (0, 0.1, 0.2, 0.4)), ("items", (0, 0, 0, 0))],
+)
+def test_intervals_that_depend_on_who_takes_part(statistic, of_order, uncertainty, gains):
+    """The truth is the mean over tables of this size; `benchmarks/ranking_coverage.py` does it at length."""
+    rng, held, spread = np.random.default_rng(4), [], 0.1 if any(gains) else 0
+    noise = 0.5 / np.sqrt(ITEMS)
+    again = [made_up(rng, 12, spread, gains).oriented() for _ in range(1500)]
+    truth = statistic(np.stack(again)).mean(axis=0)
+    for number in range(80):
+        scores = made_up(rng, 12, spread, gains)
+        if uncertainty == "items":  # the datasets stay
+            fixed = scores.oriented() if spread else np.full((12, 4), scores.oriented().mean())
+            truth = statistic(fixed + noise * rng.normal(size=(200, *fixed.shape))).mean(axis=0)
+            moved = fixed + noise * rng.normal(size=fixed.shape)
+            scores = Scores(moved[..., None], scores.higher, scores.items)
+        drawn = statistic(draw(scores, uncertainty, draws=150, seed=number))
+        datasets = 12 if uncertainty == "both" else None
+        value = statistic(scores.oriented())
+        options = {"datasets": datasets, "confidence": 0.95, "of_order": of_order}
+        lower, upper = interval(value, drawn, **options)
+        held.append((lower <= truth) & (truth <= upper))
+    assert 0.9 <= np.mean(held) <= (0.995 if of_order else 0.99)
+
+
+@pytest.mark.parametrize("of_order", [False, True])
+def test_ranks_of_equal_backbones_on_fixed_datasets_rarely_differ(of_order):
+    """Without `of_order`, which nothing but this test leaves out, a third of the tables has a pair."""
+    rng, found = np.random.default_rng(5), 0
+    for number in range(100):
+        scores = made_up(rng, 12, 0.0, (0.0,) * 5)
+        drawn = -mean_rank(draw(scores, "items", draws=200, seed=number))
+        value = -mean_rank(scores.oriented())
+        options = {"datasets": None, "confidence": 0.95, "of_order": of_order}
+        found += told_apart(value, drawn, **options).any()
+    assert found <= 10 if of_order else found >= 15
+
+
+def test_few_datasets_have_the_tail_of_students_t():
+    """Two backbones: told apart as by a paired t test of 95 %."""
+    rng, found = np.random.default_rng(6), 0
+    for number in range(400):
+        values = rng.normal(size=(4, 2, 1))
+        drawn = draw(Scores(values, np.ones(4, bool)), "datasets", draws=200, seed=number)
+        better = told_apart(values[..., 0].mean(0), drawn.mean(axis=1), datasets=4, confidence=0.95)
+        found += better.any()
+    assert 0.02 <= found / 400 <= 0.08
 
 
 def test_probability_of_being_first_is_shared_by_ties():

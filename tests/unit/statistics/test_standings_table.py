@@ -10,6 +10,7 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.tables import KEY
+from permafrost.statistics.across_datasets.significance import friedman, wilcoxon_against
 from permafrost.statistics.across_datasets.standings_table import (
     STATISTICS,
     Ranking,
@@ -286,3 +287,26 @@ def test_missing_scores_are_filled_by_the_rule_that_is_asked_for():
     table = build_standings(lacking, ranking(missing="baseline", baseline="nobody"))
     assert set(table["value"].to_pylist()) == {None}
     assert "'nobody' has any" in table["note"].to_pylist()[0]
+
+
+def test_tests_of_each_group_and_probe_are_given_beside():
+    values, tables = made(6)
+    tests: list[dict] = []
+    build_standings(tables, ranking(6), tests)
+    (one,) = tests
+    assert (one["group"], one["probe"]) == ("all", "knn")
+    oriented = values[..., 0]
+    assert one["friedman_p"] == pytest.approx(friedman(oriented).p_f)
+    assert one["wilcoxon"].keys() == {"a", "b", "c"}
+    assert one["wilcoxon"]["a"] == pytest.approx(wilcoxon_against(oriented, 3)[1][0])
+    assert (one["first"], one["second"]) == ("a", "b") and sum(one["practical"]) == pytest.approx(1)
+    assert {name for group in one["cliques"] for name in group} <= {"a", "b", "c", "imagestats"}
+    # errors and shares cannot be averaged, so nothing is said of how large differences are
+    mixed = [
+        *made(2)[1],
+        *(score(f"e{d}", k, 1.0 + d, metric="rmse") for d in (0, 1) for k in "abc"),
+    ]
+    mixed = [table for table in mixed if table["backbone"][0].as_py() != "imagestats"]
+    tests.clear()
+    build_standings(mixed, Ranking(groups={"all": ["d0", "d1", "e0", "e1"]}, draws=100), tests)
+    assert "first" not in tests[0] and "wilcoxon" not in tests[0]

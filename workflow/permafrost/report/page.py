@@ -19,6 +19,7 @@ from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
 from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
 from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
+from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.tables.summary import read_summary
@@ -37,6 +38,7 @@ class Report:
     plan : the recorded plan (``plan``, ``config``, ``backbones``, ``datasets``, ``probes``).
     leaderboard : path of the leaderboard table.
     summary : path of the summary over datasets (`summary.write_summary`); without it none is shown.
+    standings : path of the standings (`standings.write_standings`); without them nobody is ranked over datasets.
     cards : dataset -> card.json.
     predictions : (dataset, backbone, seed, probe) -> predictions table.
     scores : the same -> table of scores, which holds the charts of detections.
@@ -59,6 +61,7 @@ class Report:
     scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
     similarities: Mapping[str, Path] = field(default_factory=dict)
     summary: Path | None = None
+    standings: Path | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
     title: str = "Permafrost"
     examples: int = 12
@@ -79,6 +82,7 @@ class Report:
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
         scores = scores_section(table, rows, _summary(self.summary, rows))
+        entrance = explorer(self.plan, rows, self._standings(), self._compared())
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
@@ -90,6 +94,8 @@ class Report:
             ]
             pages = self._write_backbones([line["told"] for line in lines], made, shared, partial)
             shown = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
+            from markupsafe import Markup
+
             values = {
                 **shared,
                 "datasets": [line["values"] for line in lines],
@@ -97,6 +103,7 @@ class Report:
                 **run_section(self.plan, [gathered, *made], self.hardware),
                 "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
+                "explorer": Markup(entrance),
             }
             _write(partial / "index.html", "index.html.j2", values)
 
@@ -156,6 +163,17 @@ class Report:
         words = {key: entry[key] for key in said if entry.get(key)}
         return replace(card, **words)
 
+    def _standings(self) -> list[dict]:
+        if self.standings is None:
+            return []
+        return read_table(self.standings, expect=self._expected(self.leaderboard))[0].to_pylist()
+
+    def _compared(self) -> dict[tuple[str, str], list[dict]]:
+        return {
+            key: read_table(path, expect=self._expected(path))[0].to_pylist()
+            for key, path in self.comparisons.items()
+        }
+
     def _expected(self, path) -> str | None:
         return self.expect.get(str(path))
 
@@ -206,7 +224,8 @@ def render_page(template: str, values: dict) -> str:
     """Fill a template; every value is escaped, a value that is not given is an error."""
     from markupsafe import Markup
 
-    script = (_TEMPLATE / "page.js").read_text(encoding="utf-8")
+    parts = ("page.js", *(["explorer.js"] if "explorer" in values else []))
+    script = "".join((_TEMPLATE / name).read_text(encoding="utf-8") for name in parts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     own = {
         "css": Markup((_TEMPLATE / "page.css").read_text(encoding="utf-8")),

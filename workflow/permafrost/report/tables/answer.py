@@ -61,12 +61,14 @@ def verdict(found: dict[str, list[dict]]) -> str:
     return f"{says}, but {named} cannot be told apart from it."
 
 
-def answer(rows: list[dict], *, group: str, probe: str, most: int | None = None) -> Block | None:
+def answer(
+    rows: list[dict], *, group: str, probe: str, most: int | None = None, tests: list[dict] = ()
+) -> Block | None:
     """Ranked backbones of one group and probe; None where nothing was ranked.
 
     Parameters
     ----------
-    rows : of the standings; most : backbones shown, all by default.
+    rows : of the standings; most : backbones shown, all by default; tests : of the standings' metadata.
     """
     found = of_standings(rows, group=group, probe=probe)
     if RANKED_BY not in found:
@@ -109,8 +111,35 @@ def answer(rows: list[dict], *, group: str, probe: str, most: int | None = None)
             f"{100 * first['confidence']:g} % intervals over {UNCERTAINTIES[first['uncertainty']]};"
             " who shares a letter is not told apart."
         )
+    for one in tests:
+        if (one["group"], one["probe"]) == (group, probe):
+            foot += tests_said(one)
     foot = "\n".join(f"  {line}" for line in foot)
     return Block(head, lines, frozenset({"rank", "mean rank", "mean", "best"}), foot)
+
+
+def tests_said(tests: dict) -> list[str]:
+    """Lines of what `tested.tested` found: whether any differ, the first two, and what would tell these apart."""
+    lines = []
+    if tests["friedman_p"] is not None:
+        lines.append(
+            f"Whether any two differ by rank: p = {number(tests['friedman_p'])} (Friedman, F)."
+        )
+    if "first" in tests:
+        first, second = tests["first"], tests["second"]
+        lower, within, higher = map(percent, tests["practical"])
+        lines.append(
+            f"{first} against {second} on a further dataset: better {higher}, practically level {within},"
+            f" worse {lower}."
+        )
+        ways = []
+        if tests["more_datasets"]:
+            ways.append(f"{tests['more_datasets']} datasets more")
+        if tests["times_items"] is not None and tests["times_items"] > 1:
+            ways.append(f"{tests['times_items']:.2g} times the test items")
+        if ways:
+            lines.append(f"{' or '.join(ways)} would tell these two apart with a chance of 80 %.")
+    return lines
 
 
 def percent(share: float) -> str:

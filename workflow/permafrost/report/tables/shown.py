@@ -29,12 +29,14 @@ class Shown:
     leaderboard : table; rows : its primary rows of whole test sets.
     standings : rows, empty where there are none of this leaderboard.
     comparisons : (dataset, probe) to rows of the primary metric.
+    tests : of the standings' metadata, one of each group and probe.
     """
 
     leaderboard: pa.Table
     rows: list[dict]
     standings: list[dict]
     comparisons: dict[tuple[str, str], list[dict]]
+    tests: list[dict]
 
     @classmethod
     def of(cls, leaderboard: pa.Table, results: Path, *, fingerprint: str) -> Shown:
@@ -46,10 +48,11 @@ class Shown:
             path = results / "comparisons" / dataset / f"{probe}.parquet"
             compared = read_table(path)[0].to_pylist() if path.exists() else []
             comparisons[dataset, probe] = [row for row in compared if row["metric"] == metric]
-        standings = []
+        standings, tests = [], []
         if (results / "standings.parquet").exists():
-            standings = read_table(results / "standings.parquet", expect=fingerprint)[0].to_pylist()
-        return cls(leaderboard, rows, standings, comparisons)
+            table, about = read_table(results / "standings.parquet", expect=fingerprint)
+            standings, tests = table.to_pylist(), about.get("tests", [])
+        return cls(leaderboard, rows, standings, comparisons, tests)
 
     def blocks(
         self,
@@ -84,7 +87,9 @@ class Shown:
         blocks = []
         for name in distinct(self.standings, "probe"):
             block = (
-                answer(self.standings, group=asked, probe=name) if probe in (None, name) else None
+                answer(self.standings, group=asked, probe=name, tests=self.tests)
+                if probe in (None, name)
+                else None
             )
             several = group is not None or any(
                 row["n_datasets"] != 1

@@ -14,6 +14,8 @@ def write_standings(
 ) -> pa.Table:
     """Build the standings of score tables and write them twice; `metadata` holds at least ``fingerprint``.
 
+    The parquet file's own metadata have what tests say, as ``tests``.
+
     Parameters
     ----------
     options : ``groups``, pairs of a name and its datasets, ``ranking`` and ``comparison`` of the configuration.
@@ -24,7 +26,8 @@ def write_standings(
         seed=options["comparison"]["seed"],
         **options["ranking"],
     )
-    table = build_standings(tables, ranking)
+    tests: list[dict] = []
+    table = build_standings(tables, ranking, tests)
     write_csv(csv_path, table)
-    write_table(parquet_path, table, metadata)
+    write_table(parquet_path, table, {**metadata, "tests": tests})
     return table

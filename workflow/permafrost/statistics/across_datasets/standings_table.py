@@ -25,6 +25,7 @@ from permafrost.statistics.across_datasets.draws import Scores
 from permafrost.statistics.across_datasets.elo import elo
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
 from permafrost.statistics.across_datasets.missing import Complete, complete, fill_draws
+from permafrost.statistics.across_datasets.tested import tested
 from permafrost.statistics.tables import read_columns, table_of
 
 COLUMNS = read_columns(Path(__file__).with_name("standings_columns.json"))
@@ -38,20 +39,21 @@ _TOGETHER = 2_000_000
 
 @dataclass(frozen=True)
 class Statistic:
-    """What one number over datasets is called, and which direction is better."""
+    """A number over datasets: its name, which direction is better, and whether it reads scores only as an order."""
 
     words: str
     higher_is_better: bool = True
+    of_order: bool = False
 
 
 #: in the order of the table; the first is what backbones are ranked by where one is needed
 STATISTICS = {
-    "mean_rank": Statistic("mean rank", higher_is_better=False),
+    "mean_rank": Statistic("mean rank", higher_is_better=False, of_order=True),
     "probability_best": Statistic("probability of being best"),
     "probability_top3": Statistic("probability of being among the best three"),
-    "win_rate": Statistic("win rate"),
-    "elo": Statistic("Elo rating"),
-    "improvement_over_rest": Statistic("probability of improvement over the others"),
+    "win_rate": Statistic("win rate", of_order=True),
+    "elo": Statistic("Elo rating", of_order=True),
+    "improvement_over_rest": Statistic("probability of improvement over the others", of_order=True),
     "improvability": Statistic("improvability", higher_is_better=False),
     "gain": Statistic("gain over the baseline"),
     "mean": Statistic("mean"),
@@ -70,6 +72,7 @@ class Ranking:
     ----------
     groups : name to datasets.
     uncertainty : of `draws.UNCERTAINTIES`.
+    rope : differences of scores up to here are practically none.
     baseline : the backbone that gains are over; without its scores there are none.
     bounds : dataset to (low, high) of normalised statistics, or None.
     reference : (worst, best), two backbones whose scores are the bounds, or None.
@@ -81,18 +84,22 @@ class Ranking:
     draws: int = 1000
     confidence: float = 0.95
     seed: int = 0
+    rope: float = 0.01
     baseline: str | None = None
     bounds: dict[str, tuple[float, float]] | None = None
     reference: tuple[str, str] | None = None
     missing: str = "common"
 
 
-def build_standings(tables: Iterable[pa.Table], ranking: Ranking) -> pa.Table:
+def build_standings(
+    tables: Iterable[pa.Table], ranking: Ranking, tests: list[dict] | None = None
+) -> pa.Table:
     """Standings of all groups and probes.
 
     Parameters
     ----------
     tables : of scores, each with its metadata; those without a primary score (measures, profiles) are passed over.
+    tests : gets what `tested.tested` finds, with its ``group`` and ``probe``.
 
     Raises
     ------
@@ -110,7 +117,7 @@ def build_standings(tables: Iterable[pa.Table], ranking: Ranking) -> pa.Table:
             if asked and not (again and MADE in group):
                 seen.add((probe, frozenset(asked)))
                 absent = [name for name in datasets if name not in evaluated]
-                rows += _rows(group, probe, asked, absent, of_probe, ranking)
+                rows += _rows(group, probe, asked, absent, of_probe, ranking, tests)
     return table_of(rows, COLUMNS)
 
 
@@ -151,7 +158,7 @@ def _read(tables: Iterable[pa.Table]) -> dict[str, dict[str, _Field]]:
 
 
 def _rows(
-    group: str, probe: str, asked: list[str], absent: list[str], fields: dict, ranking
+    group: str, probe: str, asked: list[str], absent: list[str], fields: dict, ranking, tests
 ) -> list:
     backbones = sorted({name for dataset in asked for name in fields[dataset].values})
     if len(backbones) < 2:
@@ -188,9 +195,12 @@ def _rows(
         name: ";".join(itertools.compress(ranked, column))
         for name, column in zip(backbones, table.imputed.T, strict=True)
     }
+    scored = _Scored(table, backbones, metrics)
+    if tests is not None:
+        tests.append({"group": group, "probe": probe, **scored.tests(ranking)})
     return [
         {**_EMPTY, **common, "backbone": name, "imputed": imputed[name], **row}
-        for statistic in _Scored(table, backbones, metrics).statistics(ranking)
+        for statistic in scored.statistics(ranking)
         for name, row in zip(backbones, statistic, strict=True)
     ]
 
@@ -251,6 +261,25 @@ class _Scored:
         """Parts of the smallest test set."""
         return min((one.shape[1] for one in self.scores.items or ()), default=0)
 
+    @property
+    def _shares(self) -> bool:
+        """Whether all metrics are shares of 1 where more is better."""
+        return all(
+            (one := metric_of(name)).bounds == "unit" and one.higher_is_better
+            for name in self.metrics
+        )
+
+    def tests(self, ranking: Ranking) -> dict:
+        return tested(
+            self.scores,
+            self.backbones,
+            baseline=ranking.baseline,
+            averaged=len(self.metrics) == 1 or self._shares,
+            rope=ranking.rope,
+            confidence=ranking.confidence,
+            seed=ranking.seed,
+        )
+
     def statistics(self, ranking: Ranking):
         """Yield for each statistic its rows, one per backbone."""
         uncertainty, note = self.uncertainty(ranking.uncertainty)
@@ -279,10 +308,7 @@ class _Scored:
 
     def _means(self, find: _Finder, base, oriented, ranking: Ranking):
         """Means of scores as they are: of one metric, or of several that all are shares of 1."""
-        shares = all(
-            (one := metric_of(name)).bounds == "unit" and one.higher_is_better
-            for name in self.metrics
-        )
+        shares = self._shares
         if len(self.metrics) > 1 and not shares:
             return
         mixed = f"averages {', '.join(self.metrics)}" if len(self.metrics) > 1 else ""
@@ -403,6 +429,7 @@ class _Finder:
                 "datasets": None if self.uncertainty == "items" else len(self.table.datasets),
                 "parts": self.parts,
                 "confidence": self.ranking.confidence,
+                "of_order": STATISTICS[name].of_order,
             }
             columns["lower"], columns["upper"] = drawing.interval(
                 value, found, limits=limits, **how

@@ -71,6 +71,20 @@ def step_down_max_t(
     return adjusted
 
 
+def holm(p_values) -> np.ndarray:
+    """Holm's step-down adjusted p-values (m,), whatever the tests depend on; NaN is no member and stays NaN.
+
+    Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure (1979).
+    """
+    p_values = np.asarray(p_values, np.float64)
+    adjusted = np.full(p_values.shape, np.nan)
+    members = np.flatnonzero(~np.isnan(p_values))
+    ascending = members[np.argsort(p_values[members], kind="stable")]
+    scaled = p_values[ascending] * np.arange(len(ascending), 0, -1)
+    adjusted[ascending] = np.minimum(np.maximum.accumulate(scaled), 1)
+    return adjusted
+
+
 def mcnemar_p_value(only_a: int, only_b: int) -> float:
     """McNemar's exact two-sided p-value.
 

@@ -20,7 +20,7 @@ def two_sided_p(statistic, df) -> np.ndarray:
     out = np.where(np.isinf(statistic), 0.0, np.nan)
     known = np.isfinite(statistic) & ~np.isnan(df)
     square, df = statistic[known] ** 2, df[known].astype(np.float64)
-    out[known] = _incomplete_beta(df / (df + square), square / (df + square), df / 2)
+    out[known] = incomplete_beta(df / (df + square), square / (df + square), df / 2, 0.5)
     return out
 
 
@@ -36,7 +36,7 @@ def t_quantile(confidence: float, df) -> np.ndarray:
     expansion = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
     # with few degrees of freedom from the exact value of one: both are below, so the steps go up
     quantile = np.maximum(expansion, np.tan(confidence * math.pi / 2) ** (1 / df))
-    constant = np.exp(-_log_beta_half(df / 2)) / np.sqrt(df)
+    constant = np.exp(-_log_beta(df / 2, 0.5)) / np.sqrt(df)
     for _ in range(_STEPS):
         density = constant * (1 + quantile**2 / df) ** (-(df + 1) / 2)
         p = two_sided_p(quantile, df)
@@ -63,13 +63,14 @@ def normal_score(p_values) -> np.ndarray:
     return np.array([score(p) for p in np.asarray(p_values, np.float64).tolist()])
 
 
-def _incomplete_beta(x: np.ndarray, rest: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """I_x(a, 1 / 2), with `rest` = 1 - x, which is not computed again where x is close to 1."""
-    turned = x >= (a + 1) / (a + 2.5)
-    first, second = np.where(turned, 0.5, a), np.where(turned, a, 0.5)
+def incomplete_beta(x, rest, a, b) -> np.ndarray:
+    """I_x(a, b) of arrays of one shape, with `rest` = 1 - x, which is not computed again where x is close to 1."""
+    x, rest, a, b = np.broadcast_arrays(*np.atleast_1d(x, rest, a, b))
+    turned = x >= (a + 1) / (a + b + 2)
+    first, second = np.where(turned, b, a), np.where(turned, a, b)
     at = np.where(turned, rest, x)
     with np.errstate(divide="ignore"):
-        scale = np.exp(a * np.log(x) + 0.5 * np.log(rest) - _log_beta_half(a))
+        scale = np.exp(a * np.log(x) + b * np.log(rest) - _log_beta(a, b))
     part = scale * _continued_fraction(at, first, second) / first
     return np.where(turned, 1 - part, part)
 
@@ -101,7 +102,6 @@ def _off_zero(values: np.ndarray) -> np.ndarray:
     return np.where(np.abs(values) < _TINY, _TINY, values)
 
 
-def _log_beta_half(a: np.ndarray) -> np.ndarray:
-    """log B(a, 1 / 2)."""
+def _log_beta(a: np.ndarray, b) -> np.ndarray:
     gamma = np.vectorize(math.lgamma, otypes=[np.float64])
-    return gamma(a) + math.lgamma(0.5) - gamma(a + 0.5)
+    return gamma(a) + gamma(b) - gamma(a + b)

@@ -1,0 +1,123 @@
+"""How many datasets, or how many test items, would tell two backbones apart: what one decides next.
+
+Both take what is seen for what is true: the mean difference at hand, and its spread. Of a difference that is hardly
+beyond chance this is uncertain itself, so read the numbers as an order of magnitude. A test of one pair is planned; to
+tell many apart takes more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.statistics.across_datasets.draws import Scores
+from permafrost.statistics.resampling.student_t import normal_quantile, t_quantile
+
+# beyond which a number says: not in practice
+_MOST = 10_000
+# degrees of freedom beyond which t is normal to three digits, and much quicker
+_NORMAL = 1000
+#: a difference this small beside the scores is rounding
+_NONE = 1e-12
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What would tell two backbones apart with the asked chance.
+
+    Attributes
+    ----------
+    datasets : how many in all, of the spread seen; None where no number would, or over 10,000.
+    more_datasets : those less the ones at hand, 0 where they are enough.
+    times_items : by which factor every test set had to grow, 1 where they are large enough; None where no size would.
+    why_not_datasets, why_not_items : the reason for None, else empty.
+    """
+
+    datasets: int | None
+    more_datasets: int | None
+    times_items: float | None
+    why_not_datasets: str
+    why_not_items: str
+
+
+def needed(
+    scores: Scores, first: int, second: int, *, power: float = 0.8, level: float = 0.05
+) -> Needed:
+    """What a two-sided paired test of the mean difference of two backbones needs.
+
+    Datasets are drawn, and their test items with them: a paired t test of D differences with the standard deviation
+    that is seen. Items: datasets stay, the standard error comes from what test items contribute and from seeds; only
+    the first falls with the root of the items. More items are taken to be drawn as those at hand, by groups where there
+    are groups.
+    """
+    if not (0 < level < 1 and 0.5 <= power < 1):
+        raise PermafrostError(
+            f"power {power} at level {level}",
+            remedy="give a power from 0.5 to below 1 and a level in (0, 1)",
+        )
+    values = scores.oriented()
+    gaps = values[:, first] - values[:, second]
+    gap = float(np.mean(gaps))
+    if abs(gap) <= _NONE * (1 + np.abs(values).max()):
+        none = "there is no difference between the two"
+        return Needed(None, None, None, none, none)
+    datasets, why_not_datasets = _datasets(gaps, gap, power, level)
+    times_items, why_not_items = _items(scores, first, second, gap, power, level)
+    more = None if datasets is None else max(0, datasets - len(gaps))
+    return Needed(datasets, more, times_items, why_not_datasets, why_not_items)
+
+
+def _datasets(gaps, gap: float, power: float, level: float) -> tuple[int | None, str]:
+    if len(gaps) < 2:
+        return None, "one dataset says nothing of the spread between datasets"
+    effect = abs(gap) / float(np.std(gaps, ddof=1)) if np.ptp(gaps) > 0 else math.inf
+    if t_test_power(_MOST, effect, level) < power:
+        return None, f"more than {_MOST:,} datasets"
+    low, high = 1, _MOST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (
+            (low, middle) if t_test_power(middle, effect, level) >= power else (middle, high)
+        )
+    return high, ""
+
+
+def t_test_power(count: int, effect: float, level: float) -> float:
+    """About the chance that a two-sided t test of `count` differences finds a mean of `effect` standard deviations.
+
+    The noncentral t is approximated as normal by Abramowitz and Stegun's 26.7.10; the far tail is left out.
+    """
+    df = count - 1
+    bound = normal_quantile(1 - level) if df > _NORMAL else float(t_quantile(1 - level, df))
+    shift = effect * math.sqrt(count)
+    if math.isinf(shift):
+        return 1.0
+    score = (bound * (1 - 1 / (4 * df)) - shift) / math.sqrt(1 + bound**2 / (2 * df))
+    return math.erfc(score / math.sqrt(2)) / 2
+
+
+def _items(
+    scores: Scores, first: int, second: int, gap: float, power: float, level: float
+) -> tuple[float | None, str]:
+    if scores.items is None:
+        return None, "what the test items contribute is not known"
+    count = len(scores.items)
+    of_items = sum(_variance(each[first] - each[second]) for each in scores.items) / count**2
+    of_seeds = float(scores.seed_variance()[:, [first, second]].sum()) / count**2
+    from statistics import NormalDist
+
+    # with this standard error the chance is as asked
+    error = abs(gap) / (normal_quantile(1 - level) + NormalDist().inv_cdf(power))
+    if of_items == 0 and of_seeds == 0:
+        return None, "test sets of one unit, or of no disagreement, say nothing of others"
+    if error**2 <= of_seeds:
+        return None, "seeds alone stray too much: run more of them"
+    return max(1.0, of_items / (error**2 - of_seeds)), ""
+
+
+def _variance(parts: np.ndarray) -> float:
+    count = len(parts)
+    return float(np.sum(parts**2)) * count / (count - 1) if count > 1 else 0.0
