@@ -94,7 +94,7 @@ def test_nothing_breaks_out_of_the_element_that_holds_the_data(made):
 
 def test_a_run_without_standings_has_no_answer(made):
     rows = read_table(made["leaderboard"])[0].to_pylist()
-    data = json.loads(explorer(made["plan"], rows, [], {}))
+    data = json.loads(explorer(made["plan"], rows, {}))
     assert data["standings"] == {} == data["pairs"] and set(data["cells"]["alike"]) == {None}
 
 
@@ -163,6 +163,7 @@ def test_the_answer_is_in_words_and_in_a_table(page):
     browser = page()
     assert "imagestats is first by mean rank" in texts(browser, "#verdict")[0]
     assert "over 3 datasets" in texts(browser, "#verdict")[0]
+    assert "imagestats against gamma on a further dataset" in texts(browser, "#verdict")[0]
     assert ranked(browser) == ["imagestats", "gamma", "beta", "alpha"]
     heads = texts(browser, "#matrix thead button")
     assert heads[:3] == ["backbone", "rank", "letters"] and heads[-3:] == sorted(DATASETS)

@@ -82,7 +82,7 @@ class Report:
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
         scores = scores_section(table, rows, _summary(self.summary, rows))
-        entrance = explorer(self.plan, rows, self._standings(), self._compared())
+        entrance = explorer(self.plan, rows, self._compared(), **self._standings())
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
@@ -163,10 +163,11 @@ class Report:
         words = {key: entry[key] for key in said if entry.get(key)}
         return replace(card, **words)
 
-    def _standings(self) -> list[dict]:
+    def _standings(self) -> dict[str, list[dict]]:
         if self.standings is None:
-            return []
-        return read_table(self.standings, expect=self._expected(self.leaderboard))[0].to_pylist()
+            return {}
+        table, about = read_table(self.standings, expect=self._expected(self.leaderboard))
+        return {"standings": table.to_pylist(), "tests": about.get("tests", [])}
 
     def _compared(self) -> dict[tuple[str, str], list[dict]]:
         return {

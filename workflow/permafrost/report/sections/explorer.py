@@ -14,7 +14,13 @@ from permafrost.report.explanations.gates import explain
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.run import backbone_facts
 from permafrost.report.sections.scores import flags_of
-from permafrost.report.tables.answer import RANKED_BY, UNCERTAINTIES, of_standings, verdict
+from permafrost.report.tables.answer import (
+    RANKED_BY,
+    UNCERTAINTIES,
+    of_standings,
+    tests_said,
+    verdict,
+)
 from permafrost.report.tables.compared import told_apart_in
 from permafrost.report.values.rows import distinct, finite, metric_name, overall
 from permafrost.report.values.seeds import merge_seeds
@@ -33,16 +39,18 @@ _STEPS, _NOTHING = 65534, 65535
 def explorer(
     plan: Mapping,
     rows: list[dict],
-    standings: list[dict],
     comparisons: Mapping[tuple[str, str], list[dict]],
+    *,
+    standings: list[dict] = (),
+    tests: list[dict] = (),
 ) -> str:
     """JSON for the page's script, safe inside an HTML element.
 
     Parameters
     ----------
     plan : the recorded plan, whose entries say what backbones and datasets are.
-    rows : of the leaderboard; standings : of all groups, which may be none.
-    comparisons : (dataset, probe) to rows of paired differences.
+    rows : of the leaderboard; comparisons : (dataset, probe) to rows of paired differences.
+    standings : of all groups, which may be none; tests : of their metadata.
     """
     lines = merge_seeds(overall(rows))
     names = {
@@ -74,7 +82,7 @@ def explorer(
             for line in lines
         },
         "cells": _cells(lines, places, gates, fields),
-        "standings": _standings(standings, fields),
+        "standings": _standings(standings, fields, tests),
         "pairs": {
             "|".join(key): pairs.columns(places["backbones"])
             for key, pairs in fields.items()
@@ -199,9 +207,12 @@ def _cells(lines: list[dict], places: dict, gates: list[str], fields: dict) -> d
     }
 
 
-def _standings(standings: list[dict], fields: dict) -> dict[str, dict[str, dict]]:
+def _standings(
+    standings: list[dict], fields: dict, tests: list[dict]
+) -> dict[str, dict[str, dict]]:
     """Group to probe to the answer: words, what it rests on, and a row of each backbone."""
     found: dict[str, dict[str, dict]] = {}
+    said = {(one["group"], one["probe"]): tests_said(one) for one in tests}
     for group, probe in dict.fromkeys((row["group"], row["probe"]) for row in standings):
         by_statistic = of_standings(standings, group=group, probe=probe)
         ranked = by_statistic[RANKED_BY]
@@ -220,6 +231,7 @@ def _standings(standings: list[dict], fields: dict) -> dict[str, dict[str, dict]
             "left_out": [name for name in first["left_out"].split(";") if name],
             "uncertainty": UNCERTAINTIES[first["uncertainty"]],
             "note": first["note"],
+            "tests": said.get((group, probe), []),
             "rows": [
                 {
                     "backbone": row["backbone"],

@@ -136,7 +136,7 @@
       make("p", {}, make("strong", {}, state.probe + ", " + on + ": "), found.verdict, leader ? " " + leader : ""),
       make("p", { class: "note" }, level + " intervals hold the choice of " + found.uncertainty + ". "
         + (found.left_out.length ? "Left out, since some backbone has no score there: " + found.left_out.join(", ") + ". " : "")
-        + "Backbones that share a letter are not told apart."));
+        + "Backbones that share a letter are not told apart. " + found.tests.join(" ")));
   };
 
   const columnsOf = (datasets) => {
