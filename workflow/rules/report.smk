@@ -5,6 +5,7 @@ rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
         summary=f"{RESULTS}/summary.csv",
+        standings=f"{RESULTS}/standings.parquet",
         stamp=AGGREGATED,
         predictions=every_evaluation("predictions"),
         scores=every_evaluation("scores"),
@@ -24,6 +25,7 @@ rule report:
             category="Figures",
         ),
         datasets=directory(f"{REPORT}/datasets"),
+        backbones=directory(f"{REPORT}/backbones"),
         stamp=REPORTED,
     log:
         f"{RESULTS}/logs/report.log",
@@ -34,4 +36,5 @@ rule report:
         job=PLAN.report().fingerprint,
     shell:
         "permafrost report --job {params.job} --plan {PLAN_FILE:q} --summary {input.summary:q} "
+        "--standings {input.standings:q} "
         "--output {REPORT:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from permafrost.core.tables import write_table
 from permafrost.report.page import Report
 from permafrost.report.tables.leaderboard import write_leaderboard
+from permafrost.report.tables.standings import write_standings
 
 from helpers.results.tables import (
     make_card,
@@ -53,8 +54,16 @@ def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) 
         for probe in ("knn", "linear"):
             path = comparisons[name, probe] = tmp_path / f"{place}/compare-{probe}.parquet"
             write_table(path, make_comparison_table(name, probe, backbones), {"fingerprint": "c"})
-    write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", {"fingerprint": "l"})
+    about = {"fingerprint": "l"}
+    write_leaderboard(tables, tmp_path / "l.parquet", tmp_path / "l.csv", about)
+    ranking = {
+        "groups": [("all", list(datasets))],
+        "ranking": {},
+        "comparison": {"confidence": 0.95, "seed": 0},
+    }
+    write_standings(tables, tmp_path / "s.parquet", tmp_path / "s.csv", about, ranking)
     return {
+        "standings": tmp_path / "s.parquet",
         "plan": make_plan(list(datasets), backbones),
         "leaderboard": tmp_path / "l.parquet",
         "cards": cards,

@@ -170,7 +170,7 @@ def test_hostile_class_names_are_drawn_as_text_and_shared_colours_are_said(tmp_p
     ]
     card = make_dense_card(classes=names, images=5)
     text = build(tmp_path, card, backbones={"net": 0.1}, probes={"fpn": [0]}, pictures=1)
-    assert text.count("<script>") == 2  # that of each page
+    assert "<script>alert" not in text
     assert "There are more classes than colours: some share one." in text
 
 

@@ -104,6 +104,7 @@ def write_made_page(
             plan=plan,
             leaderboard=leaderboard,
             summary=Path(plan["results"]) / "summary.csv",
+            standings=leaderboard.with_name("standings.parquet"),
             cards=by_names(plan, "card", "dataset"),
             predictions=predictions,
             scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),

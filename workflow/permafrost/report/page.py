@@ -1,4 +1,4 @@
-"""The report: a page over everything, a page for each dataset, and their figures; all works without a network."""
+"""The report: a page over everything, one of each dataset and backbone, and figures; works without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from permafrost.core.tables import read_metadata, read_table
 from permafrost.data.card import Card, read_card
 from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
+from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
 from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
+from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.tables.summary import read_summary
@@ -36,6 +38,7 @@ class Report:
     plan : the recorded plan (``plan``, ``config``, ``backbones``, ``datasets``, ``probes``).
     leaderboard : path of the leaderboard table.
     summary : path of the summary over datasets (`summary.write_summary`); without it none is shown.
+    standings : path of the standings (`standings.write_standings`); without them nobody is ranked over datasets.
     cards : dataset -> card.json.
     predictions : (dataset, backbone, seed, probe) -> predictions table.
     scores : the same -> table of scores, which holds the charts of detections.
@@ -58,6 +61,7 @@ class Report:
     scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
     similarities: Mapping[str, Path] = field(default_factory=dict)
     summary: Path | None = None
+    standings: Path | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
     title: str = "Permafrost"
     examples: int = 12
@@ -66,7 +70,7 @@ class Report:
     incomplete: Mapping | None = None
 
     def write(self, folder) -> None:
-        """Write ``folder/{index.html, datasets/*.html, figures/*}``, whole or not at all.
+        """Write ``folder/{index.html, backbones/*.html, datasets/*.html, figures/*}``, whole or not at all.
 
         Raises
         ------
@@ -78,22 +82,28 @@ class Report:
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
         scores = scores_section(table, rows, _summary(self.summary, rows))
+        entrance = explorer(self.plan, rows, self._standings(), self._compared())
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
-            for name in ("figures", "datasets"):
+            for name in ("figures", "datasets", "backbones"):
                 (partial / name).mkdir()
             # one dataset after the other: what was drawn of it is written before the next is read
             lines = [
                 self._write_dataset(self._material(name, rows), shared, partial)
                 for name in distinct(rows, "dataset")
             ]
+            pages = self._write_backbones([line["told"] for line in lines], made, shared, partial)
             shown = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
+            from markupsafe import Markup
+
             values = {
                 **shared,
                 "datasets": [line["values"] for line in lines],
                 "shown": shown,
                 **run_section(self.plan, [gathered, *made], self.hardware),
+                "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
+                "explorer": Markup(entrance),
             }
             _write(partial / "index.html", "index.html.j2", values)
 
@@ -110,7 +120,20 @@ class Report:
         section["anchor"] = f"dataset-{slug(material.name)}"
         page = f"datasets/{slug(material.name)}.html"
         _write(folder / page, "dataset.html.j2", {**shared, "notices": [], "dataset": section})
-        return dataset_line(section, page)
+        told = {"href": page, **{key: section[key] for key in NEEDED}}
+        return {**dataset_line(section, page), "told": told}
+
+    def _write_backbones(
+        self, datasets: list[dict], made: list[dict], shared: dict, folder: Path
+    ) -> dict[str, str]:
+        """Write the page of each backbone, from what the pages of the datasets say; returns where they lie."""
+        pages = {}
+        for section in backbone_sections(self.plan, datasets, made):
+            page = pages[section["name"]] = backbone_page(section["name"])
+            _write(
+                folder / page, "backbone.html.j2", {**shared, "notices": [], "backbone": section}
+            )
+        return pages
 
     def _material(self, name: str, rows: list[dict]) -> Material:
         """What the figures of one dataset are drawn from."""
@@ -139,6 +162,17 @@ class Report:
         said = ("title", "published", "licence", "citation", "size_bytes")
         words = {key: entry[key] for key in said if entry.get(key)}
         return replace(card, **words)
+
+    def _standings(self) -> list[dict]:
+        if self.standings is None:
+            return []
+        return read_table(self.standings, expect=self._expected(self.leaderboard))[0].to_pylist()
+
+    def _compared(self) -> dict[tuple[str, str], list[dict]]:
+        return {
+            key: read_table(path, expect=self._expected(path))[0].to_pylist()
+            for key, path in self.comparisons.items()
+        }
 
     def _expected(self, path) -> str | None:
         return self.expect.get(str(path))
@@ -190,7 +224,8 @@ def render_page(template: str, values: dict) -> str:
     """Fill a template; every value is escaped, a value that is not given is an error."""
     from markupsafe import Markup
 
-    script = (_TEMPLATE / "page.js").read_text(encoding="utf-8")
+    parts = ("page.js", *(["explorer.js"] if "explorer" in values else []))
+    script = "".join((_TEMPLATE / name).read_text(encoding="utf-8") for name in parts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     own = {
         "css": Markup((_TEMPLATE / "page.css").read_text(encoding="utf-8")),

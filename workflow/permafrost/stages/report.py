@@ -22,6 +22,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--summary", type=Path, required=True, help="aggregates over datasets, as CSV"
     )
+    parser.add_argument("--standings", type=Path, required=True, help="standings over datasets")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument(
         "--stamp",
@@ -45,6 +46,7 @@ def run(arguments) -> None:
         plan=plan,
         leaderboard=by_names(plan, "aggregate")[()],
         summary=arguments.summary,
+        standings=arguments.standings,
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
         scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from permafrost.report.tables.blocks import Block
@@ -10,28 +12,43 @@ from permafrost.report.values.rows import distinct, metric_name
 from permafrost.statistics.across_datasets.letters import compact_letters
 
 
+def told_apart_in(
+    pairs: Mapping[tuple[str, str], list[dict]], ranked: list[str], higher: int = 1
+) -> np.ndarray:
+    """(K, K) whether the row's backbone is better than the column's after adjustment, with every seed.
+
+    Parameters
+    ----------
+    pairs : (backbone_a, backbone_b) to comparisons of one metric, one of each seed.
+    ranked : K names. higher : 1 or, where less is better, -1.
+    """
+    place = {name: number for number, name in enumerate(ranked)}
+    better = np.zeros((len(ranked), len(ranked)), bool)
+    for (a, b), rows in pairs.items():
+        signs = {higher * np.sign(row["difference"]) if _is_apart(row) else 0 for row in rows}
+        if a in place and b in place and len(signs) == 1:
+            better[place[a], place[b]] = signs == {1}
+            better[place[b], place[a]] = signs == {-1}
+    return better
+
+
 def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:
     """Letters of backbones on one dataset under one probe, from the comparisons of its primary metric.
-
-    Two differ where every seed tells them apart after adjustment, in one direction.
 
     Parameters
     ----------
     rows : comparisons of one metric; ranked : the backbones, best first. Empty where a pair was not compared.
     """
-    place = {name: number for number, name in enumerate(ranked)}
-    pairs: dict[tuple[str, str], list[float]] = {}
+    pairs: dict[tuple[str, str], list[dict]] = {}
     for row in rows:
-        apart = row["p_adjusted"] is not None and row["p_adjusted"] <= 1 - row["confidence"]
-        pairs.setdefault((row["backbone_a"], row["backbone_b"]), []).append(
-            float(np.sign(row["difference"])) if apart else 0.0
-        )
+        pairs.setdefault((row["backbone_a"], row["backbone_b"]), []).append(row)
     if {name for pair in pairs for name in pair} != set(ranked) or len(ranked) < 2:
         return {}
-    different = np.zeros((len(ranked), len(ranked)), bool)
-    for (a, b), signs in pairs.items():
-        different[place[a], place[b]] = len(set(signs)) == 1 and signs[0] != 0
-    return dict(zip(ranked, compact_letters(different), strict=True))
+    return dict(zip(ranked, compact_letters(told_apart_in(pairs, ranked)), strict=True))
+
+
+def _is_apart(row: dict) -> bool:
+    return row["p_adjusted"] is not None and row["p_adjusted"] <= 1 - row["confidence"]
 
 
 def difference_block(rows: list[dict], a: str, b: str) -> Block:
@@ -58,7 +75,7 @@ def difference_block(rows: list[dict], a: str, b: str) -> Block:
         sign = 1 if row["backbone_a"] == a else -1
         low, high = sorted((sign * row["lower"], sign * row["upper"]))
         value = sign * row["difference"]
-        apart = row["p_adjusted"] is not None and row["p_adjusted"] <= 1 - row["confidence"]
+        apart = _is_apart(row)
         better = (value > 0) == row["higher_is_better"]
         lines.append(
             [

@@ -1,0 +1,267 @@
+"""The entrance of the report: its data, and what a browser shows of it."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import os
+import re
+import shutil
+import time
+
+import numpy as np
+import pytest
+from helpers.results.pages import build_report, prepare, small
+from permafrost.core.tables import read_table
+from permafrost.report.sections.explorer import _packed, explorer
+
+BACKBONES = ["alpha", "beta", "gamma", "imagestats"]
+DATASETS = ["eurosat", "ucmerced", "aid"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The report of four backbones on three datasets, with a title that holds HTML."""
+    folder = tmp_path_factory.mktemp("explorer")
+    given = prepare(folder, datasets={name: small(name) for name in DATASETS}, backbones=BACKBONES)
+    entries = given["plan"]["datasets"]
+    entries["aid"] = {**entries["aid"], "title": "</script><img src=x onerror=alert(1)>"}
+    given["plan"]["backbones"]["beta"] = {
+        **given["plan"]["backbones"]["beta"],
+        "parameters": 25_000_000,
+    }
+    build_report(**given)
+    return given
+
+
+def data_of(given: dict) -> dict:
+    text = (given["output_dir"] / "index.html").read_text()
+    return json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
+    )
+
+
+def test_the_data_hold_every_score_and_every_pair(made):
+    data = data_of(made)
+    names = [one["name"] for one in data["backbones"]]
+    rows = {
+        (row["dataset"], row["probe"], row["backbone"]): row
+        for row in read_table(made["leaderboard"])[0].to_pylist()
+        if row["primary"]
+    }
+    cells = data["cells"]
+    assert len(cells["value"]) == len(rows) == 24
+    for dataset, backbone, probe, value, lower, rank in zip(
+        *(cells[key] for key in ("dataset", "backbone", "probe", "value", "lower", "rank")),
+        strict=True,
+    ):
+        row = rows[data["datasets"][dataset]["name"], data["probes"][probe], names[backbone]]
+        assert (value, lower, rank) == (
+            row["value"],
+            pytest.approx(row["lower"], abs=1e-6),
+            row["rank"],
+        )
+    for (dataset, probe), path in made["comparisons"].items():
+        pairs = data["pairs"][f"{dataset}|{probe}"]
+        found = {}
+        half, chance = (
+            np.frombuffer(base64.b64decode(pairs[key]), "<u2") / 65534 for key in ("half", "p")
+        )
+        ordered = [names[place] for place in pairs["backbones"]]
+        for number, pair in enumerate(
+            (a, b) for i, a in enumerate(ordered) for b in ordered[i + 1 :]
+        ):
+            found[pair] = (half[number] * pairs["scale"], chance[number])
+        for row in read_table(path)[0].to_pylist():
+            size = (row["upper"] - row["lower"]) / 2
+            assert found[row["backbone_a"], row["backbone_b"]] == pytest.approx(
+                (size, row["p_adjusted"]), abs=1e-4
+            )
+
+
+def test_numbers_are_packed_to_sixteen_bits():
+    assert np.frombuffer(
+        base64.b64decode(_packed(np.array([0, 0.5, 1, np.nan]))), "<u2"
+    ).tolist() == [0, 32767, 65534, 65535]
+
+
+def test_nothing_breaks_out_of_the_element_that_holds_the_data(made):
+    text = (made["output_dir"] / "index.html").read_text()
+    assert "<img src=x" not in text
+    assert data_of(made)["datasets"][0]["title"].startswith("</script>")
+
+
+def test_a_run_without_standings_has_no_answer(made):
+    rows = read_table(made["leaderboard"])[0].to_pylist()
+    data = json.loads(explorer(made["plan"], rows, [], {}))
+    assert data["standings"] == {} == data["pairs"] and set(data["cells"]["alike"]) == {None}
+
+
+# --- in a browser --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no Chromium with its driver is installed (Debian: chromium, chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for one in (
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+        f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):  # fmt: skip
+        options.add_argument(one)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    downloads = tmp_path_factory.mktemp("downloads")
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    started.downloads = downloads
+    yield started
+    started.quit()
+
+
+@pytest.fixture
+def page(browser, made):
+    """Open the report at an address, wide; afterwards nothing may stand in the console."""
+
+    def open_at(address: str = "", width: int = 1400):
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False},
+        )
+        browser.get("about:blank")
+        browser.get((made["output_dir"] / "index.html").as_uri() + address)
+        return browser
+
+    browser.get_log("browser")
+    yield open_at
+    assert browser.get_log("browser") == []
+
+
+def find(browser, selector: str):
+    return browser.find_elements("css selector", selector)
+
+
+def texts(browser, selector: str) -> list[str]:
+    return [one.text for one in find(browser, selector)]
+
+
+def ranked(browser) -> list[str]:
+    return texts(browser, "#matrix tbody th")
+
+
+def test_the_answer_is_in_words_and_in_a_table(page):
+    browser = page()
+    assert "imagestats is first by mean rank" in texts(browser, "#verdict")[0]
+    assert "over 3 datasets" in texts(browser, "#verdict")[0]
+    assert ranked(browser) == ["imagestats", "gamma", "beta", "alpha"]
+    heads = texts(browser, "#matrix thead button")
+    assert heads[:3] == ["backbone", "rank", "letters"] and heads[-3:] == sorted(DATASETS)
+    cell = find(browser, "#matrix tbody tr:first-child td")[-1]
+    assert cell.get_attribute("title").startswith(
+        "imagestats on ucmerced: accuracy 0.800 [0.780, 0.820], rank 1"
+    )
+    # what it loads lies in its own folder
+    assert (
+        browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+        == []
+    )
+
+
+def test_a_view_is_in_the_address(page):
+    browser = page()
+    find(browser, "[data-probe=linear]")[0].click()
+    find(browser, "#pick-q")[0].send_keys("a")
+    find(browser, "#pick-cells option[value=rank]")[0].click()
+    find(browser, "#pick-dataset option[value=aid]")[0].click()
+    assert ranked(browser) == ["imagestats", "gamma", "beta", "alpha"]
+    find(browser, "#pick-q")[0].send_keys("l")
+    assert ranked(browser) == ["alpha"]
+    address = browser.current_url.partition("#")[2]
+    assert set(address.split("&")) == {"probe=linear", "q=al", "cells=rank", "dataset=aid"}
+    assert texts(browser, "#count") == ["1 of 4 backbones, 1 of 3 datasets"]
+    again = page("#" + address)
+    assert ranked(again) == ["alpha"]
+    assert find(again, "[data-probe=linear]")[0].get_attribute("aria-pressed") == "true"
+    assert find(again, "#matrix tbody td")[-1].text == "4"
+    find(again, "#reset")[0].click()
+    assert ranked(again) == ["imagestats", "gamma", "beta", "alpha"]
+    assert again.current_url.partition("#")[2] == "probe=linear"
+
+
+def test_an_address_that_means_nothing_is_the_first_view(page):
+    browser = page("#probe=nothing&group=&cells=%3Cimg%3E&sort=__proto__&a=x&b=y")
+    assert sorted(ranked(browser)) == sorted(BACKBONES)
+
+
+def test_headings_sort(page):
+    browser = page()
+    button = find(browser, "[data-sort='d:eurosat']")[0]
+    button.click()
+    assert ranked(browser) == ["imagestats", "gamma", "beta", "alpha"]
+    find(browser, "[data-sort='d:eurosat']")[0].click()
+    assert ranked(browser) == ["alpha", "beta", "gamma", "imagestats"]
+    assert find(browser, "th[aria-sort=descending]")
+    # what has no number comes last, whichever way
+    for _ in range(2):
+        find(browser, "[data-sort=parameters]")[0].click()
+        assert ranked(browser)[0] == "beta"
+
+
+def test_two_are_compared(page, made):
+    browser = page()
+    for name in ("gamma", "alpha"):
+        next(one for one in find(browser, "#matrix .pick") if one.text == name).click()
+    rows = {row.text.split()[0]: row.text for row in find(browser, "#pair tbody tr")}
+    assert list(rows) == sorted(DATASETS)
+    # the differences of the scores, the intervals and p-values of the comparisons
+    compared = read_table(made["comparisons"]["aid", "knn"])[0].to_pylist()
+    (row,) = (
+        row for row in compared if (row["backbone_a"], row["backbone_b"]) == ("alpha", "gamma")
+    )
+    assert f"0.700 0.500 +0.200 [+0.170, +0.230] {row['p_adjusted']:.3f}" in rows["aid"]
+    assert "a=gamma&b=alpha" in browser.current_url
+    assert "are not told apart" in texts(browser, "#pair p")[0]
+    find(browser, "#pick-b option[value=gamma]")[0].click()
+    assert "Choose two" in texts(browser, "#pair")[0]
+
+
+def test_a_view_is_downloaded(page, made):
+    browser = page("#q=mma&probe=knn")
+    find(browser, "#csv")[0].click()
+    path = browser.downloads / "permafrost-all-knn.csv"
+    for _ in range(100):
+        if path.exists():
+            break
+        time.sleep(0.1)
+    (row,) = csv.DictReader(path.read_text().splitlines())
+    assert row["backbone"] == "gamma" and row["rank"] == "2"
+    assert (float(row["aid"]), float(row["aid lower"])) == (0.7, pytest.approx(0.68))
+    os.remove(path)
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_page_is_no_wider_than_the_window(page, width):
+    browser = page("", width)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_keyboard_reaches_everything(page):
+    browser = page()
+    from selenium.webdriver.common.keys import Keys
+
+    find(browser, "[data-probe=linear]")[0].send_keys(Keys.ENTER)
+    assert "probe=linear" in browser.current_url
+    find(browser, "[data-sort=name]")[0].send_keys(Keys.SPACE)
+    assert ranked(browser) == sorted(BACKBONES)
+    find(browser, "#matrix .pick")[0].send_keys(Keys.ENTER)
+    assert "a=alpha" in browser.current_url

@@ -1,0 +1,205 @@
+"""What the page of one backbone says: what it was fed, its scores beside the best, its costs, its warnings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from permafrost.report.explanations.costs import WORDS
+from permafrost.report.material.dataset import slug
+from permafrost.report.sections.run import backbone_facts
+from permafrost.report.values.rows import distinct
+
+#: what `backbone_sections` asks of `sections.dataset.dataset_section`
+NEEDED = ("name", "lines", "comparisons", "costs")
+
+
+def backbone_page(name: str) -> str:
+    """Where the page of a backbone lies, seen from the page over everything."""
+    return f"backbones/{slug(name)}.html"
+
+
+def backbone_sections(plan: Mapping, datasets: list[dict], made: list[dict]) -> list[dict]:
+    """Everything that the template asks of each backbone that has a score, by name.
+
+    Parameters
+    ----------
+    plan : the recorded plan.
+    datasets : of each dataset the parts `NEEDED` of its section, and ``href``, its page.
+    made : metadata of the tables of predictions, which say what backbones were fed.
+    """
+    facts = {one["name"]: one for one in backbone_facts(plan["backbones"])}
+    fed = _fed(made)
+    against = {one["name"]: _against_best(one["lines"], one["comparisons"]) for one in datasets}
+    lines: dict[str, list[dict]] = {}
+    for dataset in datasets:
+        for line in dataset["lines"]:
+            name = line["backbone"]
+            words, level = against[dataset["name"]].get((line["probe"], name), ("", None))
+            own = {**line, "href": dataset["href"], "against": words, "level": level}
+            lines.setdefault(name, []).append(own)
+    return [
+        {
+            "name": name,
+            "title": plan["backbones"].get(name, {}).get("title") or "",
+            "facts": _facts(facts.get(name, {})),
+            "fed": fed.get(name, []),
+            "wins": _wins(lines[name]),
+            "lines": lines[name],
+            "costs": _costs(name, datasets),
+            "warnings": _warnings(lines[name]),
+            "entry": json.dumps(
+                plan["backbones"].get(name, {}), indent=2, sort_keys=True, ensure_ascii=False
+            ),
+        }
+        for name in sorted(lines)
+    ]
+
+
+def _facts(facts: Mapping) -> list[tuple[str, str]]:
+    parameters = facts.get("parameters")
+    said = [
+        ("parameters", "" if parameters is None else f"{parameters:,}"),
+        ("year", str(facts.get("year") or "")),
+        ("trained on", facts.get("trained_on", "")),
+        ("licence", facts.get("licence", "")),
+        ("citation", facts.get("citation", "")),
+    ]
+    return [(name, value or "not given") for name, value in said]
+
+
+def _fed(made: list[dict]) -> dict[str, list[dict]]:
+    """Backbone to what it was fed of each dataset; probes that were fed differently have a line each."""
+    found: dict[str, dict[tuple, dict]] = {}
+    for one in made:
+        if not one.get("input"):
+            continue
+        line = {"dataset": one["dataset"], **_input_words(one["input"])}
+        found.setdefault(one["backbone"], {})[tuple(line.values())] = line
+    return {
+        backbone: [lines[key] for key in sorted(lines)] for backbone, lines in sorted(found.items())
+    }
+
+
+def _input_words(fed: Mapping) -> dict[str, str]:
+    zeros = fed.get("zero_filled") or []
+    nearest = fed.get("nearest") or {}
+    stand_ins = [f"{one['band']} for {wanted}" for wanted, one in nearest.items()]
+    size, crop = fed.get("size"), fed.get("crop")
+    side = "native size" if size is None else f"{size} pixels, {fed.get('interpolation')}"
+    bands = [band for band in fed.get("bands", []) if band not in zeros]
+    remarks = [
+        f"filled with zeros: {', '.join(zeros)}" if zeros else "",
+        f"nearest in wavelength: {', '.join(stand_ins)}" if stand_ins else "",
+        f"up to {fed['most_dates']} dates at once" if fed.get("dates") == "all" else "",
+        "clipped" if fed.get("clip") else "",
+        str(fed.get("positions") or ""),
+    ]
+    return {
+        "bands": ", ".join(bands),
+        "side": side + (f", centre {crop}" if crop else ""),
+        "normalization": str(fed.get("normalization") or "none"),
+        "remarks": "; ".join(filter(None, remarks)),
+    }
+
+
+def _against_best(lines: list[dict], compared: list[dict]) -> dict[tuple[str, str], tuple]:
+    """(probe, backbone) to words on how it stands to the best of one dataset, and 0 (alone), 1 (alike) or 2 (worse).
+
+    Two are told apart where every seed does so after adjustment, in one direction.
+    """
+    pairs: dict[tuple[str, str], list[dict]] = {}
+    for row in compared:
+        pairs.setdefault((row["probe"], row["other"]), []).append(row)
+    apart = {key: _told_apart(rows) for key, rows in pairs.items()}
+    best = {row["probe"]: row["best"] for row in compared}
+    found = {}
+    for line in lines:
+        probe, name = key = line["probe"], line["backbone"]
+        if best.get(probe) == name:
+            alike = [other for (of, other), told in apart.items() if of == probe and not told]
+            words = f"best, not told apart from {_listed(alike)}" if alike else "best, told apart"
+            found[key] = (words, 1 if alike else 0)
+        elif key in apart:
+            beaten = apart[key]
+            words = "worse than" if beaten else "not told apart from"
+            found[key] = (f"{words} {best[probe]} ({_chance(pairs[key])})", 2 if beaten else 1)
+    return found
+
+
+def _told_apart(rows: list[dict]) -> bool:
+    certain = all(
+        row["p_adjusted"] is not None and row["p_adjusted"] <= 1 - row["confidence"] for row in rows
+    )
+    return certain and len({row["difference"] > 0 for row in rows}) == 1
+
+
+def _chance(rows: list[dict]) -> str:
+    worst = max(rows, key=lambda row: -1.0 if row["p_adjusted"] is None else row["p_adjusted"])
+    text = worst["p_text"]
+    return f"p {text}" if text[:1] in "<≤>" else f"p = {text}"
+
+
+def _listed(names: list[str], most: int = 2) -> str:
+    return ", ".join(sorted(names)) if len(names) <= most else f"{len(names)} others"
+
+
+def _wins(lines: list[dict]) -> list[dict]:
+    """Of each probe on how many datasets the backbone is best alone, among the best, or worse."""
+    found = []
+    for probe in distinct(lines, "probe"):
+        levels = [line["level"] for line in lines if line["probe"] == probe]
+        found.append(
+            {
+                "probe": probe,
+                "alone": levels.count(0),
+                "alike": levels.count(1),
+                "worse": levels.count(2),
+                "unknown": levels.count(None),
+                "on": [
+                    line["dataset"]
+                    for line in lines
+                    if line["probe"] == probe and line["level"] in (0, 1)
+                ],
+            }
+        )
+    return found
+
+
+def _costs(name: str, datasets: list[dict]) -> dict | None:
+    """Its line of each dataset's table of costs, in the columns that any of them has."""
+    lines = []
+    for dataset in datasets:
+        costs = dataset["costs"]
+        if costs is None:
+            continue
+        titles = [column["name"] for column in costs["columns"]]
+        for line in costs["lines"]:
+            if line["backbone"] == name:
+                cells = dict(zip(titles, line["cells"], strict=True))
+                lines.append({"dataset": dataset["name"], "href": dataset["href"], "cells": cells})
+    if not lines:
+        return None
+    known = {title for line in lines for title in line["cells"]}
+    columns = [{"name": title, "words": words} for title, words in WORDS.values() if title in known]
+    nothing = {"value": None, "text": "–", "interval": "", "flagged": False}
+    return {
+        "columns": columns,
+        "lines": [
+            {**line, "cells": [line["cells"].get(column["name"], nothing) for column in columns]}
+            for line in lines
+        ],
+    }
+
+
+def _warnings(lines: list[dict]) -> list[dict]:
+    """Each warning once, with the evaluations that it is of."""
+    met: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        for flag in line["flags"]:
+            where = met.setdefault((flag["short"], flag["long"]), [])
+            where.append(f"{line['dataset']} / {line['probe']}")
+    return [
+        {"short": short, "long": long, "where": sorted(where)}
+        for (short, long), where in sorted(met.items())
+    ]

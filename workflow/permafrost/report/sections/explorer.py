@@ -1,0 +1,260 @@
+"""The data of the page's entrance: who is best, every score, and every paired difference, as compact columns."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from permafrost.core.tasks import task_of
+from permafrost.report.explanations.gates import explain
+from permafrost.report.material.dataset import slug
+from permafrost.report.sections.run import backbone_facts
+from permafrost.report.sections.scores import flags_of
+from permafrost.report.tables.answer import RANKED_BY, UNCERTAINTIES, of_standings, verdict
+from permafrost.report.tables.compared import told_apart_in
+from permafrost.report.values.rows import distinct, finite, metric_name, overall
+from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
+
+#: statistics of a backbone that are shown beside its rank: name to that of the standings
+_BESIDE = {
+    "best": "probability_best", "top3": "probability_top3", "mean": "mean", "iqm": "iqm", "elo": "elo",
+    "win_rate": "win_rate", "gain": "gain", "improvability": "improvability",
+    "normalised": "normalised_mean", "normalised_iqm": "normalised_iqm",
+}  # fmt: skip
+# 16 bits of a number; the last one says that there is none
+_STEPS, _NOTHING = 65534, 65535
+
+
+def explorer(
+    plan: Mapping,
+    rows: list[dict],
+    standings: list[dict],
+    comparisons: Mapping[tuple[str, str], list[dict]],
+) -> str:
+    """JSON for the page's script, safe inside an HTML element.
+
+    Parameters
+    ----------
+    plan : the recorded plan, whose entries say what backbones and datasets are.
+    rows : of the leaderboard; standings : of all groups, which may be none.
+    comparisons : (dataset, probe) to rows of paired differences.
+    """
+    lines = merge_seeds(overall(rows))
+    names = {
+        "backbones": sorted(distinct(lines, "backbone")),
+        "datasets": sorted(distinct(lines, "dataset")),
+        "probes": sorted(distinct(lines, "probe")),
+    }
+    places = {kind: {name: at for at, name in enumerate(each)} for kind, each in names.items()}
+    gates = sorted({gate for line in lines for gate in flags_of(line)})
+    fields = {
+        key: _Pairs(
+            [line for line in lines if (line["dataset"], line["probe"]) == key],
+            comparisons.get(key, []),
+        )
+        for key in dict.fromkeys((line["dataset"], line["probe"]) for line in lines)
+    }
+    data = {
+        "backbones": _backbones(plan, names["backbones"], rows),
+        "datasets": [_dataset(plan, name) for name in names["datasets"]],
+        "probes": names["probes"],
+        "gates": [explain(gate) for gate in gates],
+        "metrics": {
+            f"{line['dataset']}|{line['probe']}": [
+                metric_name(line["metric"]),
+                line["higher_is_better"],
+                line["n_units"],
+                line["unit"],
+            ]
+            for line in lines
+        },
+        "cells": _cells(lines, places, gates, fields),
+        "standings": _standings(standings, fields),
+        "pairs": {
+            "|".join(key): pairs.columns(places["backbones"])
+            for key, pairs in fields.items()
+            if pairs.compared
+        },
+        "confidence": lines[0]["confidence"] if lines else 0.95,
+    }
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # no end tag and no comment inside an element
+    return text.replace("<", "\\u003c")
+
+
+def _backbones(plan: Mapping, names: list[str], rows: list[dict]) -> list[dict]:
+    facts = {one["name"]: one for one in backbone_facts(plan["backbones"])}
+    speeds: dict[str, list[float]] = {}
+    for row in rows:
+        if row["metric"] == "throughput" and finite(row["value"]):
+            speeds.setdefault(row["backbone"], []).append(row["value"])
+    said = ("parameters", "year", "trained_on", "licence")
+    return [
+        {
+            "name": name,
+            "title": plan["backbones"].get(name, {}).get("title") or "",
+            **{key: facts.get(name, {}).get(key) for key in said},
+            "throughput": _short(np.median(speeds[name])) if name in speeds else None,
+        }
+        for name in names
+    ]
+
+
+def _dataset(plan: Mapping, name: str) -> dict:
+    entry = plan["datasets"].get(name, {})
+    modalities = entry.get("modalities") or {}
+    sensors = [entry.get("sensor"), *(one.get("sensor") for one in modalities.values())]
+    task = entry.get("task")
+    return {
+        "name": name,
+        "title": entry.get("title") or "",
+        "task": task or "",
+        "of_places": bool(task) and task_of(task).dense,
+        "sensors": sorted({sensor.partition("-")[0] for sensor in sensors if sensor}),
+        "gsd": entry.get("gsd_m"),
+        "href": f"datasets/{slug(name)}.html",
+    }
+
+
+class _Pairs:
+    """What the comparisons of one dataset and probe say of its backbones, the best one first."""
+
+    def __init__(self, lines: list[dict], rows: list[dict]) -> None:
+        lines = sorted(lines, key=lambda line: (line["rank"] or float("inf"), line["backbone"]))
+        self.ranked = [line["backbone"] for line in lines]
+        metric = lines[0]["metric"]
+        self.rows: dict[tuple[str, str], list[dict]] = {}
+        for row in rows:
+            if row["metric"] == metric:
+                self.rows.setdefault((row["backbone_a"], row["backbone_b"]), []).append(row)
+        self.compared = {name for pair in self.rows for name in pair} >= set(
+            self.ranked[:2]
+        ) and bool(self.rows)
+        higher = 1 if lines[0]["higher_is_better"] else -1
+        self.better = told_apart_in(self.rows, self.ranked, higher) if self.compared else None
+
+    def alike(self, backbone: str) -> int | None:
+        """Whether it is the best or not told apart from it."""
+        if self.better is None:
+            return None
+        place = self.ranked.index(backbone)
+        return int(not self.better[0, place] and not self.better[place, 0])
+
+    def columns(self, places: dict[str, int]) -> dict:
+        """Half the interval and the adjusted p-value of each pair of sorted names, as base64 of 16 bits each."""
+        names = sorted(self.ranked)
+        pairs = [self.rows.get(pair, []) for pair in itertools.combinations(names, 2)]
+        halves = [_half(rows) for rows in pairs]
+        scale = max((half for half in halves if finite(half)), default=0.0)
+        chances = [max(_chances(rows), default=np.nan) for rows in pairs]
+        return {
+            "backbones": [places[name] for name in names],
+            "scale": scale,
+            "half": _packed(np.array(halves) / (scale or 1)),
+            "p": _packed(np.array(chances)),
+        }
+
+
+def _half(rows: list[dict]) -> float:
+    """Mean over seeds of the larger half of the interval."""
+    halves = [
+        max(row["upper"] - row["difference"], row["difference"] - row["lower"]) for row in rows
+    ]
+    return float(np.mean(halves)) if halves else np.nan
+
+
+def _chances(rows: list[dict]) -> list[float]:
+    return [row["p_adjusted"] for row in rows if finite(row["p_adjusted"])]
+
+
+def _packed(shares: np.ndarray) -> str:
+    """Numbers in [0, 1] as base64 of little-endian 16 bits."""
+    steps = np.where(np.isnan(shares), _NOTHING, np.rint(np.nan_to_num(shares) * _STEPS))
+    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
+
+
+def _cells(lines: list[dict], places: dict, gates: list[str], fields: dict) -> dict[str, list]:
+    """One column for each number of an evaluation."""
+    return {
+        "dataset": [places["datasets"][line["dataset"]] for line in lines],
+        "backbone": [places["backbones"][line["backbone"]] for line in lines],
+        "probe": [places["probes"][line["probe"]] for line in lines],
+        **{
+            column: [_short(line[name]) for line in lines]
+            for column, name in (
+                ("value", "value"),
+                ("lower", "lower"),
+                ("upper", "upper"),
+                ("rank", "rank"),
+                ("seed_std", "seed_std"),
+            )
+        },
+        "alike": [fields[line["dataset"], line["probe"]].alike(line["backbone"]) for line in lines],
+        "gates": [[gates.index(gate) for gate in flags_of(line)] for line in lines],
+    }
+
+
+def _standings(standings: list[dict], fields: dict) -> dict[str, dict[str, dict]]:
+    """Group to probe to the answer: words, what it rests on, and a row of each backbone."""
+    found: dict[str, dict[str, dict]] = {}
+    for group, probe in dict.fromkeys((row["group"], row["probe"]) for row in standings):
+        by_statistic = of_standings(standings, group=group, probe=probe)
+        ranked = by_statistic[RANKED_BY]
+        first = ranked[0]
+        alone = fields.get((first["datasets"], probe))
+        if alone is not None:
+            # of one dataset, the paired comparisons are made for this
+            _take_letters(ranked, alone)
+        beside = {
+            key: {row["backbone"]: row for row in by_statistic.get(statistic, ())}
+            for key, statistic in _BESIDE.items()
+        }
+        found.setdefault(group, {})[probe] = {
+            "verdict": verdict(by_statistic),
+            "datasets": [name for name in first["datasets"].split(";") if name],
+            "left_out": [name for name in first["left_out"].split(";") if name],
+            "uncertainty": UNCERTAINTIES[first["uncertainty"]],
+            "note": first["note"],
+            "rows": [
+                {
+                    "backbone": row["backbone"],
+                    "rank": row["rank"],
+                    "ranks": [row["rank_low"], row["rank_high"]],
+                    "letters": row["letters"],
+                    "imputed": row["imputed"],
+                    "mean_rank": _bounds(row),
+                    **{
+                        key: _bounds(each[row["backbone"]])
+                        for key, each in beside.items()
+                        if row["backbone"] in each
+                    },
+                }
+                for row in ranked
+            ],
+        }
+    return found
+
+
+def _take_letters(ranked: list[dict], pairs: _Pairs) -> None:
+    if pairs.better is None:
+        return
+    letters = dict(zip(pairs.ranked, compact_letters(pairs.better), strict=True))
+    ranks = dict(zip(pairs.ranked, ranks_possible(pairs.better).tolist(), strict=True))
+    for row in ranked:
+        if row["backbone"] in letters:
+            row["letters"] = letters[row["backbone"]]
+            row["rank_low"], row["rank_high"] = ranks[row["backbone"]]
+
+
+def _bounds(row: dict) -> list[float | None]:
+    return [_short(row[name]) for name in ("value", "lower", "upper")]
+
+
+def _short(value) -> float | None:
+    """Six digits, more than are shown; the files have all."""
+    return float(f"{value:.6g}") if finite(value) else None

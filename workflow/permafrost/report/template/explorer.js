@@ -1,0 +1,289 @@
+// The entrance of the report. What is shown is kept in the address, so that a view can be sent to someone.
+(() => {
+  const root = document.getElementById("explorer");
+  if (!root) return;
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const level = 100 * data.confidence + " %", alpha = 1 - data.confidence;
+  const at = (id) => document.getElementById(id);
+  const NONE = "–", minus = (text) => text.replace("-", "−");
+  const number = (value, digits = 3) => value == null ? NONE : minus((Math.round(value * 10 ** digits) / 10 ** digits + 0).toFixed(digits));
+  const signed = (value) => value == null ? NONE : (value > 0 ? "+" : "") + number(value);
+  const range = (low, high, write = number) => low == null || high == null ? "" : "[" + write(low) + ", " + write(high) + "]";
+  const percent = (share) => share == null ? "" : share < 0.005 ? "< 1 %" : share > 0.995 ? "> 99 %" : Math.round(100 * share) + " %";
+  const big = (count) => count == null ? NONE : count >= 1e6 ? (count / 1e6).toFixed(count < 1e7 ? 1 : 0) + " M" : count.toLocaleString("en");
+  const make = (tag, attributes, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name === "on") for (const [event, act] of Object.entries(value)) element.addEventListener(event, act);
+      else if (value === true) element.setAttribute(name, "");
+      else if (value != null && value !== false) element.setAttribute(name, value);
+    }
+    element.append(...children.filter((child) => child != null));
+    return element;
+  };
+
+  // --- the data, by dataset, backbone and probe
+  const names = { backbone: data.backbones.map((one) => one.name), dataset: data.datasets.map((one) => one.name) };
+  const cells = new Map();
+  data.cells.value.forEach((_, line) => {
+    const cell = Object.fromEntries(Object.keys(data.cells).map((column) => [column, data.cells[column][line]]));
+    cells.set([names.dataset[cell.dataset], data.probes[cell.probe], names.backbone[cell.backbone]].join("|"), cell);
+  });
+  const cellOf = (dataset, backbone) => cells.get([dataset, state.probe, backbone].join("|"));
+  const metricOf = (dataset) => data.metrics[dataset + "|" + state.probe];
+  const numbers = (text) => {
+    const raw = atob(text), found = new Array(raw.length / 2);
+    for (let i = 0; i < found.length; i++) {
+      const step = raw.charCodeAt(2 * i) + 256 * raw.charCodeAt(2 * i + 1);
+      found[i] = step === 65535 ? null : step / 65534;
+    }
+    return found;
+  };
+  const decoded = new Map();
+  const pairOf = (dataset, a, b) => {
+    const key = dataset + "|" + state.probe, pairs = data.pairs[key];
+    if (!pairs) return null;
+    if (!decoded.has(key)) decoded.set(key, { half: numbers(pairs.half), p: numbers(pairs.p), place: new Map(pairs.backbones.map((one, i) => [names.backbone[one], i])) });
+    const found = decoded.get(key), n = found.place.size;
+    let i = found.place.get(a), j = found.place.get(b);
+    if (i == null || j == null || i === j) return null;
+    if (i > j) [i, j] = [j, i];
+    const place = i * n - i * (i + 1) / 2 + (j - i - 1);
+    return { half: found.half[place] == null ? null : found.half[place] * pairs.scale, p: found.p[place] };
+  };
+
+  // --- the state, from the address and back
+  const first = (list) => list.length ? list[0] : "";
+  const groups = Object.keys(data.standings);
+  const defaults = { group: groups.includes("all") ? "all" : first(groups), probe: first(data.probes), cells: "value", q: "", dataset: "", task: "", sensor: "", size: "", licence: "", trained: "", alike: "", sort: "rank", a: "", b: "" };
+  // a probe that serves most datasets first
+  defaults.probe = first([...data.probes].sort((x, y) => served(y) - served(x)));
+  function served(probe) { return names.dataset.filter((dataset) => data.metrics[dataset + "|" + probe]).length; }
+  let state = { ...defaults };
+  const read = () => {
+    state = { ...defaults };
+    for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (name in defaults) state[name] = value;
+    if (!data.probes.includes(state.probe)) state.probe = defaults.probe;
+    if (!groups.includes(state.group)) state.group = defaults.group;
+  };
+  const set = (changes) => {
+    Object.assign(state, changes);
+    const kept = new URLSearchParams(Object.entries(state).filter(([name, value]) => value !== defaults[name]));
+    history.replaceState(null, "", String(kept) ? "#" + kept : location.pathname + location.search);
+    draw();
+  };
+
+  // --- what is left by the filters
+  const sizes = { "up to 10 M": [0, 1e7], "10 to 100 M": [1e7, 1e8], "over 100 M": [1e8, Infinity] };
+  const answer = () => (data.standings[state.group] || {})[state.probe];
+  const shownDatasets = () => {
+    const found = answer(), inGroup = found ? [...found.datasets, ...found.left_out] : names.dataset;
+    return data.datasets.filter((one) => data.metrics[one.name + "|" + state.probe] && inGroup.includes(one.name)
+      && (!state.task || one.task === state.task) && (!state.sensor || one.sensors.includes(state.sensor))
+      && (!state.dataset || one.name === state.dataset)).map((one) => one.name);
+  };
+  const shownBackbones = (datasets) => {
+    const words = state.q.toLowerCase().split(/\s+/).filter(Boolean), size = sizes[state.size];
+    return data.backbones.filter((one) => names.dataset.some((dataset) => cellOf(dataset, one.name))
+      && words.every((word) => (one.name + " " + one.title).toLowerCase().includes(word))
+      && (!state.licence || one.licence === state.licence) && (!state.trained || (one.trained_on || "nothing said") === state.trained)
+      && (!size || (one.parameters != null && one.parameters > size[0] && one.parameters <= size[1]))
+      && (!state.alike || datasets.some((dataset) => (cellOf(dataset, one.name) || {}).alike === 1))).map((one) => one.name);
+  };
+
+  // --- the parts
+  const select = (name, label, options, all) => {
+    const known = [...new Set(options.filter((option) => option !== "" && option != null))].sort();
+    if (known.length < 2 && all != null) return null;
+    return make("label", {}, label + " ", make("select", { id: "pick-" + name, on: { change: (event) => set({ [name]: event.target.value }) } },
+      ...(all == null ? [] : [make("option", { value: "" }, all)]), ...known.map((option) => make("option", { value: option }, option))));
+  };
+  const buildTools = () => {
+    const probes = make("div", { class: "chips", role: "group", "aria-label": "Probe" }, ...data.probes.map((probe) =>
+      make("button", { type: "button", "data-probe": probe, on: { click: () => set({ probe }) } }, probe, make("small", {}))));
+    const tools = make("div", { class: "tools" },
+      groups.length > 1 ? make("label", {}, "rank over ", make("select", { id: "pick-group", on: { change: (event) => set({ group: event.target.value }) } }, ...groups.map((group) => make("option", { value: group }, group)))) : null,
+      make("label", {}, "cells ", make("select", { id: "pick-cells", on: { change: (event) => set({ cells: event.target.value }) } }, ...["value", "rank"].map((one) => make("option", { value: one }, one)), ...(names.backbone.includes("imagestats") ? [make("option", { value: "gain" }, "gain over imagestats")] : []))),
+      make("label", {}, "find ", make("input", { id: "pick-q", type: "search", size: 14, placeholder: "a backbone", autocomplete: "off", on: { input: (event) => set({ q: event.target.value }) } })),
+      select("task", "task", data.datasets.map((one) => one.task), "every task"),
+      select("dataset", "dataset", names.dataset, "every dataset"),
+      select("sensor", "sensor", data.datasets.flatMap((one) => one.sensors), "every sensor"),
+      data.backbones.some((one) => one.parameters != null) ? select("size", "parameters", Object.keys(sizes), "any size") : null,
+      select("licence", "licence", data.backbones.map((one) => one.licence), "any licence"),
+      select("trained", "pre-training", data.backbones.map((one) => one.trained_on || "nothing said"), "any pre-training"),
+      make("label", {}, make("input", { id: "pick-alike", type: "checkbox", on: { change: (event) => set({ alike: event.target.checked ? "1" : "" }) } }), " only those not told apart from the best somewhere"),
+      make("button", { type: "button", id: "csv", on: { click: download } }, "CSV of this view"),
+      make("button", { type: "button", id: "reset", on: { click: () => set({ ...defaults, probe: state.probe }) } }, "clear filters"),
+      make("output", { id: "count" }));
+    at("tools").replaceChildren(probes, tools);
+  };
+
+  const cost = (name) => {
+    const one = data.backbones[names.backbone.indexOf(name)], says = [];
+    if (one.parameters != null) says.push(big(one.parameters) + " parameters");
+    if (one.throughput != null) says.push(number(one.throughput, 0) + " images per second here");
+    return says.length ? name + ": " + says.join(", ") + "." : "";
+  };
+  const drawAnswer = () => {
+    const found = answer();
+    if (!found) {
+      at("verdict").replaceChildren(make("p", {}, "Nothing is ranked over " + state.group + " with " + state.probe + ": it takes two backbones."));
+      return;
+    }
+    const on = found.datasets.length === 1 ? "on " + found.datasets[0] : "over " + found.datasets.length + " datasets";
+    const leader = found.rows.length && found.rows[0].rank != null ? cost(found.rows[0].backbone) : "";
+    at("verdict").replaceChildren(
+      make("p", {}, make("strong", {}, state.probe + ", " + on + ": "), found.verdict, leader ? " " + leader : ""),
+      make("p", { class: "note" }, level + " intervals hold the choice of " + found.uncertainty + ". "
+        + (found.left_out.length ? "Left out, since some backbone has no score there: " + found.left_out.join(", ") + ". " : "")
+        + "Backbones that share a letter are not told apart."));
+  };
+
+  const columnsOf = (datasets) => {
+    const found = answer(), rows = new Map((found ? found.rows : []).map((row) => [row.backbone, row]));
+    const of = (name) => rows.get(name) || {};
+    const some = (key) => [...rows.values()].some((row) => row[key] && row[key][0] != null);
+    const facts = (name) => data.backbones[names.backbone.indexOf(name)];
+    const columns = [{ key: "name", head: "backbone", title: "Name in the configuration. Click two to compare them.", sort: (name) => name, show: (name) => [name] }];
+    const ranked = (key, head, title, digits = 3, up = false) => some(key) && columns.push({
+      key, head, title, number: true, sort: (name) => of(name)[key] && of(name)[key][0] != null ? (up ? 1 : -1) * of(name)[key][0] : null,
+      show: (name) => [number((of(name)[key] || [])[0], digits), make("br"), make("small", {}, range(...(of(name)[key] || []).slice(1), (value) => number(value, digits)))],
+      csv: (name) => of(name)[key] || [null, null, null], wide: true });
+    columns.push({ key: "rank", head: "rank", number: true, title: "Place by mean rank, and the ranks that chance leaves possible: all true ranks lie in these sets with " + level + " confidence.",
+      sort: (name) => of(name).rank, csv: (name) => [of(name).rank, ...(of(name).ranks || [null, null])], heads: ["rank", "rank_low", "rank_high"],
+      show: (name) => { const row = of(name), sets = row.ranks || []; return [row.rank == null ? NONE : String(row.rank), make("br"), make("small", {}, sets[0] == null ? "" : sets[0] === sets[1] ? "= " + sets[0] : sets[0] + "–" + sets[1])]; } });
+    columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter are not told apart.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
+    some("best") && columns.push({ key: "best", head: "best", number: true, title: "Chance of being the best by mean rank: share of the draws.", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
+    if (found && found.datasets.length > 1) {
+      ranked("mean_rank", "mean rank", "Mean over datasets of the rank on each.", 2, true);
+      ranked("mean", "mean", "Mean over datasets of the primary metric.");
+      ranked("normalised", "normalised", "Mean over datasets of (score - low) / (high - low), with the bounds of the configuration.");
+      ranked("elo", "Elo", "Bradley-Terry strength; 400 points are odds of ten to one.", 0);
+      ranked("gain", "gain", "Mean over datasets of the score less the baseline's.");
+    }
+    data.backbones.some((one) => one.parameters != null) && columns.push({ key: "parameters", head: "parameters", number: true, title: "Of what is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
+    data.backbones.some((one) => one.throughput != null) && columns.push({ key: "throughput", head: "images/s", number: true, title: "Of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
+    for (const dataset of datasets) columns.push(datasetColumn(dataset, datasets.length < 5));
+    return columns;
+  };
+  const datasetColumn = (dataset, roomy) => {
+    const [metric, higher, units, unit] = metricOf(dataset), sign = higher ? 1 : -1, one = data.datasets[names.dataset.indexOf(dataset)];
+    const values = names.backbone.map((name) => (cellOf(dataset, name) || {}).value).filter((value) => value != null);
+    const low = Math.min(...values), high = Math.max(...values), baseline = (cellOf(dataset, "imagestats") || {}).value;
+    const value = (cell) => cell == null || cell.value == null ? null : state.cells === "rank" ? cell.rank : state.cells === "gain" ? (baseline == null ? null : cell.value - baseline) : cell.value;
+    return {
+      key: "d:" + dataset, head: dataset, dataset, number: true,
+      title: (one.title || dataset) + ": " + metric + (higher ? "" : ", less is better") + ", " + level + " intervals over " + units + " " + unit + "s.",
+      sort: (name) => { const cell = cellOf(dataset, name); return cell == null || cell.value == null ? null : -sign * cell.value; },
+      csv: (name) => { const cell = cellOf(dataset, name) || {}; return [cell.value, cell.lower, cell.upper]; }, wide: true,
+      show: (name) => { const cell = cellOf(dataset, name), shown = value(cell); const text = [shown == null ? NONE : state.cells === "rank" ? String(shown) : state.cells === "gain" ? signed(shown) : number(shown)];
+        return roomy && state.cells === "value" && cell ? [...text, make("br"), make("small", {}, range(cell.lower, cell.upper))] : text; },
+      dress: (name, td) => {
+        const cell = cellOf(dataset, name);
+        if (cell == null || cell.value == null) { td.classList.add("absent"); td.title = name + " has no score on " + dataset; return; }
+        const share = high > low ? (cell.value - low) / (high - low) : 1;
+        td.style.setProperty("--share", Math.round(100 * (higher ? share : 1 - share)) + "%");
+        td.classList.add("heat");
+        if (cell.alike === 1) td.classList.add("alike");
+        if (cell.gates.length) td.classList.add("doubt");
+        td.title = name + " on " + dataset + ": " + metric + " " + number(cell.value) + " " + range(cell.lower, cell.upper) + ", rank " + cell.rank
+          + (cell.seed_std == null ? "" : ", \u00b1 " + number(cell.seed_std) + " over seeds")
+          + (cell.alike == null ? "" : cell.alike ? "; the best or not told apart from it" : "; worse than the best")
+          + (cell.gates.length ? ". Warnings: " + cell.gates.map((gate) => data.gates[gate]).join("; ") : "");
+      },
+    };
+  };
+
+  const order = (backbones, columns) => {
+    const down = state.sort.startsWith("-"), column = columns.find((one) => one.key === state.sort.replace(/^-/, "")) || columns[0];
+    const keyed = backbones.map((name) => [column.sort(name), name]);
+    keyed.sort(([x, a], [y, b]) => {
+      if (x == null || y == null) return (x == null) - (y == null) || (a < b ? -1 : 1);
+      return (down ? -1 : 1) * (x < y ? -1 : x > y ? 1 : 0) || (a < b ? -1 : 1);
+    });
+    return keyed.map(([, name]) => name);
+  };
+  let view = { columns: [], backbones: [] };
+  const drawTable = () => {
+    const datasets = shownDatasets(), columns = columnsOf(datasets), backbones = order(shownBackbones(datasets), columns);
+    view = { columns, backbones };
+    at("count").textContent = backbones.length + " of " + names.backbone.length + " backbones, " + datasets.length + " of " + names.dataset.length + " datasets";
+    const sorted = (column) => state.sort === column.key ? "ascending" : state.sort === "-" + column.key ? "descending" : null;
+    const head = make("tr", {}, ...columns.map((column) => make("th", { scope: "col", class: column.dataset ? "turned" : column.number ? "" : "text", "aria-sort": sorted(column), title: column.title },
+      make("button", { type: "button", "data-sort": column.key, on: { click: () => set({ sort: state.sort === column.key ? "-" + column.key : column.key }) } }, make("span", {}, column.head)),
+      column.dataset ? make("a", { href: data.datasets[names.dataset.indexOf(column.dataset)].href, title: "page of " + column.dataset, "aria-label": "page of " + column.dataset }, "↗") : null)));
+    const body = backbones.map((name) => make("tr", {}, ...columns.map((column, place) => {
+      if (!place) return make("th", { scope: "row" }, make("button", { type: "button", class: "pick", "aria-pressed": String(state.a === name || state.b === name), title: "compare " + name, on: { click: () => pick(name) } }, name));
+      const td = make("td", { class: column.number ? null : "text" }, ...column.show(name));
+      if (column.dress) column.dress(name, td);
+      return td;
+    })));
+    at("matrix").replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
+  };
+
+  const pick = (name) => {
+    if (state.a === name) set({ a: state.b, b: "" });
+    else if (state.b === name) set({ b: "" });
+    else if (!state.a) set({ a: name });
+    else set({ b: name });
+  };
+  const drawPair = () => {
+    const options = (chosen) => [make("option", { value: "" }, "choose"), ...names.backbone.map((name) => make("option", { value: name, selected: name === chosen }, name))];
+    at("pick-a").replaceChildren(...options(state.a));
+    at("pick-b").replaceChildren(...options(state.b));
+    const out = at("pair");
+    if (!state.a || !state.b || state.a === state.b) { out.replaceChildren(make("p", { class: "note" }, "Choose two backbones, here or by their names in the table.")); return; }
+    let wins = 0, losses = 0, even = 0;
+    const rows = shownDatasets().map((dataset) => {
+      const x = cellOf(dataset, state.a), y = cellOf(dataset, state.b);
+      if (!x || !y || x.value == null || y.value == null) return null;
+      const [metric, higher] = metricOf(dataset), gap = x.value - y.value, pair = pairOf(dataset, state.a, state.b);
+      const apart = pair && pair.p != null && pair.p <= alpha, better = (gap > 0) === higher ? state.a : state.b;
+      if (!apart) even++; else if (better === state.a) wins++; else losses++;
+      const half = pair && pair.half;
+      return make("tr", {}, make("th", { scope: "row" }, make("a", { href: data.datasets[names.dataset.indexOf(dataset)].href }, dataset)), make("td", { class: "text" }, metric),
+        make("td", {}, number(x.value)), make("td", {}, number(y.value)), make("td", {}, signed(gap)),
+        make("td", { class: "interval" }, half == null ? "" : range(gap - half, gap + half, signed)),
+        make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, pair ? (apart ? better : "not told apart") : "not compared"));
+    }).filter(Boolean);
+    if (!rows.length) { out.replaceChildren(make("p", { class: "note" }, "No dataset that is shown has scores of both.")); return; }
+    out.replaceChildren(make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they are not told apart."),
+      make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, make("table", {}, make("thead", {}, make("tr", {}, ...["dataset", "metric", state.a, state.b, "difference", "interval", "p", "better"].map((head, place) =>
+        make("th", { scope: "col", class: [0, 1, 5, 7].includes(place) ? "text" : "", title: head === "p" ? "Adjusted for all pairs of backbones that were compared on the dataset; of several seeds the largest." : head === "difference" ? "On the same test items, " + level + " interval." : null }, head)))), make("tbody", {}, ...rows))));
+  };
+
+  function download() {
+    const quote = (value) => value == null ? "" : /[",\n]/.test(String(value)) ? '"' + String(value).replaceAll('"', '""') + '"' : String(value);
+    const heads = view.columns.flatMap((column) => column.heads || (column.wide ? [column.head, column.head + " lower", column.head + " upper"] : [column.head]));
+    const lines = view.backbones.map((name) => view.columns.flatMap((column) => column.key === "name" ? [name] : column.csv(name)));
+    const text = [heads, ...lines].map((line) => line.map(quote).join(",")).join("\n") + "\n";
+    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: ["permafrost", state.group, state.probe].join("-").replace(/[^\w-]+/g, "-") + ".csv" });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    URL.revokeObjectURL(link.href);
+  }
+
+  const draw = () => {
+    for (const button of root.querySelectorAll("[data-probe]")) {
+      const found = (data.standings[state.group] || {})[button.dataset.probe], best = found && found.rows[0];
+      button.setAttribute("aria-pressed", String(button.dataset.probe === state.probe));
+      button.title = found ? found.verdict : "";
+      // who else has a letter of the first may be as good
+      const alike = best && found.rows.filter((row) => [...(row.letters || "")].some((letter) => (best.letters || "").includes(letter))).length > 1;
+      button.lastChild.textContent = best && best.rank != null ? " " + best.backbone + (alike ? " or others" : "") : "";
+    }
+    for (const name of ["group", "cells", "task", "dataset", "sensor", "size", "licence", "trained"]) if (at("pick-" + name)) at("pick-" + name).value = state[name];
+    if (at("pick-q").value !== state.q) at("pick-q").value = state.q;
+    at("pick-alike").checked = Boolean(state.alike);
+    drawAnswer();
+    drawTable();
+    drawPair();
+  };
+  root.hidden = false;
+  buildTools();
+  for (const name of ["a", "b"]) at("pick-" + name).addEventListener("change", (event) => set({ [name]: event.target.value }));
+  addEventListener("hashchange", () => { if (!/^#[\w-]+$/.test(location.hash)) { read(); draw(); } });
+  if (!/^#[\w-]+$/.test(location.hash)) read();
+  draw();
+})();
