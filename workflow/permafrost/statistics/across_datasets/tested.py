@@ -39,7 +39,8 @@ def tested(
     Plain values, to be written as JSON: ``friedman_p`` (of F, None for one dataset), ``critical_difference``,
     ``cliques`` of names, ``wilcoxon`` name to Holm's p-value; and with `averaged` ``first``, ``second``, by mean rank,
     ``practical``: the probabilities that the first is lower, within `rope` or higher (None for one dataset),
-    ``more_datasets`` and ``times_items`` (None where no number would do, with the reason in ``why_not_…``) of `power.needed`.
+    ``more_datasets`` and ``times_items`` of `power.needed`, None where no number would do, with the reason in
+    ``why_not_datasets`` and ``why_not_items``.
     """
     values, level = scores.oriented(), 1 - confidence
     datasets, count = values.shape
