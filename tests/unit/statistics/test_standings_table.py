@@ -301,6 +301,8 @@ def test_tests_of_each_group_and_probe_are_given_beside():
     assert one["wilcoxon"]["a"] == pytest.approx(wilcoxon_against(oriented, 3)[1][0])
     assert (one["first"], one["second"]) == ("a", "b") and sum(one["practical"]) == pytest.approx(1)
     assert {name for group in one["cliques"] for name in group} <= {"a", "b", "c", "imagestats"}
+    build_standings(made(1)[1], ranking(1), tests)
+    assert tests[1]["practical"] is None and tests[1]["friedman_p"] is None
     # errors and shares cannot be averaged, so nothing is said of how large differences are
     mixed = [
         *made(2)[1],

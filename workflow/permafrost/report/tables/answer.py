@@ -127,11 +127,12 @@ def tests_said(tests: dict) -> list[str]:
         )
     if "first" in tests:
         first, second = tests["first"], tests["second"]
-        lower, within, higher = map(percent, tests["practical"])
-        lines.append(
-            f"{first} against {second} on a further dataset: better {higher}, practically level {within},"
-            f" worse {lower}."
-        )
+        if tests["practical"] is not None:
+            lower, within, higher = map(percent, tests["practical"])
+            lines.append(
+                f"{first} against {second} on a further dataset: better {higher}, practically level {within},"
+                f" worse {lower}."
+            )
         ways = []
         if tests["more_datasets"]:
             ways.append(f"{tests['more_datasets']} datasets more")

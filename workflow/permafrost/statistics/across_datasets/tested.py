@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import numpy as np
 
 from permafrost.statistics.across_datasets.bayesian import signed_rank
@@ -36,8 +38,9 @@ def tested(
     -------
     Plain values, to be written as JSON: ``friedman_p`` (of F, None for one dataset), ``critical_difference``,
     ``cliques`` of names, ``wilcoxon`` name to Holm's p-value; and with `averaged` ``first``, ``second``, by mean rank,
-    ``practical``: the probabilities that the first is lower, within `rope` or higher, ``more_datasets`` and
-    ``times_items`` (None where no number would do) of `power.needed`.
+    ``practical``: the probabilities that the first is lower, within `rope` or higher (None for one dataset),
+    ``more_datasets`` and ``times_items`` of `power.needed`, None where no number would do, with the reason in
+    ``why_not_datasets`` and ``why_not_items``.
     """
     values, level = scores.oriented(), 1 - confidence
     datasets, count = values.shape
@@ -54,13 +57,18 @@ def tested(
         found["wilcoxon"] = {name: p for name, p in pairs if name != baseline}
     if averaged:
         first, second = np.argsort(ranks, kind="stable")[:2].tolist()
-        practical = signed_rank(values[:, first] - values[:, second], rope=rope, seed=seed)
+        gaps = values[:, first] - values[:, second]
         plan = needed(scores, first, second, level=level)
         found |= {
             "first": backbones[first],
             "second": backbones[second],
-            "practical": [practical.lower, practical.within, practical.higher],
+            # one dataset says nothing of a further one
+            "practical": list(astuple(signed_rank(gaps, rope=rope, seed=seed)))
+            if datasets > 1
+            else None,
             "more_datasets": plan.more_datasets,
             "times_items": plan.times_items,
+            "why_not_datasets": plan.why_not_datasets,
+            "why_not_items": plan.why_not_items,
         }
     return found
