@@ -156,7 +156,7 @@ def texts(browser, selector: str) -> list[str]:
 
 
 def ranked(browser) -> list[str]:
-    return texts(browser, "#matrix tbody th")
+    return texts(browser, "#matrix tbody .pick")
 
 
 def test_the_answer_is_in_words_and_in_a_table(page):
@@ -266,3 +266,14 @@ def test_the_keyboard_reaches_everything(page):
     assert ranked(browser) == sorted(BACKBONES)
     find(browser, "#matrix .pick")[0].send_keys(Keys.ENTER)
     assert "a=alpha" in browser.current_url
+
+
+def test_a_backbone_leads_to_its_page(page):
+    browser = page("#q=gamma")
+    find(browser, "#matrix tbody th a")[0].click()
+    assert browser.current_url.endswith("/backbones/gamma.html")
+    assert texts(browser, "h1") == ["gamma The gamma"]
+    find(browser, "[data-kind=number] button")[0].click()
+    assert find(browser, "[aria-sort=ascending]")
+    browser.back()
+    assert ranked(browser) == ["gamma"]

@@ -12,6 +12,7 @@ import numpy as np
 from permafrost.core.tasks import task_of
 from permafrost.report.explanations.gates import explain
 from permafrost.report.material.dataset import slug
+from permafrost.report.sections.backbone import backbone_page
 from permafrost.report.sections.run import backbone_facts
 from permafrost.report.sections.scores import flags_of
 from permafrost.report.tables.answer import (
@@ -106,6 +107,7 @@ def _backbones(plan: Mapping, names: list[str], rows: list[dict]) -> list[dict]:
         {
             "name": name,
             "title": plan["backbones"].get(name, {}).get("title") or "",
+            "href": backbone_page(name),
             **{key: facts.get(name, {}).get(key) for key in said},
             "throughput": _short(np.median(speeds[name])) if name in speeds else None,
         }

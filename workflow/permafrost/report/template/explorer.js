@@ -139,11 +139,11 @@
         + "Backbones that share a letter are not told apart. " + found.tests.join(" ")));
   };
 
+  const facts = (name) => data.backbones[names.backbone.indexOf(name)];
   const columnsOf = (datasets) => {
     const found = answer(), rows = new Map((found ? found.rows : []).map((row) => [row.backbone, row]));
     const of = (name) => rows.get(name) || {};
     const some = (key) => [...rows.values()].some((row) => row[key] && row[key][0] != null);
-    const facts = (name) => data.backbones[names.backbone.indexOf(name)];
     const columns = [{ key: "name", head: "backbone", title: "Name in the configuration. Click two to compare them.", sort: (name) => name, show: (name) => [name] }];
     const ranked = (key, head, title, digits = 3, up = false) => some(key) && columns.push({
       key, head, title, number: true, sort: (name) => of(name)[key] && of(name)[key][0] != null ? (up ? 1 : -1) * of(name)[key][0] : null,
@@ -213,7 +213,8 @@
       make("button", { type: "button", "data-sort": column.key, on: { click: () => set({ sort: state.sort === column.key ? "-" + column.key : column.key }) } }, make("span", {}, column.head)),
       column.dataset ? make("a", { href: data.datasets[names.dataset.indexOf(column.dataset)].href, title: "page of " + column.dataset, "aria-label": "page of " + column.dataset }, "↗") : null)));
     const body = backbones.map((name) => make("tr", {}, ...columns.map((column, place) => {
-      if (!place) return make("th", { scope: "row" }, make("button", { type: "button", class: "pick", "aria-pressed": String(state.a === name || state.b === name), title: "compare " + name, on: { click: () => pick(name) } }, name));
+      if (!place) return make("th", { scope: "row" }, make("button", { type: "button", class: "pick", "aria-pressed": String(state.a === name || state.b === name), title: "compare " + name, on: { click: () => pick(name) } }, name),
+        " ", make("a", { href: facts(name).href, title: "page of " + name, "aria-label": "page of " + name }, "↗"));
       const td = make("td", { class: column.number ? null : "text" }, ...column.show(name));
       if (column.dress) column.dress(name, td);
       return td;
