@@ -180,7 +180,7 @@ def test_the_answer_is_in_words_and_in_a_table(page):
 
 def test_a_view_is_in_the_address(page):
     browser = page()
-    find(browser, "[data-probe=linear]")[0].click()
+    find(browser, "[data-probe=knn]")[0].click()
     find(browser, "#pick-q")[0].send_keys("a")
     find(browser, "#pick-cells option[value=rank]")[0].click()
     find(browser, "#pick-dataset option[value=aid]")[0].click()
@@ -188,15 +188,15 @@ def test_a_view_is_in_the_address(page):
     find(browser, "#pick-q")[0].send_keys("l")
     assert ranked(browser) == ["alpha"]
     address = browser.current_url.partition("#")[2]
-    assert set(address.split("&")) == {"probe=linear", "q=al", "cells=rank", "dataset=aid"}
+    assert set(address.split("&")) == {"probe=knn", "q=al", "cells=rank", "dataset=aid"}
     assert texts(browser, "#count") == ["1 of 4 backbones, 1 of 3 datasets"]
     again = page("#" + address)
     assert ranked(again) == ["alpha"]
-    assert find(again, "[data-probe=linear]")[0].get_attribute("aria-pressed") == "true"
+    assert find(again, "[data-probe=knn]")[0].get_attribute("aria-pressed") == "true"
     assert find(again, "#matrix tbody td")[-1].text == "4"
     find(again, "#reset")[0].click()
     assert ranked(again) == ["imagestats", "gamma", "beta", "alpha"]
-    assert again.current_url.partition("#")[2] == "probe=linear"
+    assert again.current_url.partition("#")[2] == "probe=knn"
 
 
 def test_an_address_that_means_nothing_is_the_first_view(page):
@@ -225,7 +225,7 @@ def test_two_are_compared(page, made):
     rows = {row.text.split()[0]: row.text for row in find(browser, "#pair tbody tr")}
     assert list(rows) == sorted(DATASETS)
     # the differences of the scores, the intervals and p-values of the comparisons
-    compared = read_table(made["comparisons"]["aid", "knn"])[0].to_pylist()
+    compared = read_table(made["comparisons"]["aid", "linear"])[0].to_pylist()
     (row,) = (
         row for row in compared if (row["backbone_a"], row["backbone_b"]) == ("alpha", "gamma")
     )
@@ -260,8 +260,8 @@ def test_the_keyboard_reaches_everything(page):
     browser = page()
     from selenium.webdriver.common.keys import Keys
 
-    find(browser, "[data-probe=linear]")[0].send_keys(Keys.ENTER)
-    assert "probe=linear" in browser.current_url
+    find(browser, "[data-probe=knn]")[0].send_keys(Keys.ENTER)
+    assert "probe=knn" in browser.current_url
     find(browser, "[data-sort=name]")[0].send_keys(Keys.SPACE)
     assert ranked(browser) == sorted(BACKBONES)
     find(browser, "#matrix .pick")[0].send_keys(Keys.ENTER)

@@ -139,7 +139,9 @@ def tests_said(tests: dict) -> list[str]:
         if tests["times_items"] is not None and tests["times_items"] > 1:
             ways.append(f"{tests['times_items']:.2g} times the test items")
         if ways:
-            lines.append(f"{' or '.join(ways)} would tell these two apart with a chance of 80 %.")
+            lines.append(
+                f"{' or '.join(ways)} would tell {first} and {second} apart with a chance of 80 %."
+            )
     return lines
 
 

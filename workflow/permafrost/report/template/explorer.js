@@ -57,7 +57,7 @@
   const groups = Object.keys(data.standings);
   const defaults = { group: groups.includes("all") ? "all" : first(groups), probe: first(data.probes), cells: "value", q: "", dataset: "", task: "", sensor: "", size: "", licence: "", trained: "", alike: "", sort: "rank", a: "", b: "" };
   // a probe that serves most datasets first
-  defaults.probe = first([...data.probes].sort((x, y) => served(y) - served(x)));
+  defaults.probe = first([...data.probes].sort((x, y) => served(y) - served(x) || (y === "linear") - (x === "linear")));
   function served(probe) { return names.dataset.filter((dataset) => data.metrics[dataset + "|" + probe]).length; }
   let state = { ...defaults };
   const read = () => {
@@ -120,7 +120,7 @@
 
   const cost = (name) => {
     const one = data.backbones[names.backbone.indexOf(name)], says = [];
-    if (one.parameters != null) says.push(big(one.parameters) + " parameters");
+    if (one.parameters) says.push(big(one.parameters) + " parameters");
     if (one.throughput != null) says.push(number(one.throughput, 0) + " images per second here");
     return says.length ? name + ": " + says.join(", ") + "." : "";
   };
@@ -134,7 +134,7 @@
     const leader = found.rows.length && found.rows[0].rank != null ? cost(found.rows[0].backbone) : "";
     at("verdict").replaceChildren(
       make("p", {}, make("strong", {}, state.probe + ", " + on + ": "), found.verdict, leader ? " " + leader : ""),
-      make("p", { class: "note" }, level + " intervals hold the choice of " + found.uncertainty + ". "
+      make("p", { class: "note" }, "Intervals of " + level + " say how far numbers move with " + found.uncertainty + ". "
         + (found.left_out.length ? "Left out, since some backbone has no score there: " + found.left_out.join(", ") + ". " : "")
         + "Backbones that share a letter are not told apart. " + found.tests.join(" ")));
   };
@@ -185,7 +185,7 @@
         td.style.setProperty("--share", Math.round(100 * (higher ? share : 1 - share)) + "%");
         td.classList.add("heat");
         if (cell.alike === 1) td.classList.add("alike");
-        if (cell.gates.length) td.classList.add("doubt");
+        if (cell.gates.length) td.classList.add("gated");
         td.title = name + " on " + dataset + ": " + metric + " " + number(cell.value) + " " + range(cell.lower, cell.upper) + ", rank " + cell.rank
           + (cell.seed_std == null ? "" : ", \u00b1 " + number(cell.seed_std) + " over seeds")
           + (cell.alike == null ? "" : cell.alike ? "; the best or not told apart from it" : "; worse than the best")
