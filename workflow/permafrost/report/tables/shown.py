@@ -68,7 +68,7 @@ class Shown:
         ------
         PermafrostError : a name that is not in the results.
         """
-        self._check(probe=probe, dataset=dataset, group=group, compare=compare)
+        self.check(probe=probe, dataset=dataset, group=group, compare=compare)
         chosen = {"probe": probe, "dataset": dataset}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if compare:
@@ -129,7 +129,8 @@ class Shown:
             )
         return difference_block(rows, a, b)
 
-    def _check(self, *, compare, **chosen) -> None:
+    def check(self, *, compare: list[str] | None = None, **chosen) -> None:
+        """Refuse names of a probe, dataset, group or of backbones that are not in the results."""
         known = {
             "probe": distinct(self.rows, "probe"),
             "dataset": distinct(self.rows, "dataset"),

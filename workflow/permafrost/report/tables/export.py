@@ -1,0 +1,318 @@
+"""Results as others read them: tables for papers (LaTeX, Markdown), CSV, torchgeo-bench's rows, and BibTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from permafrost.core.errors import PermafrostError
+from permafrost.report.tables.answer import RANKED_BY, of_standings
+from permafrost.report.tables.compared import letters_of, told_apart_in
+from permafrost.report.tables.shown import EVERYTHING, Shown
+from permafrost.report.values.notation import NONE, interval, number
+from permafrost.report.values.rows import distinct, finite, metric_name, overall
+from permafrost.report.values.seeds import merge_seeds
+
+#: columns of torchgeo-bench's results (its docs/user/results-format.rst); those that are not known stay empty
+TORCHGEO_BENCH = (
+    "dataset", "method", "metric_name", "metric_value", "ci_lower", "ci_upper", "feature_dim", "best_c", "best_lr",
+    "best_batch_size", "n_train", "n_val", "n_test", "seed", "model", "name", "normalization", "image_size",
+    "interpolation", "partition", "bands", "c_range_start", "c_range_stop", "c_range_num", "merge_val", "bootstrap",
+    "fw_iou", "precision", "recall", "f1", "ece", "rms_ce", "mce", "ece_ts", "rms_ce_ts", "mce_ts", "temperature",
+    "calibration_n_bins",
+)  # fmt: skip
+# our metrics under their names, beside the primary one
+_THEIR_METRICS = {
+    "fw_iou": "frequency_weighted_iou", "precision": "macro_precision", "recall": "macro_recall", "f1": "macro_f1",
+    "ece": "expected_calibration_error", "rms_ce": "rms_calibration_error", "mce": "maximum_calibration_error",
+    "ece_ts": "expected_calibration_error_scaled", "rms_ce_ts": "rms_calibration_error_scaled",
+    "mce_ts": "maximum_calibration_error_scaled", "temperature": "temperature",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number with its interval, and whether it is the best of its column or not told apart from that."""
+
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    digits: int = 3
+    best: bool = False
+    tied: bool = False
+
+    @property
+    def text(self) -> str:
+        return number(self.value, self.digits)
+
+    @property
+    def interval(self) -> str:
+        return interval(self.lower, self.upper, lambda value: number(value, self.digits))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Backbones in rows, datasets in columns.
+
+    Attributes
+    ----------
+    heads : of the columns; lines : name and cells; letters : of backbones, where they are ranked; about : a sentence.
+    """
+
+    probe: str
+    heads: list[str]
+    lines: list[tuple[str, list[Cell]]]
+    letters: dict[str, str]
+    about: str
+
+
+def tables_of(
+    shown: Shown, *, group: str | None, probe: str | None, dataset: str | None = None
+) -> list[Table]:
+    """One table of each probe: ranked backbones, mean rank where datasets are several, and each dataset."""
+    shown.check(group=group, probe=probe, dataset=dataset)
+    probes = [probe] if probe else sorted(distinct(shown.rows, "probe"))
+    made = [_table(shown, group or EVERYTHING, name, dataset) for name in probes]
+    return [table for table in made if table.lines]
+
+
+def _table(shown: Shown, group: str, probe: str, dataset: str | None) -> Table:
+    ranked = of_standings(shown.standings, group=group, probe=probe).get(RANKED_BY, [])
+    of_group = None
+    if ranked:
+        of_group = {*ranked[0]["datasets"].split(";"), *ranked[0]["left_out"].split(";")}
+    rows = merge_seeds(overall(shown.rows, probe=probe))
+    datasets = sorted(
+        name
+        for name in distinct(rows, "dataset")
+        if dataset in (None, name) and (of_group is None or name in of_group)
+    )
+    order = [row["backbone"] for row in ranked] or sorted(distinct(rows, "backbone"))
+    columns = {
+        name: _column(shown, [row for row in rows if row["dataset"] == name], probe)
+        for name in datasets
+    }
+    metrics = {row["dataset"]: metric_name(row["metric"]) for row in rows}
+    several = bool(ranked) and ranked[0]["n_datasets"] > 1 and dataset is None
+    letters = {row["backbone"]: row["letters"] or "" for row in ranked} if several else {}
+    means = {row["backbone"]: row for row in ranked} if several else {}
+    lines = []
+    for name in order:
+        cells = []
+        if several:
+            row = means[name]
+            bounds = (row["value"], row["lower"], row["upper"])
+            cells.append(Cell(*bounds, digits=2, best=row["rank"] == 1))
+        lines.append((name, [*cells, *(columns[one].get(name, Cell()) for one in datasets)]))
+    level = rows[0]["confidence"] if rows else 0.95
+    scores = "; ".join(f"{name}: {metrics[name]}" for name in datasets)
+    return Table(
+        probe,
+        ["backbone", *(["mean rank"] if several else []), *datasets],
+        lines if datasets else [],
+        letters,
+        f"{probe}, {100 * level:g} % intervals. {scores}.",
+    )
+
+
+def _column(shown: Shown, rows: list[dict], probe: str) -> dict[str, Cell]:
+    rows = sorted(rows, key=lambda row: (row["rank"] or float("inf"), row["backbone"]))
+    ranked = [row["backbone"] for row in rows]
+    compared = shown.comparisons.get((rows[0]["dataset"], probe), [])
+    tied: set[str] = set()
+    if letters_of(compared, ranked):
+        pairs: dict[tuple[str, str], list[dict]] = {}
+        for row in compared:
+            pairs.setdefault((row["backbone_a"], row["backbone_b"]), []).append(row)
+        better = told_apart_in(pairs, ranked, 1 if rows[0]["higher_is_better"] else -1)
+        tied = {name for place, name in enumerate(ranked) if place and not better[0, place]}
+    return {
+        row["backbone"]: Cell(
+            row["value"],
+            row["lower"],
+            row["upper"],
+            best=finite(row["rank"]) and row["rank"] == rows[0]["rank"],
+            tied=row["backbone"] in tied,
+        )
+        for row in rows
+    }
+
+
+# --- forms ---------------------------------------------------------------------------------------
+
+
+def to_csv(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
+    """Long lines with all digits: probe, backbone, column, value, interval, and whether it is best or tied with it."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    bounds = ("lower", "upper") if intervals else ()
+    tied = ("tied",) if mark_tied else ()
+    writer.writerow(["probe", "backbone", "column", "value", *bounds, "best", *tied, "letters"])
+    for table in tables:
+        for name, cells in table.lines:
+            for head, cell in zip(table.heads[1:], cells, strict=True):
+                marks = [str(getattr(cell, mark)).lower() for mark in ("best", *tied)]
+                numbers = [getattr(cell, column) for column in ("value", *bounds)]
+                letters = table.letters.get(name, "")
+                writer.writerow([table.probe, name, head, *numbers, *marks, letters])
+    return stream.getvalue()
+
+
+def to_markdown(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
+    """Tables of Markdown; the best of a column is bold, what is not told apart from it underlined."""
+
+    def written(cell: Cell) -> str:
+        text = f"{cell.text} {cell.interval}".strip() if intervals else cell.text
+        if cell.best:
+            return f"**{text}**"
+        return f"<u>{text}</u>" if cell.tied and mark_tied else text
+
+    blocks = []
+    for table in tables:
+        heads = [*map(_markdown, table.heads), *(["letters"] if table.letters else [])]
+        lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
+        for name, cells in table.lines:
+            line = [_markdown(name), *map(written, cells)]
+            line += [table.letters.get(name, "")] if table.letters else []
+            lines.append(f"| {' | '.join(line)} |")
+        blocks.append("\n".join([*lines, "", _markdown(_caption(table, mark_tied))]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def to_latex(tables: list[Table], *, intervals: bool, mark_tied: bool) -> str:
+    r"""Tables with booktabs; the best of a column is bold, what is not told apart from it underlined."""
+
+    def written(cell: Cell) -> str:
+        text = cell.text.replace("−", "$-$").replace(NONE, "--")
+        if cell.best:
+            text = rf"\textbf{{{text}}}"
+        elif cell.tied and mark_tied:
+            text = rf"\underline{{{text}}}"
+        bounds = cell.interval.replace("−", "$-$")
+        return rf"{text} {{\footnotesize {bounds}}}" if intervals and bounds else text
+
+    blocks = ["% \\usepackage{booktabs}"]
+    for table in tables:
+        heads = [_latex(head) for head in table.heads]
+        lines = [
+            r"\begin{table}",
+            rf"\caption{{{_latex(_caption(table, mark_tied))}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+            r"\toprule",
+            " & ".join(heads) + r" \\",
+            r"\midrule",
+        ]
+        for name, cells in table.lines:
+            letters = table.letters.get(name, "")
+            shown = _latex(name) + (rf"\textsuperscript{{{letters}}}" if letters else "")
+            lines.append(" & ".join([shown, *map(written, cells)]) + r" \\")
+        blocks.append("\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def to_torchgeo_bench(tables: list[Table], shown: Shown) -> str:
+    """Rows of torchgeo-bench's results file for the probes and datasets of `tables`, one of each seed."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, TORCHGEO_BENCH, restval="", lineterminator="\n")
+    writer.writeheader()
+    wanted = {(table.probe, head) for table in tables for head in table.heads[1:]}
+    others: dict[tuple, dict[str, float]] = {}
+    for row in overall(shown.leaderboard.to_pylist(), primary=False):
+        others.setdefault(_evaluation(row), {})[row["metric"]] = row["value"]
+    for row in shown.rows:
+        if (row["probe"], row["dataset"]) not in wanted:
+            continue
+        settings = json.loads(row["settings"])
+        method = f"knn{settings['k']}" if row["kind"] == "knn" and "k" in settings else row["probe"]
+        line = {
+            "dataset": row["dataset"],
+            "method": method,
+            "metric_name": row["metric"],
+            "metric_value": row["value"],
+            "ci_lower": row["lower"],
+            "ci_upper": row["upper"],
+            "feature_dim": row["feature_dim"],
+            "best_c": settings.get("best_c", ""),
+            "name": row["backbone"],
+            **{name: row[name] for name in ("n_train", "n_val", "n_test", "seed")},
+        }
+        more = others[_evaluation(row)]
+        line |= {theirs: more.get(ours, "") for theirs, ours in _THEIR_METRICS.items()}
+        writer.writerow({key: "" if value is None else value for key, value in line.items()})
+    return stream.getvalue()
+
+
+def _evaluation(row: Mapping) -> tuple:
+    return row["dataset"], row["probe"], row["backbone"], row["seed"]
+
+
+def to_bibtex(plan: Mapping) -> str:
+    """An entry of each backbone and dataset of a recorded plan that says how it is cited, by the entry's own words."""
+    blocks = []
+    for kind in ("backbones", "datasets"):
+        for name, entry in sorted(plan[kind].items()):
+            if not entry.get("citation"):
+                continue
+            fields = {"title": entry.get("title") or name, "note": entry["citation"]}
+            fields |= {"year": str(entry["year"])} if entry.get("year") else {}
+            lines = [f"  {key} = {{{_latex(value)}}}," for key, value in fields.items()]
+            if entry.get("url"):
+                lines.append(f"  url = {{{re.sub(r'[{}]', '', entry['url'])}}},")
+            blocks.append("\n".join([f"@misc{{{kind[:-1]}-{name},", *lines, "}"]))
+    return "\n\n".join(blocks) + "\n" if blocks else ""
+
+
+def _caption(table: Table, mark_tied: bool) -> str:
+    tied = " Underlined: not told apart from it by a paired comparison." if mark_tied else ""
+    letters = (
+        " Backbones that share a letter are not told apart by mean rank." if table.letters else ""
+    )
+    return f"{table.about} Bold: best of the column.{tied}{letters}"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "²": "$^2$",
+}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text)
+
+
+FORMS = {"csv": to_csv, "markdown": to_markdown, "latex": to_latex}
+
+
+def export(
+    shown: Shown,
+    form: str,
+    *,
+    group: str | None = None,
+    probe: str | None = None,
+    dataset: str | None = None,
+    intervals: bool = True,
+    mark_tied: bool = False,
+) -> str:
+    """The text of the tables in a form: one of `FORMS`, or ``torchgeo-bench``.
+
+    Raises
+    ------
+    PermafrostError : a name that is not in the results; nothing to export.
+    """
+    tables = tables_of(shown, group=group, probe=probe, dataset=dataset)
+    if not tables:
+        raise PermafrostError(
+            "there is nothing to export: the probe has no scores on these datasets",
+            remedy="name another group, probe or dataset",
+        )
+    if form == "torchgeo-bench":
+        return to_torchgeo_bench(tables, shown)
+    return FORMS[form](tables, intervals=intervals, mark_tied=mark_tied)

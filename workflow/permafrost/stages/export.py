@@ -1,0 +1,56 @@
+"""``permafrost export``: results as tables for papers, as rows of other benchmarks, and what to cite."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+FORMATS = ("csv", "markdown", "latex", "torchgeo-bench")
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "leaderboard",
+        nargs="?",
+        type=Path,
+        default=Path("results/leaderboard.parquet"),
+        help="leaderboard.parquet in a folder of results",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="markdown")
+    parser.add_argument("--group", help="datasets of this group only")
+    parser.add_argument("--probe", help="this probe only")
+    parser.add_argument("--dataset", help="this dataset only")
+    parser.add_argument("--no-intervals", action="store_true", help="values alone")
+    parser.add_argument(
+        "--mark-tied", action="store_true", help="mark what is not told apart from the best"
+    )
+    parser.add_argument("--output", type=Path, help="file to write; the terminal by default")
+    parser.add_argument("--bibtex", type=Path, help="also write what to cite")
+
+
+def run(arguments) -> None:
+    from permafrost.core.outputs import whole_file
+    from permafrost.core.tables import read_table
+    from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.report.tables.export import export, to_bibtex
+    from permafrost.report.tables.shown import Shown
+
+    table, metadata = read_table(arguments.leaderboard)
+    results = arguments.leaderboard.parent
+    text = export(
+        Shown.of(table, results, fingerprint=metadata["fingerprint"]),
+        arguments.format,
+        group=arguments.group,
+        probe=arguments.probe,
+        dataset=arguments.dataset,
+        intervals=not arguments.no_intervals,
+        mark_tied=arguments.mark_tied,
+    )
+    outputs = [] if arguments.output is None else [(arguments.output, text)]
+    if arguments.bibtex is not None:
+        outputs.append((arguments.bibtex, to_bibtex(read_plan(current_plan(results)))))
+    for path, content in outputs:
+        with whole_file(path) as partial:
+            partial.write_text(content, encoding="utf-8")
+    if arguments.output is None:
+        sys.stdout.write(text)
