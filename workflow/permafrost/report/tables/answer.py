@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from permafrost.report.tables.blocks import Block
-from permafrost.report.values.notation import interval_of, number, places
+from permafrost.report.values.notation import interval_of, number, p_value_text, places
 from permafrost.report.values.rows import distinct, finite
 from permafrost.statistics.across_datasets.letters import ranks_text
 from permafrost.statistics.across_datasets.standings_table import RANKED_BY
@@ -118,12 +118,18 @@ def answer(
     return Block(head, lines, frozenset({"rank", "mean rank", "mean", "best"}), foot)
 
 
+def _p_of(value: float) -> str:
+    """``< 0.001`` or ``= 0.042``."""
+    text = p_value_text(value)
+    return text if text.startswith("<") else f"= {text}"
+
+
 def tests_said(tests: dict) -> list[str]:
     """Lines of what `tested.tested` found: whether any differ, the first two, and what would tell these apart."""
     lines = []
     if tests["friedman_p"] is not None:
         lines.append(
-            f"Whether any two differ by rank: p = {number(tests['friedman_p'])} (Friedman, F)."
+            f"Whether any two differ by rank: p {_p_of(tests['friedman_p'])} (Friedman, F)."
         )
     if "first" in tests:
         first, second = tests["first"], tests["second"]
