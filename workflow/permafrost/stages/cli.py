@@ -33,6 +33,7 @@ COMMANDS = {
     "run": "run the pipeline on this machine, then print the leaderboard",
     "show": "print who is best, and the leaderboard",
     "export": "write tables for papers, rows of other benchmarks, and what to cite",
+    "published": "check results that others published, and set them beside one's own",
     "list": "list the datasets, backbones or probes that can be named",
     "info": "say all that is known of a dataset, a backbone or a kind of probe",
     "check": "run one batch of a dataset through a backbone: shapes, statistics, time, memory",

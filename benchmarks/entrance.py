@@ -1,0 +1,115 @@
+"""Size of the data of the report's entrance, and how soon a browser shows them, from generated scores.
+
+Pairs of backbones are compared on every dataset. The entrance of a finished report (`results/report/index.html`, of the
+demo, say) is given these data instead of its own. The browser is Debian's Chromium, driven by selenium.
+
+    python benchmarks/entrance.py [--size 100x40x4] [--page results/report/index.html]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from permafrost.core.tables import read_table
+from permafrost.report.sections.explorer import explorer
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
+from standings import write_scores
+
+SHOWN = (
+    "const t = performance.getEntriesByType('navigation')[0];"
+    "return [t.loadEventEnd, document.querySelectorAll('#matrix tbody tr').length]"
+)
+SWITCHED = (
+    "const start = performance.now(); document.querySelectorAll('[data-probe]')[1].click();"
+    "document.body.offsetHeight; return performance.now() - start"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", default="100x40x4", help="backbones x datasets x probes")
+    parser.add_argument("--page", type=Path, default=Path("results/report/index.html"))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        text = data(*map(int, arguments.size.split("x")), Path(folder))
+        took = time.perf_counter() - start
+        print(
+            f"{arguments.size}: {len(text.encode()) / 1e6:.1f} MB, made in {took:.0f} s from scores"
+        )
+        page = Path(folder) / "index.html"
+        held = re.compile(r'(<script type="application/json" id="data">).*?(</script>)', re.DOTALL)
+        page.write_text(
+            held.sub(lambda found: found[1] + text + found[2], arguments.page.read_text())
+        )
+        loads, switch, rows = browse(page, Path(folder))
+        print(
+            f"shown after {statistics.median(loads):.0f} ms ({rows} backbones), another probe after {switch:.0f} ms"
+        )
+
+
+def data(backbones: int, datasets: int, probes: int, folder: Path) -> str:
+    plan, groups = write_scores(folder, backbones, datasets, probes)
+    tables = [read_table(row["path"])[0] for row in json.loads(plan.read_text())["outputs"]]
+    rows = build_leaderboard(tables).to_pylist()
+    tests: list[dict] = []
+    standings = build_standings(tables, Ranking(groups=dict(groups), baseline="b000"), tests)
+    scores: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["primary"]:
+            scores.setdefault((row["dataset"], row["probe"]), {})[row["backbone"]] = row["value"]
+    compared = {key: list(pairs(values)) for key, values in scores.items()}
+    entries = {"backbones": {}, "datasets": {}}
+    return explorer(entries, rows, compared, standings=standings.to_pylist(), tests=tests)
+
+
+def pairs(values: dict[str, float]):
+    for a, b in itertools.combinations(sorted(values), 2):
+        gap = values[a] - values[b]
+        yield {
+            "metric": "accuracy", "backbone_a": a, "backbone_b": b, "seed": 0, "confidence": 0.95, "difference": gap,
+            "lower": gap - 0.02, "upper": gap + 0.02, "p_adjusted": float(np.exp(-60 * abs(gap))),
+        }  # fmt: skip
+
+
+def browse(page: Path, folder: Path) -> tuple[list[float], float, int]:
+    """Milliseconds until the page is shown (three times) and until another probe is, and the rows of its table."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for one in (
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        f"user-data-dir={folder}/profile",
+    ):
+        options.add_argument(f"--{one}")
+    browser = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(shutil.which("chromedriver"))
+    )
+    loads = []
+    for _ in range(3):
+        browser.get("about:blank")
+        browser.get(page.as_uri())
+        shown, rows = browser.execute_script(SHOWN)
+        loads.append(shown)
+    switch = browser.execute_script(SWITCHED)
+    browser.quit()
+    return loads, switch, rows
+
+
+if __name__ == "__main__":
+    main()

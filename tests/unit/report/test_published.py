@@ -1,0 +1,215 @@
+"""Tables that others published: the rules that they are read by, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from permafrost.core.errors import PermafrostError
+from permafrost.report.tables.export import TORCHGEO_BENCH
+from permafrost.report.tables.published import (
+    bands_spelt,
+    beside,
+    check_names,
+    pairs_block,
+    read_published,
+)
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "published"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published tables are not here")
+ROW = {
+    "dataset": "m-eurosat", "method": "linear", "metric_name": "accuracy", "metric_value": "0.5", "ci_lower": "0.4",
+    "ci_upper": "0.6", "n_train": "2000", "n_test": "1000", "seed": "0", "name": "net", "normalization": "zscore",
+    "image_size": "224.0", "bands": "b02,b01", "c_range_start": "-6", "c_range_stop": "4", "c_range_num": "40",
+}  # fmt: skip
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*rows: dict, columns=TORCHGEO_BENCH) -> Path:
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({**ROW, **row} for row in rows)
+        path = tmp_path / "theirs.csv"
+        path.write_text(stream.getvalue())
+        return path
+
+    return write
+
+
+def test_a_row_is_read(write):
+    (row,) = read_published(write({})).rows
+    assert (row.backbone, row.dataset, row.method, row.metric) == (
+        "net",
+        "m-eurosat",
+        "linear",
+        "accuracy",
+    )
+    assert (row.value, row.lower, row.upper, row.seed, row.row) == (0.5, 0.4, 0.6, 0, 2)
+    assert (row.bands, row.image_size, row.grid) == ("b01,b02", "224", "1e-06..10000 by 40")
+    (row,) = read_published(write({"method": "knn5", "ci_lower": "0", "ci_upper": "0"})).rows
+    assert (row.lower, row.upper, row.grid) == (None, None, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "spelt"),
+    [
+        ("blue,green,red,nir,red_edge_1", "b02,b03,b04,b05,b08"),
+        ("B02, b8a".replace(" ", ""), "b02,b8a"),
+        ("rgb", "rgb"),
+        ("all", "all"),
+        ("blue,vh", "blue,vh"),
+        ("", ""),
+    ],
+)
+def test_bands_have_one_spelling(text, spelt):
+    assert bands_spelt(text) == spelt
+
+
+def test_rows_that_occur_twice(write):
+    twice = read_published(write({}, {}, {"dataset": "other"}))
+    assert (len(twice.rows), twice.identical, twice.replaced) == (2, 1, 0)
+    path = write({}, {"metric_value": "0.7"})
+    with pytest.raises(
+        PermafrostError, match=r"rows 2 and 3 are of one configuration .* say 0\.5 and 0\.7"
+    ):
+        read_published(path)
+    for rule, value in (("first", 0.5), ("last", 0.7)):
+        found = read_published(path, duplicates=rule)
+        assert [row.value for row in found.rows] == [value] and found.replaced == 1
+    # the same value with another interval is no contradiction
+    assert len(read_published(write({}, {"ci_upper": "0.61"})).rows) == 1
+    # what the protocol tells apart stays apart
+    apart = (
+        {"image_size": "64"},
+        {"c_range_stop": "5"},
+        {"seed": "1"},
+        {"normalization": "none"},
+        {"bands": "rgb"},
+    )
+    assert len(read_published(write({}, *apart)).rows) == 6
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"metric_value": "1.2"}, r"row 2: metric_value is '1\.2', no accuracy"),
+        ({"metric_value": "nan"}, "no accuracy"),
+        ({"metric_value": "-0.1"}, "no accuracy"),
+        ({"metric_value": "inf", "metric_name": "rmse"}, "no rmse"),
+        ({"metric_value": ""}, "no accuracy"),
+        ({"ci_lower": "high"}, "ci_lower is 'high'"),
+        ({"name": ""}, "name is '', no name"),
+        ({"name": "x" * 600}, "no name"),
+        ({"n_test": "many"}, "n_test is 'many', no number"),
+        ({"seed": "1.5"}, "seed is '1.5'"),
+        ({"c_range_stop": "x"}, "C goes from -6 to x by 40"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_row(write, row, words):
+    with pytest.raises(PermafrostError, match=words):
+        read_published(write(row))
+
+
+def test_other_files_are_refused(write, tmp_path):
+    with pytest.raises(PermafrostError, match="has unknown columns: surprise"):
+        read_published(write({}, columns=(*TORCHGEO_BENCH, "surprise")))
+    with pytest.raises(PermafrostError, match="lacks columns: metric_value"):
+        read_published(
+            write({}, columns=[name for name in TORCHGEO_BENCH if name != "metric_value"])
+        )
+    with pytest.raises(PermafrostError, match="repeats columns: dataset"):
+        read_published(write({}, columns=("dataset", *TORCHGEO_BENCH)))
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty.csv").touch()
+    for name, words in (
+        ("bytes.csv", "cannot be read"),
+        ("empty.csv", "lacks columns"),
+        ("none.csv", "cannot be read"),
+    ):
+        with pytest.raises(PermafrostError, match=words):
+            read_published(tmp_path / name)
+    with pytest.raises(PermafrostError, match="is a folder"):
+        read_published(tmp_path)
+    path = write({})
+    path.write_text(path.read_text() + "a,b\n")
+    with pytest.raises(PermafrostError, match="row 3: 2 cells below 38 columns"):
+        read_published(path)
+
+
+def test_names_are_shown_as_text(write):
+    name = "<b>\x1b[31mnet</b>"
+    references = read_published(write({"name": name})).rows
+    assert references[0].backbone == name
+    with pytest.raises(PermafrostError) as refused:
+        check_names("backbone", [f"{name}=x"], references, [{"backbone": "y"}])
+    assert "\x1b" not in str(refused.value)
+
+
+def test_scores_stand_beside_ones_own_with_what_differs(write):
+    references = read_published(write({}, {"method": "knn5"})).rows
+    own = {
+        "backbone": "mine",
+        "dataset": "eurosat",
+        "probe": "linear",
+        "value": 0.55,
+        "metric": "accuracy",
+    }
+    own |= {"n_train": 2000, "n_test": 900, "seed": 0, "method": "wilson"}
+    plan = {
+        "backbones": {"mine": {"input": {"size": 224}}},
+        "datasets": {"eurosat": {"bands": ["B02", "B03"]}},
+        "probes": {"linear": {"c_min": 1e-6, "c_max": 1e4, "c_count": 40}},
+        "config": {"extraction": {"size": 128}},
+    }
+    names = {
+        "backbones": check_names("backbone", ["net=mine"], references, [own]),
+        "datasets": check_names("dataset", ["m-eurosat=eurosat"], references, [own]),
+        "probes": check_names("method", ["linear=linear"], references, [own]),
+    }
+    (pair,) = beside(references, [own], plan, **names)
+    assert (pair["theirs"], pair["ours"], pair["row"]) == (0.5, 0.55, 2)
+    assert pair["difference"] == pytest.approx(0.05)
+    assert pair["differences"].split("; ") == [
+        "test images: 1000 there, 900 here",
+        "bands: b01,b02 there, B02,B03 here",
+        "normalisation: zscore there, not said here",
+        "interval: bootstrap there, wilson here",
+    ]
+    assert "+0.050" in pairs_block([pair]).plain()
+    assert (
+        "No pair" in pairs_block(beside(references, [own], plan, **{**names, "probes": {}})).plain()
+    )
+    for what, text in (
+        ("backbone", "nett=mine"),
+        ("backbone", "net=other"),
+        ("dataset", "m-eurosat"),
+    ):
+        with pytest.raises(PermafrostError, match=f"no {what}"):
+            check_names(what, [text], references, [own])
+
+
+@needs_shared
+def test_the_published_tables_are_read(tmp_path, capsys):
+    from permafrost.stages.cli import main
+
+    path = SHARED / "torchgeo-bench_results.csv"
+    with pytest.raises(PermafrostError, match="of one configuration"):
+        read_published(path)
+    found = read_published(path, duplicates="last")
+    assert (len(found.rows), found.identical, found.replaced) == (2296, 34, 12)
+    assert {row.bands for row in found.rows if row.bands.startswith("b01")} == {
+        "b01,b02,b03,b04,b05,b06,b07,b08,b8a,b09,b11,b12"
+    }
+    submitted = sorted(SHARED.glob("geobench2/*/results_and_parameters.csv"))
+    assert [len(read_published(one).rows) for one in submitted] == [1630, 285, 750]
+    written = tmp_path / "all.csv"
+    assert main(["published", str(path), "--duplicates", "last", "--output", str(written)]) == 0
+    assert "2296 published scores, 51 backbones, 11 datasets" in capsys.readouterr().out
+    assert len(written.read_text().splitlines()) == 2297
+    assert main(["published", str(path)]) == 1
+    assert main(["published", *map(str, submitted), "--output", str(tmp_path / "a.xlsx")]) == 1
+    assert "use .csv or .parquet" in capsys.readouterr().err and not (tmp_path / "a.xlsx").exists()

@@ -1,0 +1,425 @@
+"""Results that others published, as rows of reference: never ranked, tested or averaged with one's own.
+
+What is read
+------------
+``torchgeo-bench``: its results file, one row of each model configuration, dataset and method. ``geobench2``: a
+``results_and_parameters.csv`` as it is submitted to the GEO-Bench-2 leaderboard, one row of each seed.
+
+Rules
+-----
+`identical rows`: rows that say the same in every column count once. `one value`: two rows of one configuration with
+different values are refused, or the `first` or `last` of the file is taken, on request. `one spelling of bands`: lists
+of Sentinel-2's bands by colour (``blue``) and by number (``b02``) become numbers in the order of the instrument.
+`no interval`: limits that are both 0 beside a value that is not are no interval.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.inputs import is_pipe
+from permafrost.core.text import printable_name
+from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.export import TORCHGEO_BENCH
+from permafrost.report.values.notation import number, signed
+
+DUPLICATES = ("refuse", "first", "last")
+_GEOBENCH2 = (
+    "dataset", "Metric", "test metric", "mlflow_run_name", "mlflow_run_id", "mlflow_run_status", "Seed",
+    "experiment_id", "experiment_name", "index", "batch_size", "lr", "decoder", "backbone", "early_stop_patience",
+    "n_trials", "partition_name", "data_percentages", "batch_size_selection", "weight_decay", "partition name",
+    "frozen_or_full_ft",
+)  # fmt: skip
+# metrics without an upper bound; all others are shares of 1
+_ERRORS = frozenset({"RMSE", "rmse", "mae", "MAE"})
+_COLOURS = {
+    "coastal_aerosol": "b01", "blue": "b02", "green": "b03", "red": "b04", "red_edge_1": "b05", "red_edge_2": "b06",
+    "red_edge_3": "b07", "nir": "b08", "red_edge_4": "b8a", "water_vapour": "b09", "swir_1": "b11", "swir_2": "b12",
+}  # fmt: skip
+_ORDER = ("b01", "b02", "b03", "b04", "b05", "b06", "b07", "b08", "b8a", "b09", "b10", "b11", "b12")
+# a name longer than any, and a file larger than any that was published
+_LONGEST, _MOST_BYTES = 500, 200_000_000
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published score.
+
+    Attributes
+    ----------
+    row : number in the file, the header being 1. bands, normalisation, image_size, grid : of the protocol, "" where
+        the file does not say. grid : of C, ``smallest..largest by number``.
+    """
+
+    file: str
+    form: str
+    row: int
+    backbone: str
+    dataset: str
+    method: str
+    metric: str
+    value: float
+    lower: float | None
+    upper: float | None
+    seed: int | None
+    bands: str
+    normalisation: str
+    image_size: str
+    grid: str
+    n_train: int | None
+    n_test: int | None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a file holds, and which rows the rules took away: identical ones, and others of one configuration."""
+
+    rows: list[Reference]
+    identical: int
+    replaced: int
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=_SCHEMA)
+
+
+_TYPES = {"int": pa.int64(), "float": pa.float64()}
+_SCHEMA = pa.schema(
+    [
+        (name, _TYPES.get(str(field.type).removesuffix(" | None"), pa.string()))
+        for name, field in Reference.__dataclass_fields__.items()
+    ]
+)
+
+
+def read_published(path, *, duplicates: str = "refuse") -> Published:
+    """Read a file whose form its columns tell.
+
+    Parameters
+    ----------
+    duplicates : what is done with two values of one configuration: of `DUPLICATES`.
+
+    Raises
+    ------
+    PermafrostError : no such file, columns of neither form, a score that cannot be, or two values of one
+        configuration; with the row.
+    """
+    path = Path(path)
+    lines = _read(path)
+    header = lines[0][1] if lines else []
+    forms = {
+        "torchgeo-bench": (TORCHGEO_BENCH, _torchgeo_bench),
+        "geobench2": (_GEOBENCH2, _geobench2),
+    }
+    form = max(forms, key=lambda name: len(set(forms[name][0]) & set(header)))
+    columns, convert = forms[form]
+    _check_columns(path, header, columns, form)
+    seen: dict[tuple, int] = {}
+    rows: dict[tuple, Reference] = {}
+    identical = replaced = 0
+    for place, cells in lines[1:]:
+        if len(cells) != len(header):
+            raise _wrong(path, place, f"{len(cells)} cells below {len(header)} columns")
+        if tuple(cells) in seen:
+            identical += 1
+            continue
+        seen[tuple(cells)] = place
+        row = convert(path, place, dict(zip(header, cells, strict=True)))
+        key = _configuration(row)
+        if key in rows:
+            replaced += 1
+            if duplicates == "refuse" and row.value != rows[key].value:
+                raise PermafrostError(
+                    f"rows {rows[key].row} and {place} are of one configuration ({printable_name(row.backbone)} on"
+                    f" {printable_name(row.dataset)}, {printable_name(row.method)}) and say {rows[key].value:g} and"
+                    f" {row.value:g}",
+                    where=path,
+                    remedy="correct the file, or give --duplicates first or last",
+                )
+            if duplicates != "last":
+                continue
+        rows[key] = row
+    return Published(list(rows.values()), identical, replaced)
+
+
+def _configuration(row: Reference) -> tuple:
+    return (
+        row.backbone, row.dataset, row.method, row.metric, row.seed, row.bands, row.normalisation, row.image_size,
+        row.grid,
+    )  # fmt: skip
+
+
+def _read(path: Path) -> list[tuple[int, list[str]]]:
+    """Numbers and cells of the rows that are not empty."""
+    try:
+        is_pipe(path)
+        if path.stat().st_size > _MOST_BYTES:
+            raise PermafrostError("is larger than any published table", where=path)
+        with open(path, newline="", encoding="utf-8-sig") as stream:
+            reader = csv.reader(stream, strict=True)
+            return [(reader.line_num, cells) for cells in reader if cells]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise PermafrostError(
+            f"cannot be read as CSV ({error})",
+            where=path,
+            remedy="give a published table of results",
+        ) from error
+
+
+def _check_columns(path: Path, header: list[str], columns: tuple, form: str) -> None:
+    lacks = [name for name in columns[:6] if name not in header]
+    unknown = [printable_name(name) for name in header if name not in columns]
+    twice = {printable_name(name) for name in header if header.count(name) > 1}
+    for problem, names in (("lacks", lacks), ("has unknown", unknown), ("repeats", sorted(twice))):
+        if names:
+            raise PermafrostError(
+                f"{problem} columns: {', '.join(names[:8])}; it looks most like a table of {form}",
+                where=path,
+                remedy="give torchgeo-bench's results file, or a results_and_parameters.csv of GEO-Bench-2",
+            )
+
+
+def _torchgeo_bench(path: Path, number: int, cells: dict) -> Reference:
+    value = _score(path, number, cells, "metric_value", cells["metric_name"])
+    limits = [
+        _score(path, number, cells, name, cells["metric_name"], needed=False)
+        for name in ("ci_lower", "ci_upper")
+    ]
+    if None in limits or (limits == [0, 0] and value != 0):
+        limits = [None, None]
+    grid = [cells.get(f"c_range_{name}", "") for name in ("start", "stop", "num")]
+    return Reference(
+        file=path.name,
+        form="torchgeo-bench",
+        row=number,
+        backbone=_name(path, number, cells, "name"),
+        dataset=_name(path, number, cells, "dataset"),
+        method=_name(path, number, cells, "method"),
+        metric=cells["metric_name"],
+        value=value,
+        lower=limits[0],
+        upper=limits[1],
+        seed=_whole(path, number, cells, "seed"),
+        bands=bands_spelt(cells.get("bands", "")),
+        normalisation=cells.get("normalization", ""),
+        image_size=_size(cells.get("image_size", "")),
+        # k-nearest neighbours have no C
+        grid=_grid(path, number, grid) if all(grid) and cells["method"] == "linear" else "",
+        n_train=_whole(path, number, cells, "n_train"),
+        n_test=_whole(path, number, cells, "n_test"),
+    )
+
+
+def _geobench2(path: Path, number: int, cells: dict) -> Reference:
+    return Reference(
+        file=f"{path.parent.name}/{path.name}",
+        form="geobench2",
+        row=number,
+        backbone=_name(path, number, cells, "backbone"),
+        dataset=_name(path, number, cells, "dataset"),
+        method=f"{cells['frozen_or_full_ft']} {cells['decoder']}".strip(),
+        metric=cells["Metric"],
+        value=_score(path, number, cells, "test metric", cells["Metric"]),
+        lower=None,
+        upper=None,
+        seed=_whole(path, number, cells, "Seed"),
+        bands="",
+        normalisation="",
+        image_size="",
+        grid="",
+        n_train=None,
+        n_test=None,
+    )
+
+
+def bands_spelt(text: str) -> str:
+    """A list of Sentinel-2's bands by number, in the order of the instrument; any other text as it is."""
+    names = [_COLOURS.get(name, name) for name in text.strip().lower().split(",")]
+    if len(names) < 2 or not set(names) <= set(_ORDER):
+        return text.strip()
+    return ",".join(sorted(names, key=_ORDER.index))
+
+
+def _score(path, number, cells, column, metric, *, needed: bool = True) -> float | None:
+    text = cells.get(column, "").strip()
+    if not text and not needed:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    highest = math.inf if metric in _ERRORS else 1
+    if not 0 <= value <= highest or math.isinf(value):
+        raise _wrong(
+            path, number, f"{column} is {printable_name(text)!r}, no {printable_name(metric)}"
+        )
+    return value
+
+
+def _whole(path, number, cells, column) -> int | None:
+    text = cells.get(column, "").strip()
+    if not text:
+        return None
+    try:
+        value = float(text)
+        if value != int(value) or not 0 <= value < 2**53:
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise _wrong(path, number, f"{column} is {printable_name(text)!r}, no number") from None
+    return int(value)
+
+
+def _name(path, number, cells, column) -> str:
+    text = cells[column].strip()
+    if not text or len(text) > _LONGEST:
+        raise _wrong(path, number, f"{column} is {printable_name(text)!r}, no name")
+    return text
+
+
+def _grid(path, number, cells: list[str]) -> str:
+    """Of exponents of ten and a number of values."""
+    try:
+        start, stop, count = map(float, cells)
+        return f"{10**start:g}..{10**stop:g} by {count:g}"
+    except (ValueError, OverflowError):
+        raise _wrong(path, number, f"C goes from {cells[0]} to {cells[1]} by {cells[2]}") from None
+
+
+def _size(text: str) -> str:
+    """``224`` of ``224.0``."""
+    return text.strip().removesuffix(".0")
+
+
+def _wrong(path: Path, number: int, problem: str) -> PermafrostError:
+    return PermafrostError(
+        f"row {number}: {problem}", where=path, remedy="correct the row, or leave it out"
+    )
+
+
+# --- beside one's own ----------------------------------------------------------------------------
+
+
+def beside(
+    references: Iterable[Reference],
+    rows: list[dict],
+    plan: dict,
+    *,
+    backbones: dict[str, str],
+    datasets: dict[str, str],
+    probes: dict[str, str],
+) -> list[dict]:
+    """Each published score with one's own, and how the protocols differ.
+
+    Parameters
+    ----------
+    rows : primary rows of the leaderboard; plan : the recorded plan.
+    backbones, datasets, probes : their names to ours. Nothing is matched by likeness.
+
+    Returns
+    -------
+    Rows ``backbone, dataset, probe, theirs, ours, difference (ours - theirs), differences, row``.
+    """
+    own = {(row["backbone"], row["dataset"], row["probe"]): row for row in rows}
+    found = []
+    for one in references:
+        names = (backbones.get(one.backbone), datasets.get(one.dataset), probes.get(one.method))
+        row = own.get(names)
+        if row is not None:
+            found.append(
+                {
+                    "backbone": names[0],
+                    "dataset": names[1],
+                    "probe": names[2],
+                    "theirs": one.value,
+                    "ours": row["value"],
+                    "difference": row["value"] - one.value,
+                    "differences": "; ".join(_differences(one, row, plan)),
+                    "row": one.row,
+                }
+            )
+    return found
+
+
+def _differences(one: Reference, row: dict, plan: dict) -> list[str]:
+    """What of the protocol is not the same, or not said on one side."""
+    backbone, dataset = plan["backbones"][row["backbone"]], plan["datasets"][row["dataset"]]
+    probe = plan["probes"][row["probe"]]
+    size = (backbone.get("input") or {}).get("size", plan["config"]["extraction"]["size"])
+    bands = dataset.get("select") or dataset.get("bands")
+    grid = "{c_min:g}..{c_max:g} by {c_count}".format(**probe) if probe.get("c_min") else ""
+    pairs = [
+        ("metric", one.metric, row["metric"]),
+        ("training images", one.n_train, row["n_train"]),
+        ("test images", one.n_test, row["n_test"]),
+        ("image size", one.image_size, "native" if size is None else str(size)),
+        ("bands", one.bands, ",".join(map(str, bands)) if isinstance(bands, list) else "all"),
+        (
+            "normalisation",
+            one.normalisation,
+            (backbone.get("input") or {}).get("normalization", ""),
+        ),
+        ("C", one.grid, grid),
+        ("seed", one.seed, row["seed"]),
+        ("interval", "none" if one.lower is None else "bootstrap", row["method"]),
+    ]
+    return [
+        f"{what}: {_said(theirs)} there, {_said(ours)} here"
+        for what, theirs, ours in pairs
+        if _said(theirs) != _said(ours)
+    ]
+
+
+def _said(value) -> str:
+    return "not said" if value in (None, "") else str(value)
+
+
+def check_names(what: str, given: list[str], references: list[Reference], rows: list[dict]) -> dict:
+    """``THEIRS=OURS`` as a mapping; both must exist.
+
+    Parameters
+    ----------
+    what : ``backbone``, ``dataset`` or ``method``, which is a probe here.
+    """
+    own = {row["probe" if what == "method" else what] for row in rows}
+    published = {getattr(one, what) for one in references}
+    names = {}
+    for text in given:
+        theirs, sign, ours = text.rpartition("=")
+        for name, known, where in ((theirs, published, "published"), (ours, own, "here")):
+            if not sign or name not in known:
+                raise PermafrostError(
+                    f"no {what} {printable_name(name)!r} {where}, {near_names(name, known)}",
+                    where=f"--{what} {printable_name(text)}",
+                    remedy="give THEIRS=OURS with names of the two",
+                )
+        names[theirs] = ours
+    return names
+
+
+def pairs_block(pairs: list[dict]) -> Block:
+    """What `beside` found, as a table with the differences of protocol at the end of each line."""
+    lines = [["backbone", "dataset", "probe", "published", "here", "difference", "protocol"]]
+    for one in pairs:
+        lines.append(
+            [
+                printable_name(one["backbone"]),
+                printable_name(one["dataset"]),
+                printable_name(one["probe"]),
+                number(one["theirs"]),
+                number(one["ours"]),
+                signed(one["difference"]),
+                one["differences"] or "the same, as far as it is said",
+            ]
+        )
+    head = "Published scores beside one's own. No test compares them: test images and protocol may differ."
+    if not pairs:
+        return Block(
+            f"{head}\n  No pair: name backbones, datasets and methods that are the same.", []
+        )
+    return Block(head, lines, frozenset({"published", "here", "difference"}))

@@ -1,0 +1,100 @@
+"""``permafrost published``: results that others published, checked, as one table, and beside one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        help="torchgeo-bench's results file, or results_and_parameters.csv of GEO-Bench-2",
+    )
+    parser.add_argument(
+        "--duplicates",
+        choices=("refuse", "first", "last"),
+        default="refuse",
+        help="two values of one configuration",
+    )
+    parser.add_argument("--output", type=Path, help="table to write, .csv or .parquet")
+    parser.add_argument(
+        "--leaderboard", type=Path, help="leaderboard.parquet in a folder of one's own results"
+    )
+    for name, meaning in (("backbone", "backbone"), ("dataset", "dataset"), ("method", "probe")):
+        parser.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="THEIRS=OURS",
+            help=f"a published {name} and the {meaning} here that is the same",
+        )
+
+
+def run(arguments) -> None:
+    import pyarrow as pa
+
+    from permafrost.report.tables.published import read_published
+
+    read = {path: read_published(path, duplicates=arguments.duplicates) for path in arguments.files}
+    for path, one in read.items():
+        print(_summary(path, one))
+    if arguments.output is not None:
+        _write(arguments.output, pa.concat_tables([one.table() for one in read.values()]))
+    rows = [row for one in read.values() for row in one.rows]
+    if arguments.leaderboard is not None:
+        _beside(rows, arguments)
+
+
+def _summary(path: Path, one) -> str:
+    counts = (
+        f"{len({row.backbone for row in one.rows})} backbones, "
+        f"{len({row.dataset for row in one.rows})} datasets"
+    )
+    taken = [
+        f"{count} {what}"
+        for count, what in (
+            (one.identical, "rows that repeat another"),
+            (one.replaced, "further rows of a configuration"),
+        )
+        if count
+    ]
+    left = f"; left out: {', '.join(taken)}" if taken else ""
+    return f"{path}: {len(one.rows)} published scores, {counts}{left}"
+
+
+def _write(path: Path, table) -> None:
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.outputs import whole_file
+    from permafrost.report.tables.leaderboard import write_csv
+
+    if path.suffix == ".csv":
+        write_csv(path, table)
+    elif path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        with whole_file(path) as partial:
+            pq.write_table(table, partial)
+    else:
+        raise PermafrostError(
+            f"no table can be written as {path.suffix!r}", where=path, remedy="use .csv or .parquet"
+        )
+
+
+def _beside(rows: list, arguments) -> None:
+    from permafrost.core.tables import read_table
+    from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.report.tables.blocks import print_blocks
+    from permafrost.report.tables.published import beside, check_names, pairs_block
+    from permafrost.report.values.rows import overall
+
+    own = overall(read_table(arguments.leaderboard)[0].to_pylist())
+    names = {
+        "backbones": check_names("backbone", arguments.backbone, rows, own),
+        "datasets": check_names("dataset", arguments.dataset, rows, own),
+        "probes": check_names("method", arguments.method, rows, own),
+    }
+    plan = read_plan(current_plan(arguments.leaderboard.parent))
+    print()
+    print_blocks([pairs_block(beside(rows, own, plan, **names))])
