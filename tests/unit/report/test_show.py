@@ -44,6 +44,10 @@ def test_the_verdict_says_who_is_first_and_whether_that_is_certain():
         says(standing("y", 2), standing("x", 1))
         == "x is first by mean rank, but y cannot be told apart from it."
     )
+    alone = {"n_datasets": 1}
+    assert says(standing("x", 1, **alone), standing("y", 2, "b", **alone)) == (
+        "x is best, and told apart from the other."
+    )
     chance = standing("x", 1, statistic="probability_best", value=0.931)
     assert says(standing("x", 1, "a"), standing("y", 2, "ab"), standing("z", 3, "b"), chance) == (
         "x is first by mean rank (chance of being best 93 %), but y cannot be told apart from it."

@@ -42,7 +42,8 @@ def verdict(found: dict[str, list[dict]]) -> str:
         return f"Nobody is ranked: {ranked[0]['note']}."
     best = [row["backbone"] for row in ranked if row["rank"] == ranked[0]["rank"]]
     others = [row for row in ranked if row["backbone"] not in best]
-    says = f"{_list(best)} {'are' if len(best) > 1 else 'is'} first by mean rank"
+    says = f"{_list(best)} {'are' if len(best) > 1 else 'is'} "
+    says += "best" if ranked[0]["n_datasets"] == 1 else "first by mean rank"
     chances = {row["backbone"]: row["value"] for row in found.get("probability_best", ())}
     if len(best) == 1 and best[0] in chances:
         says += f" (chance of being best {percent(chances[best[0]])})"
