@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
+import yaml
 from helpers.plans import CONFIG, changed, fill_root, make_plan
 from permafrost.core.errors import PermafrostError
 from permafrost.plan.groups import groups_of
@@ -88,3 +90,14 @@ def test_two_sources_of_bounds_are_refused(root, config):
     config["ranking"] = {"bounds": {"world": [0, 1]}, "reference": names}
     with pytest.raises(PermafrostError, match="bounds and reference both say"):
         make_plan(root, config)
+
+
+def test_the_capabilities_of_geobench2_are_groups_of_the_catalogue():
+    root = Path(__file__).parents[3]
+    groups = yaml.safe_load((root / "config/groups/geobench2.yaml").read_text())["groups"]
+    entries = yaml.safe_load((root / "config/datasets/geobench2.yaml").read_text())
+    assert len(groups) == 9
+    for names in groups.values():
+        assert set(names) <= set(entries) and len(set(names)) == len(names)
+    # its 19 datasets, each as one entry
+    assert len({name for names in groups.values() for name in names}) == 19
