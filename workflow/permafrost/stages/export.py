@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-FORMATS = ("csv", "markdown", "latex", "torchgeo-bench")
+FORMATS = ("csv", "markdown", "latex", "torchgeo-bench", "geobench2")
 
 
 def add_arguments(parser) -> None:
@@ -24,7 +24,9 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--mark-tied", action="store_true", help="mark what is not told apart from the best"
     )
-    parser.add_argument("--output", type=Path, help="file to write; the terminal by default")
+    parser.add_argument(
+        "--output", type=Path, help="file to write (geobench2: folder); the terminal by default"
+    )
     parser.add_argument("--bibtex", type=Path, help="also write what to cite")
 
 
@@ -37,8 +39,12 @@ def run(arguments) -> None:
 
     table, metadata = read_table(arguments.leaderboard)
     results = arguments.leaderboard.parent
+    shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
+    if arguments.format == "geobench2":
+        _submit(shown, read_plan(current_plan(results)), arguments)
+        return
     text = export(
-        Shown.of(table, results, fingerprint=metadata["fingerprint"]),
+        shown,
         arguments.format,
         group=arguments.group,
         probe=arguments.probe,
@@ -54,3 +60,20 @@ def run(arguments) -> None:
             partial.write_text(content, encoding="utf-8")
     if arguments.output is None:
         sys.stdout.write(text)
+
+
+def _submit(shown, plan: dict, arguments) -> None:
+    """Write the folder of a submission, whole or not at all."""
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.outputs import whole_directory
+    from permafrost.report.tables.geobench2 import submission
+
+    if arguments.output is None:
+        raise PermafrostError("a submission is a folder", remedy="name it with --output")
+    files = submission(shown, plan, probe=arguments.probe)
+    with whole_directory(arguments.output) as partial:
+        for name, text in files.items():
+            (partial / name).write_text(text, encoding="utf-8")
+    print(
+        f"submission: {arguments.output}; complete the links and the licence in additional_info.json"
+    )
