@@ -28,6 +28,7 @@ NOT_RUN = {
     "envs/run python benchmarks/": "benchmarks take minutes and need peers",
     "export PERMAFROST_TORCH_INDEX=": "names an address of the reader's; test_environment.py",
     "source .venv/bin/activate": "the environment is active",
+    "permafrost published": "reads a table of others; test_published.py reads the real ones",
     "permafrost fetch": "downloads; test_fetch.py does so from a server of its own",
     "permafrost check": "of a dataset and weights to be downloaded; test_check.py runs one of the demo",
     "rsync": "a cluster of the reader's",
@@ -153,7 +154,7 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
         folder = tmp_path
         torch.save({"state_dict": {"weight": torch.ones(2)}}, folder / words[2])
         (folder / words[3]).parent.mkdir(parents=True)
-    elif words[0] == "permafrost" and words[1] in ("show", "stale", "list", "info"):
+    elif words[0] == "permafrost" and words[1] in ("show", "export", "stale", "list", "info"):
         folder = request.getfixturevalue("own").folder
     else:
         pytest.fail(f"{place}: say here how {command!r} is run, or under NOT_RUN why it is not")
