@@ -175,5 +175,8 @@ def test_the_command_writes_a_whole_folder(tmp_path, monkeypatch, capsys):
         "results_and_parameters.csv",
     ]
     assert not (tmp_path / "bad").exists()
+    assert main(["published", "good/results_and_parameters.csv"]) == 0
+    assert "40 published scores, 2 backbones, 4 datasets" in capsys.readouterr().out
+    assert main(["export", "--format", "geobench2", "--output", "bad"]) == 1
     assert "5 are wanted" in capsys.readouterr().err
     assert main(["export", "--format", "geobench2"]) == 1

@@ -121,6 +121,8 @@ def test_other_files_are_refused(write, tmp_path):
         read_published(
             write({}, columns=[name for name in TORCHGEO_BENCH if name != "metric_value"])
         )
+    with pytest.raises(PermafrostError, match="lacks columns: name"):
+        read_published(write({}, columns=[name for name in TORCHGEO_BENCH if name != "name"]))
     with pytest.raises(PermafrostError, match="repeats columns: dataset"):
         read_published(write({}, columns=("dataset", *TORCHGEO_BENCH)))
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")

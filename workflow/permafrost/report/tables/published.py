@@ -37,6 +37,18 @@ _GEOBENCH2 = (
     "n_trials", "partition_name", "data_percentages", "batch_size_selection", "weight_decay", "partition name",
     "frozen_or_full_ft",
 )  # fmt: skip
+_NEEDED = {
+    "torchgeo-bench": ("dataset", "method", "metric_name", "metric_value", "name"),
+    "geobench2": (
+        "dataset",
+        "Metric",
+        "test metric",
+        "backbone",
+        "decoder",
+        "Seed",
+        "frozen_or_full_ft",
+    ),
+}
 # metrics without an upper bound; all others are shares of 1
 _ERRORS = frozenset({"RMSE", "rmse", "mae", "MAE"})
 _COLOURS = {
@@ -173,7 +185,7 @@ def _read(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _check_columns(path: Path, header: list[str], columns: tuple, form: str) -> None:
-    lacks = [name for name in columns[:6] if name not in header]
+    lacks = [name for name in _NEEDED[form] if name not in header]
     unknown = [printable_name(name) for name in header if name not in columns]
     twice = {printable_name(name) for name in header if header.count(name) > 1}
     for problem, names in (("lacks", lacks), ("has unknown", unknown), ("repeats", sorted(twice))):
