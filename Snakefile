@@ -11,7 +11,7 @@
 # results/profiles/{dataset}/{backbone}.parquet                    profile
 # results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
 # results/comparisons/{dataset}/{probe}.parquet                    compare
-# results/leaderboard.{parquet,csv}, results/summary.csv           aggregate
+# results/{leaderboard,standings}.{parquet,csv}                     aggregate
 # results/report/                                                  report
 # results/plans/FINGERPRINT.done                                   aggregate, report: digests of what they wrote
 # results/archive/                                                 archive (on request)

@@ -91,7 +91,7 @@ def create_outputs(project: Path) -> None:
     paths = [row["path"] for row in recorded["outputs"]]
     (gathered,) = (row for row in recorded["outputs"] if row["stage"] == "aggregate")
     paths += [f"results/plans/{made}.done" for made in (gathered["fingerprint"], recorded["plan"])]
-    paths += ["results/leaderboard.csv", "results/summary.csv", "results/report/index.html"]
+    paths += ["results/leaderboard.csv", "results/report/index.html"]
     for path in [*paths, "results/report/figures/x.svg", "results/report/datasets/x.html"]:
         target = project / path
         if target.suffix == ".zarr":

@@ -24,8 +24,8 @@ os.environ["OMP_NUM_THREADS"] = "1"  # many small products: threads cost more th
 
 import numpy as np
 from permafrost.statistics.across_datasets import draws, significance, standings
-from permafrost.statistics.across_datasets.aggregate import interquartile_mean
 from permafrost.statistics.across_datasets.elo import elo
+from permafrost.statistics.across_datasets.standings import interquartile_mean
 
 DRAWS, PARTS, ALIKE = 300, 50, 2000
 ERROR = 0.02

@@ -26,9 +26,6 @@ from permafrost.core.tables import read_table, write_table
 from permafrost.plan.recorded import by_names, current_plan, planned, read_plan
 from permafrost.report.page import Report
 from permafrost.report.tables.leaderboard import write_leaderboard
-from permafrost.report.tables.summary import write_summary
-
-_RESAMPLES = {"resamples": 2000, "confidence": 0.95, "seed": 0}
 
 
 def main() -> None:
@@ -86,7 +83,6 @@ def build(job: Path) -> None:
     report = Report(
         plan=given["plan"],
         leaderboard=Path(given["leaderboard"]),
-        summary=Path(given["summary"]),
         cards={name: Path(path) for name, path in given["cards"]},
         **tables,
     )
@@ -106,14 +102,12 @@ def write_job(results: Path, folder: Path, backbones: int = 0, datasets: int = 0
         for dataset in named["d"][name]
         for path in paths
     ]
-    board = write_leaderboard(
+    write_leaderboard(
         tables, folder / "leaderboard.parquet", folder / "leaderboard.csv", {"fingerprint": "b"}
     )
-    write_summary(board, folder / "summary.csv", **_RESAMPLES)
     given = {
         "plan": {**plan, "outputs": [], "backbones": more["b"], "datasets": more["d"]},
         "leaderboard": str(folder / "leaderboard.parquet"),
-        "summary": str(folder / "summary.csv"),
         "cards": [
             [new, path]
             for name, path in by_names(plan, "card", "dataset").items()

@@ -1,4 +1,4 @@
-"""Time and memory of ``aggregate``, which makes leaderboard, summary and standings, from generated score tables.
+"""Time and memory of ``aggregate``, which makes leaderboard and standings, from generated score tables.
 
 Each evaluation is a score table as ``bootstrap`` writes it: eight metrics, and what 200 parts of a test set add to the
 primary one. Datasets have tasks, sensors and ground distances in turn, so that groups make themselves. The command runs
@@ -62,7 +62,7 @@ def measure(size: str, folder: Path) -> str:
         code_hash("aggregate", spec),
     ]
     command += ["--spec", canonical_json(spec), "--plan", str(plan)]
-    for name in ("parquet", "csv", "summary", "standings", "standings-csv", "stamp"):
+    for name in ("parquet", "csv", "standings", "standings-csv", "stamp"):
         command += [f"--{name}", str(folder / f"made.{name}")]
     wall, cpu, peak = measure_command(command)
     rows = (folder / "made.standings-csv").read_text().count("\n") - 1

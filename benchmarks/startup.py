@@ -66,7 +66,7 @@ def commands(plan: Plan, folder: Path) -> dict[str, list[str]]:
     comparing = ["--results", results, "--output", str(folder / "compare.parquet")]
     found["compare"] = stage_command("compare", plan.compare(dataset, probe), comparing)
     gathering = ["--plan", recorded]
-    for name in ("parquet", "csv", "summary", "standings", "standings-csv", "stamp"):
+    for name in ("parquet", "csv", "standings", "standings-csv", "stamp"):
         gathering += [f"--{name}", str(folder / f"leaderboard.{name}")]
     found["aggregate"] = stage_command("aggregate", plan.aggregate(), gathering)
     return found

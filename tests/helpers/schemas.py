@@ -22,7 +22,6 @@ COLUMN_FILES = {
     "comparisons": LIBRARY / "statistics/scores/comparison_columns.json",
     "similarity": LIBRARY / "statistics/measures/similarity_columns.json",
     "standings": LIBRARY / "statistics/across_datasets/standings_columns.json",
-    "summary": LIBRARY / "report/tables/summary_columns.json",
 }
 
 

@@ -107,7 +107,7 @@ def test_the_leaderboard_holds_what_succeeded_and_says_what_lacks(failed):
     reasons = {row["backbone"]: row["reason"] for row in about["missing"]}
     assert set(reasons) == {"broken", "killed"}
     assert NAN_SENTENCE in reasons["broken"] and KILLED_SENTENCE in reasons["killed"]
-    assert project.path("results/summary.csv").exists()
+    assert project.path("results/standings.csv").exists()
 
 
 def test_the_page_shows_what_succeeded_under_a_banner(failed):

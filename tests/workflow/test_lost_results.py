@@ -17,7 +17,7 @@ COMPARISON = "results/comparisons/tiny-landcover/knn.parquet"
 # what is deleted -> the jobs that the next run makes of it
 LOST = {
     "results/leaderboard.csv": {"aggregate": 1, "report": 1},
-    "results/summary.csv": {"aggregate": 1, "report": 1},
+    "results/standings.csv": {"aggregate": 1, "report": 1},
     "results/report/figures": {"report": 1},
     "results/report/index.html": {"report": 1},
     COMPARISON: {"compare": 1, "report": 1},

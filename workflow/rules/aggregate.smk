@@ -18,11 +18,6 @@ rule aggregate:
             caption="../report/leaderboard.rst",
             category="Leaderboard",
         ),
-        summary=report(
-            f"{RESULTS}/summary.csv",
-            caption="../report/summary.rst",
-            category="Leaderboard",
-        ),
         standings=report(
             f"{RESULTS}/standings.parquet",
             caption="../report/standings.rst",
@@ -43,6 +38,6 @@ rule aggregate:
         job=PLAN.aggregate().fingerprint,
     shell:
         "permafrost aggregate --job {params.job} --plan {PLAN_FILE:q} "
-        "--parquet {output.parquet:q} --csv {output.csv:q} --summary {output.summary:q} "
+        "--parquet {output.parquet:q} --csv {output.csv:q} "
         "--standings {output.standings:q} --standings-csv {output.standings_csv:q} --stamp {output.stamp:q} "
         "2>&1 | tee {log:q}"

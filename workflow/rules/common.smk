@@ -217,7 +217,6 @@ def finished():
     return [
         f"{RESULTS}/leaderboard.parquet",
         f"{RESULTS}/leaderboard.csv",
-        f"{RESULTS}/summary.csv",
         f"{RESULTS}/standings.parquet",
         f"{RESULTS}/standings.csv",
         f"{RESULTS}/report/index.html",

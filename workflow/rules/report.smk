@@ -4,7 +4,6 @@ REPORT = f"{RESULTS}/report"
 rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
-        summary=f"{RESULTS}/summary.csv",
         standings=f"{RESULTS}/standings.parquet",
         stamp=AGGREGATED,
         predictions=every_evaluation("predictions"),
@@ -35,6 +34,6 @@ rule report:
     params:
         job=PLAN.report().fingerprint,
     shell:
-        "permafrost report --job {params.job} --plan {PLAN_FILE:q} --summary {input.summary:q} "
+        "permafrost report --job {params.job} --plan {PLAN_FILE:q} "
         "--standings {input.standings:q} "
         "--output {REPORT:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"

@@ -29,7 +29,6 @@ from permafrost.probes.knn.sweep import run_knn_sweep
 from permafrost.probes.retrieval import run_retrieval
 from permafrost.probes.ridge.probe import run_ridge
 from permafrost.report.tables.leaderboard import build_leaderboard
-from permafrost.report.tables.summary import build_summary
 from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import score_predictions
 from permafrost.statistics.tables import SCORES
@@ -48,7 +47,6 @@ TABLES = (
     "similarity",
     "profiles",
     "leaderboard",
-    "summary",
 )
 
 
@@ -308,21 +306,6 @@ def test_comparisons_keep_to_their_schema():
 def test_the_leaderboard_keeps_to_its_schema():
     tables = [score_table(make_score_rows(backbone=name, classes=["x"])) for name in ("a", "b")]
     check("leaderboard", build_leaderboard(tables))
-
-
-@pytest.mark.parametrize("datasets", [["one"], ["one", "two", "three"]])
-def test_the_summary_keeps_to_its_schema(datasets):
-    rows = [
-        make_score_rows(dataset=dataset, backbone=name)
-        for dataset in datasets
-        for name in ("a", "b")
-    ]
-    summary = build_summary(
-        build_leaderboard([score_table(row) for row in rows]), resamples=50, confidence=0.9, seed=0
-    )
-    check("summary", summary)
-    assert summary["mean_rank"].null_count == 0
-    assert (summary["mean_lower"].null_count == 0) == (len(datasets) > 1)
 
 
 @pytest.mark.parametrize("task", ["classification", "multilabel"])

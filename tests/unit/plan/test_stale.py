@@ -132,12 +132,12 @@ def finished(recorded):
     results, plan = recorded
     gathered, reported = stamped(read_plan(plan))
     write(results / "leaderboard.parquet", gathered)
-    for name in ("leaderboard.csv", "summary.csv", "report/index.html", "report/figures/a.png"):
+    for name in ("leaderboard.csv", "standings.csv", "report/index.html", "report/figures/a.png"):
         (results / name).parent.mkdir(parents=True, exist_ok=True)
         (results / name).write_text(name)
     tables = [results / f"leaderboard.{kind}" for kind in ("parquet", "csv")]
     plans = results / "plans"
-    write_stamp(plans / f"{gathered}.done", gathered, [*tables, results / "summary.csv"])
+    write_stamp(plans / f"{gathered}.done", gathered, [*tables, results / "standings.csv"])
     pages = [results / "report/index.html", results / "report/figures/a.png"]
     write_stamp(plans / f"{reported}.done", reported, pages)
     assert find_stale(plan, results) == []
@@ -146,7 +146,7 @@ def finished(recorded):
 
 @pytest.mark.parametrize(
     ("name", "removed"),
-    [("leaderboard.csv", "leaderboard.csv"), ("summary.csv", "summary.csv"),
+    [("leaderboard.csv", "leaderboard.csv"), ("standings.csv", "standings.csv"),
      ("report/index.html", "report"), ("report/figures/a.png", "report")],
 )  # fmt: skip
 def test_a_file_that_was_altered_by_hand_is_found_and_deleting_lets_it_be_made_again(

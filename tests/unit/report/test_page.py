@@ -111,7 +111,7 @@ def test_every_link_leads_somewhere(page):
             target = (path.parent / name).resolve() if name else path
             assert target.is_file(), load
             assert not anchor or anchor in targets[target], load
-    assert {"dataset-eurosat", "dataset-labels", "summary"} <= targets[
+    assert {"dataset-eurosat", "dataset-labels", "explorer"} <= targets[
         page[1] / "report/index.html"
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import html
 from pathlib import Path
 
@@ -13,15 +12,11 @@ from helpers.results.tables import (
     report_text,
     score_table,
 )
-from permafrost.core.errors import PermafrostError
-from permafrost.core.tables import read_table
 from permafrost.probes.kinds import KINDS
 from permafrost.report.sections.run import compute_words
-from permafrost.report.sections.scores import comparison_lines, leaderboard_lines, over_datasets
+from permafrost.report.sections.scores import comparison_lines, leaderboard_lines
 from permafrost.report.tables.leaderboard import write_leaderboard
-from permafrost.report.tables.summary import write_summary
 from permafrost.report.tables.terminal import format_leaderboard
-from permafrost.report.values.notation import number
 
 
 def test_comparisons_are_turned_so_that_the_best_backbone_is_first():
@@ -104,75 +99,10 @@ def test_tied_backbones_share_a_rank_that_says_so(tmp_path):
     ]
     build_report(**arguments)
     assert (
-        report_text(tmp_path / "report").count(">2=</td>") == 6
-    )  # on each of the three kinds of pages
+        report_text(tmp_path / "report").count(">2=</td>") == 4
+    )  # on the pages of the dataset and of the two backbones
     shown = [line.split()[:2] for line in format_leaderboard(board).splitlines()[2:]]
     assert shown == [["1", "b"], ["2=", "a"], ["2=", "c"]]
-
-
-def summarised(tmp_path: Path, datasets: list[str]) -> str:
-    arguments = prepare(
-        tmp_path, datasets={name: small(name) for name in datasets}, backbones=["a", "b"]
-    )
-    board, _ = read_table(arguments["leaderboard"])
-    write_summary(board, tmp_path / "summary.csv", resamples=50, confidence=0.9, seed=0)
-    build_report(**arguments, summary=tmp_path / "summary.csv")
-    return (tmp_path / "report/index.html").read_text()
-
-
-def test_the_interquartile_mean_is_shown_with_its_interval_where_there_are_several_datasets(
-    tmp_path,
-):
-    text = summarised(tmp_path, ["eurosat", "second", "third"])
-    with open(tmp_path / "summary.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert (
-        len(rows) == 4
-        and "interquartile mean" in text
-        and "Its 90 % interval resamples datasets" in text
-    )
-    section = text.split("<h3>Over all datasets</h3>")[1].split("</table>")[0]
-    for row in rows:
-        value, lower, upper = (number(float(row[f"iqm{end}"])) for end in ("", "_lower", "_upper"))
-        line = next(
-            line
-            for line in section.split("<tr>")
-            if f">{row['backbone']}</th>" in line and f">{row['probe']}</td>" in line
-        )
-        assert f">{value}</td>" in line and f"[{lower}, {upper}]" in line
-
-
-def test_no_mean_over_datasets_is_shown_where_there_is_one(tmp_path):
-    assert "Over all datasets" not in summarised(tmp_path, ["eurosat"])
-
-
-def test_metrics_that_a_mean_over_datasets_mixes_are_named():
-    row = {
-        "probe": "knn",
-        "backbone": "a",
-        "iqm": 0.5,
-        "iqm_lower": 0.4,
-        "iqm_upper": 0.6,
-        "n_datasets": 2,
-    }
-    lines = [{"probe": "knn", "metric_name": name} for name in ("micro-AP", "accuracy", "accuracy")]
-    (note,) = over_datasets([row], lines)[1]
-    assert note.startswith("knn is scored by accuracy and micro-AP")
-    assert over_datasets([row], lines[1:])[1] == []
-
-
-def test_a_summary_of_another_leaderboard_is_refused(tmp_path):
-    summarised(tmp_path, ["eurosat", "second"])
-    arguments = prepare(tmp_path / "2", datasets={"eurosat": small()}, backbones=["a", "c"])
-    with pytest.raises(
-        PermafrostError, match=r"summary.csv: the summary over datasets is of another"
-    ):
-        build_report(**arguments, summary=tmp_path / "summary.csv")
-    (tmp_path / "summary.csv").write_text("probe,backbone\nknn,a\n")
-    with pytest.raises(
-        PermafrostError, match=r"summary.csv: the summary over datasets cannot be read"
-    ):
-        build_report(**arguments, summary=tmp_path / "summary.csv")
 
 
 def test_what_jobs_ran_on_is_said_where_it_is_recorded():

@@ -1,4 +1,4 @@
-"""Costs beside the scores: in leaderboard, summary and report, and ranked nowhere."""
+"""Costs beside the scores: in leaderboard, standings and report, and ranked nowhere."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from permafrost.core.identity import canonical_json
 from permafrost.report.explanations.costs import brief_cost, cost_lines, machines, remarks
 from permafrost.report.figures.costs import draw_costs
 from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
-from permafrost.report.tables.summary import build_summary
 from permafrost.report.tables.terminal import format_leaderboard
-from permafrost.report.values.rows import overall
+from permafrost.report.values.rows import distinct, overall
 from permafrost.report.values.seeds import merge_seeds
+from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
 
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))
 # backbone -> accuracy, parameters, FLOPs, milliseconds, megabytes
@@ -108,7 +108,7 @@ def board(**changes) -> list[dict]:
     return build_leaderboard(scores + profiles).to_pylist()
 
 
-def test_costs_change_no_rank_no_summary_and_no_printed_line():
+def test_costs_change_no_rank_no_standing_and_no_printed_line():
     scores, profiles = tables()
     without, both = build_leaderboard(scores), build_leaderboard(scores + profiles)
     rows = both.to_pylist()
@@ -117,8 +117,9 @@ def test_costs_change_no_rank_no_summary_and_no_printed_line():
     costs = [row for row in rows if row["kind"] == "profile"]
     assert len(costs) == 5 * len(KNOWN)
     assert all(row["rank"] is None and row["mean_rank"] is None for row in costs)
-    options = {"resamples": 20, "confidence": 0.9, "seed": 0}
-    assert build_summary(both, **options).equals(build_summary(without, **options))
+    ranking = Ranking(groups={"all": distinct(both.to_pylist(), "dataset")}, draws=20)
+    standings = build_standings(scores, ranking)
+    assert standings.num_rows and standings.equals(build_standings(scores + profiles, ranking))
     assert format_leaderboard(both) == format_leaderboard(without)
 
 
@@ -262,7 +263,7 @@ def test_the_page_shows_costs_beside_the_score(tmp_path):
         'class="doubt"',
     ):
         assert words in page, words
-    leaderboard = page[page.index('id="leaderboard"') : page.index('id="gates"')]
+    leaderboard = page[page.index('id="explorer"') : page.index('id="datasets"')]
     assert "flops" not in leaderboard.lower() and "profile" not in leaderboard
 
 

@@ -1,4 +1,4 @@
-"""Measures of features beside the scores: in leaderboard, summary and report, and ranked nowhere."""
+"""Measures of features beside the scores: in leaderboard, standings and report, and ranked nowhere."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from permafrost.core.tables import read_table
 from permafrost.report.explanations.measures import first_of, measured_lines, remarks, sample_words
 from permafrost.report.figures.similarity import draw_similarity
 from permafrost.report.tables.leaderboard import build_leaderboard, write_leaderboard
-from permafrost.report.tables.summary import build_summary
 from permafrost.report.tables.terminal import format_leaderboard
+from permafrost.report.values.rows import distinct
+from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
 
 BACKBONES = {"best": 0.8, "middle": 0.7, "collapsed": 0.3}
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))
@@ -70,7 +71,7 @@ def report(made, folder, *, measures=True, pairs=True) -> str:
     return report_text(folder / "report")
 
 
-# --- leaderboard and summary --------------------------------------------------------------------
+# --- leaderboard and standings ------------------------------------------------------------------
 
 
 def test_measures_stand_in_the_leaderboard_without_a_rank(made):
@@ -81,15 +82,16 @@ def test_measures_stand_in_the_leaderboard_without_a_rank(made):
     assert all(row["rank"] is None and row["mean_rank"] is None for row in rows)
 
 
-def test_measures_change_no_rank_no_summary_and_no_printed_line(made):
+def test_measures_change_no_rank_no_standing_and_no_printed_line(made):
     _, scores, measures, _ = made
     without, both = build_leaderboard(scores), build_leaderboard(scores + measures)
     own = pa.Table.from_pylist(
         [row for row in both.to_pylist() if row["kind"] != "measures"], schema=both.schema
     )
     assert own.equals(without)
-    options = {"resamples": 20, "confidence": 0.9, "seed": 0}
-    assert build_summary(both, **options).equals(build_summary(without, **options))
+    ranking = Ranking(groups={"all": distinct(both.to_pylist(), "dataset")}, draws=20)
+    standings = build_standings(scores, ranking)
+    assert standings.num_rows and standings.equals(build_standings(scores + measures, ranking))
     assert format_leaderboard(both) == format_leaderboard(without)
 
 
@@ -163,7 +165,7 @@ def test_the_page_shows_measures_beside_the_score_and_how_alike_backbones_are(ma
         "Measured on the 90 samples of train (90 % interval, 60 resamples of 90 images)",
     ):
         assert words in page, words
-    board = page[page.index('id="leaderboard"') : page.index('id="gates"')]
+    board = page[page.index('id="explorer"') : page.index('id="datasets"')]
     assert "rankme" not in board.lower()
 
 

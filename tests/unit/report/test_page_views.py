@@ -81,7 +81,7 @@ def test_the_page_says_what_they_are_and_on_which_views(made, tmp_path):
         "images left out, as fewer than two of their views have a direction: 1.",
     ):
         assert words in page, words
-    board = page[page.index('id="leaderboard"') : page.index('id="gates"')]
+    board = page[page.index('id="explorer"') : page.index('id="datasets"')]
     assert "lidar" not in board.lower()
 
 

@@ -135,7 +135,7 @@ def done(tmp_path_factory) -> dict[str, set[str]]:
     options = {"resamples": 20, "confidence": 0.95, "seed": 0}
     outputs = [
         argument
-        for name in ("parquet", "csv", "summary", "standings", "standings-csv", "stamp")
+        for name in ("parquet", "csv", "standings", "standings-csv", "stamp")
         for argument in (f"--{name}", folder / f"leaderboard.{name}")
     ]
     found["aggregate"] = imported(

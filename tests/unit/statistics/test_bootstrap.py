@@ -224,7 +224,7 @@ def test_no_gate_for_constant_predictions_of_a_constant_target():
 
 def test_statistics_import_nothing_heavy():
     code = (
-        "import sys, permafrost.statistics.scores.compare, permafrost.statistics.across_datasets.aggregate,"
+        "import sys, permafrost.statistics.scores.compare, permafrost.statistics.across_datasets.standings_table,"
         " permafrost.statistics.scores.gates, permafrost.statistics.scores.bootstrap;"
         "print([m for m in ('torch', 'sklearn', 'scipy', 'pandas') if m in sys.modules])"
     )

@@ -125,7 +125,6 @@ def archived(recorded: dict, plan: Path) -> list[Path]:
     results = Path(recorded["results"])
     fixed = [
         results / "leaderboard.csv",
-        results / "summary.csv",
         results / "standings.parquet",
         results / "standings.csv",
         results / "report",

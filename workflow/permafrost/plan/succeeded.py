@@ -1,4 +1,4 @@
-"""What succeeded of a run whose jobs failed in part: its leaderboard, summary and page."""
+"""What succeeded of a run whose jobs failed in part: its leaderboard, standings and page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from permafrost.plan.recorded import by_names, expected, forget_gathered, planne
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
 from permafrost.report.tables.leaderboard import build_leaderboard, write_csv
 from permafrost.report.tables.standings import write_standings
-from permafrost.report.tables.summary import write_summary
 
 # stages whose tables a leaderboard gathers, with the name that they have there for a probe
 _GATHERED = {"bootstrap": None, "measure": "measures", "profile": "profile"}
@@ -54,7 +53,7 @@ def are_made(plan: dict, stage: str) -> bool:
 
 
 def write_made_tables(plan: dict, tables: list, about: dict, job: dict) -> None:
-    """Write leaderboard, summary and standings where those of a complete run lie, marked as incomplete.
+    """Write leaderboard and standings where those of a complete run lie, marked as incomplete.
 
     Parameters
     ----------
@@ -68,7 +67,6 @@ def write_made_tables(plan: dict, tables: list, about: dict, job: dict) -> None:
     metadata = {"fingerprint": fingerprint(KEY, about), "stage": "aggregate", KEY: about}
     write_csv(results / "leaderboard.csv", table)
     write_table(results / "leaderboard.parquet", table, metadata)
-    write_summary(table, results / "summary.csv", **job["options"])
     options = {"groups": job["groups"], "ranking": job["ranking"], "comparison": job["options"]}
     write_standings(
         tables, results / "standings.parquet", results / "standings.csv", metadata, options
@@ -103,7 +101,6 @@ def write_made_page(
         Report(
             plan=plan,
             leaderboard=leaderboard,
-            summary=Path(plan["results"]) / "summary.csv",
             standings=leaderboard.with_name("standings.parquet"),
             cards=by_names(plan, "card", "dataset"),
             predictions=predictions,

@@ -22,7 +22,6 @@ from permafrost.report.sections.dataset import dataset_line, dataset_section, tr
 from permafrost.report.sections.explorer import explorer
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
-from permafrost.report.tables.summary import read_summary
 from permafrost.report.values.notation import interval, number, signed
 from permafrost.report.values.rows import distinct
 
@@ -37,7 +36,6 @@ class Report:
     ----------
     plan : the recorded plan (``plan``, ``config``, ``backbones``, ``datasets``, ``probes``).
     leaderboard : path of the leaderboard table.
-    summary : path of the summary over datasets (`summary.write_summary`); without it none is shown.
     standings : path of the standings (`standings.write_standings`); without them nobody is ranked over datasets.
     cards : dataset -> card.json.
     predictions : (dataset, backbone, seed, probe) -> predictions table.
@@ -60,7 +58,6 @@ class Report:
     comparisons: Mapping[tuple[str, str], Path]
     scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
     similarities: Mapping[str, Path] = field(default_factory=dict)
-    summary: Path | None = None
     standings: Path | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
     title: str = "Permafrost"
@@ -81,7 +78,7 @@ class Report:
         made = [
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
-        scores = scores_section(table, rows, _summary(self.summary, rows))
+        scores = scores_section(table, rows)
         entrance = explorer(self.plan, rows, self._compared(), **self._standings())
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
@@ -99,6 +96,7 @@ class Report:
             values = {
                 **shared,
                 "datasets": [line["values"] for line in lines],
+                "dataset_pages": {line["told"]["name"]: line["told"]["href"] for line in lines},
                 "shown": shown,
                 **run_section(self.plan, [gathered, *made], self.hardware),
                 "pages": pages,
@@ -194,21 +192,6 @@ def _rare_garbage_collection() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
-
-
-def _summary(path, rows: list[dict]) -> list[dict]:
-    """The rows of the summary over datasets, if it is of the backbones and probes of the leaderboard."""
-    if path is None:
-        return []
-    table = read_summary(path)
-    scored = {(row["probe"], row["backbone"]) for row in rows if row["primary"]}
-    if {(row["probe"], row["backbone"]) for row in table} != scored:
-        raise PermafrostError(
-            "the summary over datasets is of another leaderboard",
-            where=path,
-            remedy="delete the file and run snakemake again",
-        )
-    return table
 
 
 def _of_dataset(paths: Mapping[tuple, Path], dataset: str) -> dict:

@@ -1,4 +1,4 @@
-"""``permafrost aggregate``: all score tables of a plan in, leaderboard, summary and standings out."""
+"""``permafrost aggregate``: all score tables of a plan in, leaderboard and standings out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from permafrost.stages.arguments import add_job, read_specification
 _OUTPUTS = {
     "--parquet": "leaderboard to write",
     "--csv": "leaderboard to write, as text",
-    "--summary": "aggregates over datasets to write, as text",
     "--standings": "standings over groups of datasets to write",
     "--standings-csv": "the same, as text",
     "--stamp": "written last: fingerprint, and digests of the others",
@@ -39,7 +38,6 @@ def run(arguments) -> None:
     from permafrost.plan.recorded import planned, read_plan
     from permafrost.report.tables.leaderboard import read_scores, write_leaderboard
     from permafrost.report.tables.standings import write_standings
-    from permafrost.report.tables.summary import write_summary
 
     spec, fingerprint = read_specification(arguments, AggregateSpec)
     plan = read_plan(arguments.plan)
@@ -51,13 +49,11 @@ def run(arguments) -> None:
     tables = read_scores(expected, expect=expected)
     about = {"fingerprint": fingerprint, "stage": "aggregate"}
     table = write_leaderboard(tables, arguments.parquet, arguments.csv, about)
-    write_summary(table, arguments.summary, **spec.options)
     options = {"groups": spec.groups, "ranking": spec.ranking, "comparison": spec.options}
     write_standings(tables, arguments.standings, arguments.standings_csv, about, options)
     written = (
         arguments.parquet,
         arguments.csv,
-        arguments.summary,
         arguments.standings,
         arguments.standings_csv,
     )

@@ -19,9 +19,6 @@ class ReportSpec(Specification):
 
 def add_arguments(parser) -> None:
     add_job(parser, plan="recorded plan, names every input")
-    parser.add_argument(
-        "--summary", type=Path, required=True, help="aggregates over datasets, as CSV"
-    )
     parser.add_argument("--standings", type=Path, required=True, help="standings over datasets")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument(
@@ -45,7 +42,6 @@ def run(arguments) -> None:
     Report(
         plan=plan,
         leaderboard=by_names(plan, "aggregate")[()],
-        summary=arguments.summary,
         standings=arguments.standings,
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),

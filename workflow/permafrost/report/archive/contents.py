@@ -39,7 +39,6 @@ _ALONE = frozenset(
     {
         "leaderboard.parquet",
         "leaderboard.csv",
-        "summary.csv",
         "standings.parquet",
         "standings.csv",
         "plans/current",

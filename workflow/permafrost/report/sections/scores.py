@@ -1,8 +1,6 @@
-"""What the page says about scores: summary, leaderboard, gates that were not met, and paired differences."""
+"""What pages say about scores: one line of each, gates that were not met, and paired differences."""
 
 from __future__ import annotations
-
-import math
 
 import pyarrow as pa
 
@@ -17,26 +15,17 @@ from permafrost.report.values.rows import (
     overall,
 )
 from permafrost.report.values.seeds import merge_seeds
-from permafrost.statistics.across_datasets.ranks import mean_tied_ranks, missing_results
+from permafrost.statistics.across_datasets.ranks import missing_results
 
 _SPATIAL = "spatially_random"
 
 
-def scores_section(table: pa.Table, rows: list[dict], summed: list[dict]) -> dict:
-    """Everything that the template asks of the leaderboard.
-
-    Parameters
-    ----------
-    rows : those of `table`; summed : of the summary over datasets, which may be none.
-    """
+def scores_section(table: pa.Table, rows: list[dict]) -> dict:
+    """Everything that the template asks of the leaderboard; `rows` are those of `table`."""
     lines = leaderboard_lines(rows)
-    over, notes = over_datasets(summed, lines)
     return {
-        "summary": summary(rows),
-        "over_datasets": over,
-        "over_confidence": _levels(over),
-        "over_notes": notes,
         "lines": lines,
+        "probes_run": distinct(lines, "probe"),
         "several_seeds": any(len(line["seeds"]) > 1 for line in lines),
         "confidence": _levels(lines),
         "gates": gates_met(rows),
@@ -49,40 +38,8 @@ def notices(table: pa.Table) -> list[dict]:
     missing = missing_results(table)
     if not missing:
         return []
-    words = "A backbone that lacks a result which another one has gets no mean rank and no mean over datasets."
+    words = "A backbone that lacks a result which another one has is ranked over datasets as `ranking: missing` says."
     return [{"title": "Missing results.", "words": words, "each": missing}]
-
-
-def over_datasets(summed: list[dict], lines: list[dict]) -> tuple[list[dict], list[str]]:
-    """Lines of the summary of probes with more than one dataset, and notes on what hampers them.
-
-    Within a probe the best interquartile mean is first, and bars share a scale.
-    """
-    tables, notes = [], []
-    for probe in distinct(summed, "probe"):
-        of_probe = [row for row in summed if row["probe"] == probe]
-        if max(row["n_datasets"] for row in of_probe) < 2:
-            continue
-        of_probe.sort(key=lambda row: (row["iqm"] is None, -(row["iqm"] or 0.0), row["backbone"]))
-        bounds = [
-            {"value": row["iqm"], "lower": row["iqm_lower"], "upper": row["iqm_upper"]}
-            for row in of_probe
-        ]
-        low, high = _range(bounds)
-        values = [math.nan if row["iqm"] is None else row["iqm"] for row in of_probe]
-        ranks = mean_tied_ranks(values).tolist()
-        marks = zip(of_probe, bounds, ranks, places(ranks), strict=True)
-        tables += [
-            {**row, "bar": _bar(bound, low, high), "rank": rank, "place": place}
-            for row, bound, rank, place in marks
-        ]
-        metrics = sorted({line["metric_name"] for line in lines if line["probe"] == probe})
-        if len(metrics) > 1:
-            notes.append(
-                f"{probe} is scored by {' and '.join(metrics)}, depending on the dataset: a mean mixes them, so prefer "
-                "the mean rank."
-            )
-    return tables, notes
 
 
 def flags_of(row: dict) -> list[str]:
@@ -150,59 +107,32 @@ def _bar(row: dict, low: float, high: float) -> dict | None:
     }
 
 
-def summary(rows: list[dict]) -> dict:
-    """Backbones in rows, dataset and probe in columns, the primary value in cells; best mean rank first.
-
-    Where a probe ran with more than one seed, a cell holds their mean, and their standard deviation in ``spreads``.
-    """
-    chosen = merge_seeds(overall(rows))
-    columns = sorted({(row["dataset"], row["probe"]) for row in chosen})
-    lines = []
-    for backbone in distinct(chosen, "backbone"):
-        of_backbone = [row for row in chosen if row["backbone"] == backbone]
-        ranks = {row["probe"]: row["mean_rank"] for row in of_backbone}
-        cells = {(row["dataset"], row["probe"]): row for row in of_backbone if finite(row["value"])}
-        known = [rank for rank in ranks.values() if finite(rank)]
-        lines.append(
-            {
-                "backbone": backbone,
-                "ranks": ranks,
-                "cells": [cells[c]["value"] if c in cells else None for c in columns],
-                "spreads": [cells[c]["seed_std"] if c in cells else None for c in columns],
-                "order": _mean(known),
-            }
-        )
-    lines.sort(key=lambda line: (line["order"] is None, line["order"] or 0.0, line["backbone"]))
-    lower = {(row["dataset"], row["probe"]) for row in chosen if not row["higher_is_better"]}
-    best = []
-    for place, column in enumerate(columns):
-        known = [line["cells"][place] for line in lines if line["cells"][place] is not None]
-        best.append((min if column in lower else max)(known, default=None))
-    return {"columns": columns, "probes": distinct(chosen, "probe"), "lines": lines, "best": best}
-
-
-def _mean(values: list) -> float | None:
-    known = [value for value in values if finite(value)]
-    return sum(known) / len(known) if known else None
-
-
 def gates_met(rows: list[dict]) -> list[dict]:
-    """Every gate that was met, in words, with the evaluations that met it."""
+    """Every gate that was met, in words, with the evaluations that met it by dataset; most evaluations first."""
     seeded = {
         (line["dataset"], line["backbone"], line["probe"])
         for line in merge_seeds(overall(rows))
         if len(line["seeds"]) > 1
     }
-    met: dict[str, list[str]] = {}
+    met: dict[str, dict[str, set[str]]] = {}
     for row in overall(rows):
         names = (row["dataset"], row["backbone"], row["probe"])
         seed = (f"seed {row['seed']}",) if names in seeded else ()
         for gate in flags_of(row):
-            met.setdefault(gate, []).append(" / ".join([*names, *seed]))
-    return [
-        {"short": explain(gate), "long": explain_at_length(gate), "where": sorted(set(where))}
+            of_dataset = met.setdefault(gate, {}).setdefault(row["dataset"], set())
+            of_dataset.add(" / ".join([*names[1:], *seed]))
+    found = [
+        {
+            "short": explain(gate),
+            "long": explain_at_length(gate),
+            "count": sum(map(len, where.values())),
+            "where": [
+                {"dataset": name, "each": sorted(each)} for name, each in sorted(where.items())
+            ],
+        }
         for gate, where in sorted(met.items())
     ]
+    return sorted(found, key=lambda gate: -gate["count"])
 
 
 def _levels(lines: list[dict]) -> str:

@@ -1,1 +1,1 @@
-"""The leaderboard and its summary, as files and as text."""
+"""Leaderboard and standings, as files and as text."""

@@ -21,15 +21,3 @@ for (const table of document.querySelectorAll("table.sort")) {
     });
   });
 }
-const filter = document.getElementById("filter"), shown = document.getElementById("shown");
-filter?.addEventListener("input", () => {
-  const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = Array.from(document.getElementById("scores").tBodies[0].rows);
-  let count = 0;
-  for (const row of rows) {
-    const text = row.textContent.toLowerCase();
-    row.hidden = !words.every((word) => text.includes(word));
-    count += !row.hidden;
-  }
-  shown.textContent = words.length ? count + " of " + rows.length : "";
-});

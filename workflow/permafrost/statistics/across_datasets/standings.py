@@ -61,6 +61,18 @@ def pairwise_wins(values) -> np.ndarray:
     return wins
 
 
+def interquartile_mean(values, axis: int = -1) -> np.ndarray:
+    """Mean of the middle half: floor(n / 4) values are cut from either end (= scipy's trim_mean).
+
+    Less sensitive to one failed dataset than the mean, and less noisy than the median.
+    Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice
+    (2021).
+    """
+    values = np.sort(np.asarray(values, np.float64), axis=axis)
+    cut = values.shape[axis] // 4
+    return np.take(values, np.arange(cut, values.shape[axis] - cut), axis=axis).mean(axis=axis)
+
+
 def normalised_mean(values, low, high) -> np.ndarray:
     """(…, K) mean over datasets of (value - low) / (high - low).
 
@@ -72,9 +84,7 @@ def normalised_mean(values, low, high) -> np.ndarray:
 
 
 def normalised_iqm(values, low, high) -> np.ndarray:
-    """(…, K) mean of the middle half of the datasets; see `aggregate.interquartile_mean`."""
-    from permafrost.statistics.across_datasets.aggregate import interquartile_mean
-
+    """(…, K) mean of the middle half of the datasets; see `interquartile_mean`."""
     return interquartile_mean(_normalised(values, low, high), axis=DATASETS)
 
 

@@ -20,7 +20,6 @@ from permafrost.core.tables import metadata_of
 from permafrost.metrics.tasks import metric_of
 from permafrost.statistics.across_datasets import draws as drawing
 from permafrost.statistics.across_datasets import standings
-from permafrost.statistics.across_datasets.aggregate import interquartile_mean
 from permafrost.statistics.across_datasets.draws import Scores
 from permafrost.statistics.across_datasets.elo import elo
 from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
@@ -325,7 +324,7 @@ class _Scored:
         sign, best = self.scores.signs[0], self.best_possible[0]
         better = bool(sign > 0)
         limits = (0, 1) if shares else (-np.inf, np.inf)
-        for name, mean in (("mean", np.mean), ("iqm", interquartile_mean)):
+        for name, mean in (("mean", np.mean), ("iqm", standings.interquartile_mean)):
             yield from find.rows(
                 name,
                 lambda values, mean=mean: sign * mean(values, axis=-2) + best,
@@ -362,7 +361,10 @@ class _Scored:
             ),
         )
         drawn, values = find.drawn(scores), scores.oriented()
-        for name, mean in (("normalised_mean", np.mean), ("normalised_iqm", interquartile_mean)):
+        for name, mean in (
+            ("normalised_mean", np.mean),
+            ("normalised_iqm", standings.interquartile_mean),
+        ):
             yield from find.rows(
                 name, lambda v, mean=mean: mean(v, axis=-2), values, drawn, note=note
             )

@@ -1,4 +1,4 @@
-"""Ranks and aggregates over datasets: ties, missing results, scales and their intervals."""
+"""Ranks over datasets: ties, missing results, and the mean of the middle half."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.statistics.across_datasets.aggregate import (
-    aggregate_scores,
-    interquartile_mean,
-    normalise,
-)
 from permafrost.statistics.across_datasets.ranks import (
     add_mean_ranks,
     add_ranks,
@@ -18,6 +13,7 @@ from permafrost.statistics.across_datasets.ranks import (
     mean_tied_ranks,
     missing_results,
 )
+from permafrost.statistics.across_datasets.standings import interquartile_mean
 
 SCORES = {
     # dataset: backbone: accuracy
@@ -153,12 +149,6 @@ def test_a_missing_result_is_named_and_not_averaged_over():
     assert found["knn", "b"] is None
     assert found["knn", "c"] is not None
     assert found["linear", "a"] == pytest.approx(2)
-    rows = aggregate_scores(table, seed=0)
-    lacking = [row for row in rows if row["missing"]]
-    assert [(row["backbone"], row["mean"], row["iqm"]) for row in lacking] == [
-        ("a", None, None),
-        ("b", None, None),
-    ]
 
 
 def test_the_same_score_twice_is_refused():
@@ -169,7 +159,6 @@ def test_the_same_score_twice_is_refused():
 def test_a_table_without_rows_stays_without_rows():
     empty = add_ranks(table_of(rows_of()).slice(0, 0))
     assert add_mean_ranks(empty).column_names[-2:] == ["rank", "mean_rank"]
-    assert aggregate_scores(empty, seed=0) == []
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 11])
@@ -177,71 +166,3 @@ def test_interquartile_mean_equals_the_trimmed_mean(n):
     stats = pytest.importorskip("scipy.stats")
     values = np.random.default_rng(n).random((3, n))
     assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25, axis=1))
-
-
-def test_aggregates_and_their_intervals_over_datasets():
-    rows = {row["backbone"]: row for row in aggregate_scores(table_of(rows_of()), seed=0)}
-    assert rows["a"]["mean"] == pytest.approx(2 / 3)
-    assert rows["a"]["n_datasets"] == 3
-    # three datasets: the extreme resamples hold one dataset three times, 1 in 27 each
-    assert rows["a"]["mean_lower"] == pytest.approx(0.5)
-    assert rows["a"]["mean_upper"] == pytest.approx(0.9)
-    assert rows["a"]["normalised"] is False
-
-
-def test_one_dataset_has_no_interval_over_datasets():
-    rows = aggregate_scores(table_of(rows_of({"eurosat": SCORES["eurosat"]})), seed=0)
-    assert rows[0]["mean"] == 0.9
-    assert rows[0]["mean_lower"] is None
-
-
-def test_seeds_are_drawn_within_their_dataset():
-    # the datasets agree, so that all the spread is between seeds
-    parts = [
-        rows_of({"x": {"a": value}, "y": {"a": value}}, seed=seed)
-        for seed, value in enumerate((0.2, 0.8))
-    ]
-    row = aggregate_scores(table_of(*parts), seed=0)[0]
-    assert (row["mean"], row["mean_lower"], row["mean_upper"]) == pytest.approx((0.5, 0.2, 0.8))
-
-
-def test_datasets_weigh_the_same_whatever_the_number_of_their_seeds():
-    few, many = {"x": {"a": 0.0}}, {"y": {"a": 1.0}, "z": {"a": 0.5}}
-    parts = [rows_of(few), *(rows_of(many, seed=seed) for seed in range(5))]
-    row = aggregate_scores(table_of(*parts), seed=0)[0]
-    assert (row["mean"], row["iqm"], row["n_datasets"]) == (0.5, 0.5, 3)
-    assert (row["mean_lower"], row["mean_upper"]) == pytest.approx((0, 1), abs=0.2)
-
-
-def test_the_interquartile_mean_is_over_datasets_and_not_over_single_runs():
-    # of the eight single runs it would be 0.4
-    values = {"w": (0.0, 1.0), "x": (0.1, 0.5), "y": (0.4, 0.4), "z": (0.3, 0.9)}
-    parts = [
-        rows_of({name: {"a": seeds[seed]} for name, seeds in values.items()}, seed=seed)
-        for seed in (0, 1)
-    ]
-    row = aggregate_scores(table_of(*parts), seed=0)[0]
-    assert row["mean"] == pytest.approx((0.5 + 0.3 + 0.4 + 0.6) / 4)
-    assert row["iqm"] == pytest.approx((0.4 + 0.5) / 2)
-
-
-def test_all_backbones_are_drawn_on_the_same_datasets():
-    shifted = {name: {"a": found["a"], "b": found["a"] - 0.25} for name, found in SCORES.items()}
-    rows = {row["backbone"]: row for row in aggregate_scores(table_of(rows_of(shifted)), seed=3)}
-    for end in ("mean_lower", "iqm_upper"):
-        assert rows["a"][end] - rows["b"][end] == pytest.approx(0.25)
-
-
-def test_normalising_needs_frozen_bounds_for_every_dataset():
-    bounds = {"eurosat": (0.1, 1.0), "ucmerced": (0.0, 1.0), "resisc": (0.2, 1.0)}
-    row = next(
-        row
-        for row in aggregate_scores(table_of(rows_of()), bounds=bounds, seed=0)
-        if row["backbone"] == "a"
-    )
-    assert row["mean"] == pytest.approx((0.8 / 0.9 + 0.5 + 0.5) / 3)
-    assert row["normalised"] is True
-    with pytest.raises(PermafrostError, match="'resisc' has no normalisation bounds"):
-        normalise("resisc", [0.5], {"eurosat": (0, 1)})
-    with pytest.raises(PermafrostError, match="high that is above"):
-        normalise("resisc", [0.5], {"resisc": (1, 1)})
