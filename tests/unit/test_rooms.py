@@ -23,6 +23,7 @@ ROOMS = [
     "report",
     "evaluators",
     "plan",
+    "interface",
     "stages",
 ]
 

@@ -190,7 +190,19 @@ def test_every_module_is_used_by_a_stage_a_command_or_the_plan():
         )
         for path in ROOT.rglob("*.py")
     }
-    assert every - used == OFFERED | PROGRAMS, "dead code, or an import that the plan does not see"
+    offered = {name for name in every if name.startswith("permafrost.interface")}
+    assert every - used == OFFERED | PROGRAMS | offered, (
+        "dead code, or an import that the plan does not see"
+    )
+
+
+def test_the_interface_is_no_part_of_any_job_and_loads_what_is_asked_for_alone():
+    for stage in STAGES:
+        assert not [name for name in stage_modules(stage) if "interface" in name], stage
+    loaded = loaded_by(["permafrost"])
+    assert not loaded & HEAVY and "permafrost.interface" not in loaded
+    loaded = loaded_by(["permafrost"], script="permafrost.KNN, permafrost.LinearSweep")
+    assert "sklearn" in loaded and not loaded & {"torch", "permafrost.interface.scoring"}
 
 
 def test_every_file_beside_the_modules_is_used_by_a_stage():
@@ -199,7 +211,7 @@ def test_every_file_beside_the_modules_is_used_by_a_stage():
         path
         for path in ROOT.rglob("*")
         if path.is_file()
-        and path.suffix not in sources.NOT_READ
+        and path.suffix not in (*sources.NOT_READ, ".pyi", ".typed")
         and "__pycache__" not in path.parts
     }
     assert others <= used

@@ -31,7 +31,13 @@ def run_ridge(
         or infinite features.
     """
     check_splits(splits, where="ridge")
-    train, val, test = (splits[name] for name in ("train", "val", "test"))
+    fit, best = fit_ridge(splits["train"], splits["val"], options)
+    numbers = fit.predict(splits["test"].embeddings, best.value)[:, 0]
+    return Prediction(numbers, None, best.settings, best.gates)
+
+
+def fit_ridge(train: Features, val: Features, options: AlphaOptions) -> tuple[Ridge, ChosenAlpha]:
+    """The decomposed fit whose `Ridge.predict` answers, and the alpha that is chosen; see `run_ridge`."""
     alphas, standardize = options.alphas, options.standardize
     merged = options.merge_val and len(val.labels)
     whole = _joined(train, val) if merged else (train.embeddings, train.labels)
@@ -44,9 +50,7 @@ def run_ridge(
     scores = np.sqrt(np.mean(errors**2, axis=0))
     if merged and options.choose == "validation":
         fit = Ridge.of(*whole, standardize=standardize)
-    best = ChosenAlpha.of(options, scores, metric="rmse", directions=fit.directions)
-    numbers = fit.predict(test.embeddings, best.value)[:, 0]
-    return Prediction(numbers, None, best.settings, best.gates)
+    return fit, ChosenAlpha.of(options, scores, metric="rmse", directions=fit.directions)
 
 
 run = on_embeddings(run_ridge)

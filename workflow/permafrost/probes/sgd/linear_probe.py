@@ -40,6 +40,14 @@ def run_sgd_linear(
     PermafrostError : every learning rate led to weights that are not finite; nothing to train on,
         or to choose on.
     """
+    fitted, best, settings, gates = fit_sgd_linear(splits, options, seed=seed)
+    return fitted.prediction(fitted.scores("test")[best], settings, gates)
+
+
+def fit_sgd_linear(
+    splits: dict[str, Features], options: SgdLinearOptions, *, seed: int
+) -> tuple[FittedModel, int, dict, list[str]]:
+    """All heads, the number of the one that was best on validation, what is recorded of it, and gates; see above."""
     given = options.learning_rate
     rates = sorted(given) if isinstance(given, list) else [given]
 
@@ -74,7 +82,7 @@ def run_sgd_linear(
     ]
     if len(rates) > 2 and best in (0, len(rates) - 1):
         gates.append("best_learning_rate_on_edge")
-    return fitted.prediction(fitted.scores("test")[best], settings, gates)
+    return fitted, best, settings, gates
 
 
 run = on_embeddings(run_sgd_linear)

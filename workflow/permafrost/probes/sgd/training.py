@@ -123,8 +123,12 @@ class FittedModel:
             )
 
     def scores(self, split: str) -> np.ndarray:
-        """(H, N, K) float32 probabilities of each head; NaN of one that diverged."""
-        rows = scaled(self.splits[split].embeddings, self.mean, self.scale)
+        """`scores_of` the features of a split."""
+        return self.scores_of(self.splits[split].embeddings)
+
+    def scores_of(self, features: np.ndarray) -> np.ndarray:
+        """(N, d) features -> (H, N, K) float32 probabilities of each head; NaN of one that diverged."""
+        rows = scaled(features, self.mean, self.scale)
         with np.errstate(over="ignore", invalid="ignore"):
             logits = self.model.logits(rows)
             heads = [probabilities(logits[:, head], self.task) for head in range(logits.shape[1])]

@@ -1,0 +1,33 @@
+"""The examples in the docstrings of the Python interface, and its stub for type checkers."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import permafrost
+import pytest
+from permafrost import interface
+
+
+@pytest.mark.parametrize("module", sorted(set(interface._LATER.values())))
+def test_the_examples_of_docstrings_run(module):
+    result = doctest.testmod(import_module(f"permafrost.interface.{module}"), raise_on_error=False)
+    assert result.failed == 0
+
+
+def test_the_stub_names_what_is_offered_and_where_it_is():
+    stub = ast.parse(Path(permafrost.__file__).with_suffix(".pyi").read_text())
+    imported = {
+        alias.asname: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported.pop("detection") == "permafrost.evaluators"
+    assert imported == {
+        name: f"permafrost.interface.{module}" for name, module in interface._LATER.items()
+    }
+    assert sorted([*imported, "detection"]) == sorted(interface.__all__)

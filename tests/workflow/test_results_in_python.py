@@ -1,0 +1,54 @@
+"""The results of a finished run as data frames and arrays."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import permafrost as pf
+import pytest
+from permafrost.core.errors import PermafrostError
+
+
+def test_a_finished_run_is_read_wherever_it_lies(project, tmp_path):
+    folder = tmp_path / "moved"
+    shutil.copytree(project.path("results"), folder)
+    results = pf.Results(folder)
+    board = results.leaderboard
+    assert set(board["backbone"]) == set(results.backbones)
+    assert set(board["dataset"]) == set(results.datasets)
+    text = pd.read_csv(folder / "leaderboard.csv")
+    chosen = text[text["primary"] & text["class"].isna() & text["setting"].isna()]
+    assert sorted(board["value"]) == pytest.approx(sorted(chosen["value"]))
+    assert (
+        board["rank"].tolist() == board.sort_values(["dataset", "probe", "rank"])["rank"].tolist()
+    )
+    assert len(results.standings) == len(pd.read_csv(folder / "standings.csv"))
+    assert {"difference", "p_adjusted"} <= set(results.comparisons.columns)
+    assert "<table" in results._repr_html_() and "backbones" in repr(results)
+
+    row = board[board["probe"].isin(["knn", "linear"])].iloc[0]
+    found = results.predictions(row["dataset"], row["backbone"], row["probe"])
+    if row["metric"] == "accuracy":
+        share = (found["target"] == found["prediction"]).mean()
+        assert share == pytest.approx(row["value"])
+    train = results.features(row["dataset"], row["backbone"], "train")
+    assert len(train.x) == len(train.y) == len(train.samples) and train.x.dtype == np.float32
+    again = pf.evaluate(
+        found["target"].to_numpy(),
+        found["prediction"].to_numpy(),
+        groups=found["group_id"].tolist(),
+    )
+    assert row["value"] == pytest.approx(again[again["metric"] == row["metric"]].iloc[0]["value"])
+
+
+def test_a_name_that_the_run_has_not_is_refused_with_those_that_it_has(project):
+    results = pf.Results(project.path("results"))
+    dataset, backbone = results.datasets[0], results.backbones[0]
+    with pytest.raises(PermafrostError, match="the run has no dataset 'nowhere' here"):
+        results.features("nowhere", backbone)
+    with pytest.raises(PermafrostError, match="no split 'tst' here.*did you mean 'test'"):
+        results.features(dataset, backbone, "tst")
+    with pytest.raises(PermafrostError, match="no plan was recorded"):
+        pf.Results(project.path("nothing"))

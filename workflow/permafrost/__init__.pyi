@@ -1,0 +1,11 @@
+from permafrost.evaluators import detection as detection
+from permafrost.interface.estimators import KNN as KNN
+from permafrost.interface.estimators import LinearSweep as LinearSweep
+from permafrost.interface.estimators import SGDLinear as SGDLinear
+from permafrost.interface.regressor import Ridge as Ridge
+from permafrost.interface.results import Results as Results
+from permafrost.interface.scoring import compare as compare
+from permafrost.interface.scoring import evaluate as evaluate
+from permafrost.interface.scoring import measures as measures
+
+__version__: str

@@ -1,0 +1,312 @@
+"""The probes of embeddings for classes and labels, as scikit-learn estimators.
+
+Fitted on the same features with the same options and seed, they give what the stages write, to the last bit: features
+are taken in single precision, as feature stores hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from permafrost.core.device import resolve_device
+from permafrost.interface.fitting import as_value_errors, features_of, held_out
+from permafrost.probes.embeddings.arithmetic import answers
+
+
+class _Probe(ClassifierMixin, BaseEstimator):
+    """Classes of any kind as ids and back; (N, L) targets of 0 and 1 are sets of labels."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = False
+        return tags
+
+    def _known(self, X, y) -> tuple[np.ndarray, np.ndarray]:
+        """Features and class ids of what is fitted; sets ``task_`` and ``classes_``."""
+        X, y = validate_data(
+            self, X, y, dtype=[np.float32, np.float64], multi_output=True, ensure_min_samples=2
+        )
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.task_ = "multilabel" if y.ndim == 2 else "classification"
+        if self.task_ == "multilabel":
+            self.classes_, self._label_type = np.arange(y.shape[1]), y.dtype
+            return X, (y != 0).astype(np.uint8)
+        self.classes_, ids = np.unique(y, return_inverse=True)
+        return X, ids.astype(np.int64)
+
+    def _ids(self, y) -> np.ndarray:
+        """The ids of further targets, which must be among those of the fit."""
+        y = np.asarray(y)
+        if self.task_ == "multilabel":
+            return (y != 0).astype(np.uint8)
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(f"validation has classes that train lacks: {unknown.tolist()[:5]}")
+        return np.searchsorted(self.classes_, y).astype(np.int64)
+
+    def _splits(self, X, ids, validation, groups) -> tuple[tuple, tuple]:
+        """Train and validation as pairs of features and ids."""
+        if validation is not None:
+            more, y = validation
+            more = validate_data(self, more, reset=False, dtype=[np.float32, np.float64])
+            return (X, ids), (more, self._ids(y))
+        out = held_out(ids, fraction=self.validation_fraction, seed=self.seed, groups=groups)
+        return (X[~out], ids[~out]), (X[out], ids[out])
+
+    def _asked(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float32, np.float64])
+        return np.asarray(X, np.float32)
+
+    def predict(self, X) -> np.ndarray:
+        """(N,) classes of (N, d) features, or (N, L) of 0 and 1."""
+        shares = self.predict_proba(X)
+        found = answers(shares, self.task_)
+        return (
+            found.astype(self._label_type) if self.task_ == "multilabel" else self.classes_[found]
+        )
+
+
+class KNN(_Probe):
+    """Vote of the k nearest training samples by exact search; ties by the lowest index and the lowest class.
+
+    Parameters
+    ----------
+    k : number of neighbours.
+    metric : ``cosine`` or ``l2``.
+    device : ``cpu``, ``cuda`` or ``auto``, which takes a GPU where FAISS sees one.
+
+    Examples
+    --------
+    >>> import numpy as np, permafrost as pf
+    >>> X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array(["sea", "sea", "land", "land"])
+    >>> pf.KNN(k=2, metric="l2").fit(X, y).predict([[0.2], [0.9]]).tolist()
+    ['sea', 'land']
+    """
+
+    def __init__(self, k: int = 5, *, metric: str = "cosine", device: str = "cpu") -> None:
+        self.k = k
+        self.metric = metric
+        self.device = device
+
+    def fit(self, X, y) -> KNN:
+        """Keep (N, d) features and (N,) classes or (N, L) of 0 and 1; at least k of them."""
+        from permafrost.probes.knn.search import NeighbourSearch
+
+        X, self._train_ids = self._known(X, y)
+        if len(X) < self.k:
+            raise ValueError(f"k = {self.k} neighbours of n_samples = {len(X)}; choose a smaller k")
+        with as_value_errors():
+            self._search = NeighbourSearch(
+                np.asarray(X, np.float32),
+                self.k,
+                metric=self.metric,
+                device=resolve_device(self.device, "faiss"),
+            )
+        return self
+
+    def __getstate__(self) -> dict:
+        # FAISS's index is no Python object: it is built again from its rows
+        state = dict(super().__getstate__())
+        if search := state.pop("_search", None):
+            state["_search_rows"] = search.train, search.kept
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        rows = state.pop("_search_rows", None)
+        super().__setstate__(state)
+        if rows is not None:
+            from permafrost.probes.knn.search import NeighbourSearch
+
+            train, kept = rows
+            self._search = NeighbourSearch(
+                train, self.k, metric=self.metric, device=resolve_device(self.device, "faiss")
+            )
+            self._search.kept = kept
+
+    def kneighbors(self, X) -> np.ndarray:
+        """(N, k) indices of the nearest training samples, nearest first, equal distances by ascending index."""
+        rows = self._asked(X)
+        with as_value_errors():
+            return self._search.find(rows)
+
+    def predict_proba(self, X) -> np.ndarray:
+        """(N, K) share of the neighbours with each class or label, in the order of ``classes_``."""
+        from permafrost.probes.knn.search import vote
+
+        found = self.kneighbors(X)
+        return vote(found, self._train_ids, n_classes=len(self.classes_), task=self.task_)[0]
+
+
+class LinearSweep(_Probe):
+    """Logistic regression over a grid of C, each solved to convergence; the best on validation is fitted again.
+
+    Parameters
+    ----------
+    C : values to try; by default 40 from 1e-6 to 1e4.
+    validation_fraction : share of each class (of the groups, where `fit` gets them) that is held out where `fit`
+        gets no validation.
+    merge_val : fit the chosen C on train and validation together.
+    standardize : divide features by their standard deviation on train.
+    solver : ``lbfgs``, to convergence, or ``adam``, in mini-batches.
+    ties : of values of C that are equally good the ``smallest``, or that of the least ``log_loss``.
+    seed : of what is held out, and of ``adam``.
+    device : ``cpu``, which runs on NumPy, ``cuda`` or ``auto``.
+
+    Attributes
+    ----------
+    C_ : the value that was chosen; None where train had one class.
+    C_path_ : dict of arrays, one value per C: ``C``, ``val_score``, ``objective``, ``converged``.
+    coef_, intercept_ : (K, d) and (K,), of the model that predicts.
+    gates_ : names of the sanity checks that the fit did not pass, such as ``best_c_on_edge``.
+
+    Examples
+    --------
+    >>> import numpy as np, permafrost as pf
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 50)
+    >>> X = rng.normal(size=(100, 4)) + 3 * y[:, None]
+    >>> sweep = pf.LinearSweep(C=[0.01, 1.0, 100.0]).fit(X, y)
+    >>> float(sweep.score(X, y)) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        C: Sequence[float] | None = None,
+        *,
+        validation_fraction: float = 0.2,
+        merge_val: bool = True,
+        standardize: bool = False,
+        solver: str = "lbfgs",
+        ties: str = "smallest",
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.C = C
+        self.validation_fraction = validation_fraction
+        self.merge_val = merge_val
+        self.standardize = standardize
+        self.solver = solver
+        self.ties = ties
+        self.seed = seed
+        self.device = device
+
+    def fit(self, X, y, validation: tuple | None = None, groups=None) -> LinearSweep:
+        """Fit (N, d) features and (N,) classes or (N, L) of 0 and 1.
+
+        Parameters
+        ----------
+        validation : features and targets on which C is chosen; held out of X without it.
+        groups : (N,) names; what is held out then are whole groups.
+        """
+        from permafrost.probes.linear import LinearSettings, fit_linear
+
+        X, ids = self._known(X, y)
+        train, val = self._splits(X, ids, validation, groups)
+        settings = LinearSettings(
+            self.C,
+            merge_val=self.merge_val,
+            standardize=self.standardize,
+            solver=self.solver,
+            ties=self.ties,
+            seed=self.seed,
+            device=resolve_device(self.device, "torch"),
+        )
+        with as_value_errors():
+            self._fit = fit_linear(
+                *((np.asarray(rows, np.float32), labels) for rows, labels in (train, val)),
+                settings,
+                n_classes=len(self.classes_),
+                task=self.task_,
+            )
+        self.coef_, self.intercept_ = self._fit.coef, self._fit.intercept
+        self.gates_, found = self._fit.gates, self._fit.settings
+        self.C_ = found["best_c"]
+        self.C_path_ = {
+            "C": np.array(found["c_grid"]),
+            "val_score": np.array(found["val_scores"]),
+            "objective": np.array(found.get("objectives", []), np.float64),
+            "converged": np.array(found.get("converged", []), bool),
+        }
+        return self
+
+    def predict_proba(self, X) -> np.ndarray:
+        """(N, K) probabilities in the order of ``classes_``; of sets of labels, of each label."""
+        rows = self._asked(X)
+        with as_value_errors():
+            return self._fit.scores(rows)
+
+
+class SGDLinear(_Probe):
+    """A linear layer trained by stochastic gradient descent with momentum, best of several learning rates.
+
+    Parameters
+    ----------
+    learning_rates : values to try, or one value, which needs no validation.
+    momentum, weight_decay, epochs, batch_size : as those of ``torch.optim.SGD``; the rate falls by a cosine.
+    standardize : divide features by their standard deviation on train; they are centred anyway.
+    validation_fraction, seed : as those of `LinearSweep`.
+
+    Attributes
+    ----------
+    learning_rate_ : the value that was chosen.
+    gates_ : names of the sanity checks that the fit did not pass.
+    """
+
+    def __init__(
+        self,
+        learning_rates: float | Sequence[float] = (0.001, 0.01, 0.1, 1.0),
+        *,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        epochs: int = 100,
+        batch_size: int = 256,
+        standardize: bool = True,
+        validation_fraction: float = 0.2,
+        seed: int = 0,
+    ) -> None:
+        self.learning_rates = learning_rates
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+
+    def fit(self, X, y, validation: tuple | None = None, groups=None) -> SGDLinear:
+        """Train on (N, d) features; `validation` and `groups` as those of `LinearSweep.fit`."""
+        from permafrost.probes.sgd.linear_probe import SgdLinearOptions, fit_sgd_linear
+
+        X, ids = self._known(X, y)
+        train, val = self._splits(X, ids, validation, groups)
+        one = np.ndim(self.learning_rates) == 0
+        names = ("momentum", "weight_decay", "epochs", "batch_size", "standardize")
+        options = SgdLinearOptions(
+            learning_rate=self.learning_rates if one else list(self.learning_rates),
+            **{name: getattr(self, name) for name in names},
+        )
+        splits = {
+            name: features_of(*split, self.task_, len(self.classes_))
+            for name, split in (("train", train), ("val", val))
+        }
+        with as_value_errors():
+            self._fitted, self._head, settings, self.gates_ = fit_sgd_linear(
+                splits, options, seed=self.seed
+            )
+        self.learning_rate_ = settings["learning_rate"]
+        return self
+
+    def predict_proba(self, X) -> np.ndarray:
+        """(N, K) probabilities in the order of ``classes_``; of sets of labels, of each label."""
+        rows = self._asked(X)
+        return self._fitted.scores_of(rows)[self._head]

@@ -1,0 +1,79 @@
+"""The probe for numbers, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from permafrost.interface.fitting import as_value_errors, features_of
+
+
+class Ridge(RegressorMixin, BaseEstimator):
+    """Ridge regression, alpha chosen among many by leaving one sample out, or on validation where it is given.
+
+    Parameters
+    ----------
+    alpha_min, alpha_max, alpha_count : the logarithmic grid of alpha.
+    merge_val : fit the chosen alpha on train and validation together.
+    standardize : divide features by their standard deviation on train.
+
+    Attributes
+    ----------
+    alpha_ : the value that was chosen; alphas_, val_scores_ : (A,) all values and their root mean squared errors.
+    gates_ : names of the sanity checks that the fit did not pass.
+
+    Examples
+    --------
+    >>> import numpy as np, permafrost as pf
+    >>> X = np.arange(20.0)[:, None]
+    >>> ridge = pf.Ridge().fit(X, 2 * X[:, 0] + 1)
+    >>> [round(float(value), 3) for value in ridge.predict([[3.0], [30.0]])]
+    [7.0, 61.0]
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha_min: float = 1e-6,
+        alpha_max: float = 1e6,
+        alpha_count: int = 49,
+        merge_val: bool = True,
+        standardize: bool = True,
+    ) -> None:
+        self.alpha_min = alpha_min
+        self.alpha_max = alpha_max
+        self.alpha_count = alpha_count
+        self.merge_val = merge_val
+        self.standardize = standardize
+
+    def fit(self, X, y, validation: tuple | None = None) -> Ridge:
+        """Fit (N, d) features and (N,) numbers; `validation` is a pair of features and numbers."""
+        from permafrost.probes.ridge.probe import RidgeOptions, fit_ridge
+
+        X, y = validate_data(
+            self, X, y, dtype=[np.float32, np.float64], y_numeric=True, ensure_min_samples=2
+        )
+        names = ("alpha_min", "alpha_max", "alpha_count", "merge_val", "standardize")
+        options = RidgeOptions(
+            choose="leave_one_out" if validation is None else "validation",
+            **{name: getattr(self, name) for name in names},
+        )
+        more = (np.zeros((0, X.shape[1])), np.zeros(0)) if validation is None else validation
+        train, val = (
+            features_of(rows, np.asarray(numbers, np.float64), "regression", 0)
+            for rows, numbers in ((X, y), more)
+        )
+        with as_value_errors():
+            self._fit, chosen = fit_ridge(train, val, options)
+        self._chosen = chosen.value
+        self.alpha_, self.gates_ = chosen.settings["alpha"], chosen.gates
+        self.alphas_ = np.array(chosen.settings["alphas"])
+        self.val_scores_ = np.array(chosen.settings["val_scores"])
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        """(N,) numbers of (N, d) features."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float32, np.float64])
+        return self._fit.predict(np.asarray(X, np.float32), self._chosen)[:, 0]

@@ -1,0 +1,210 @@
+"""A folder of results as data frames and arrays."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from permafrost.core.errors import PermafrostError, near_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+
+class Results:
+    """What a finished run left in its folder.
+
+    Parameters
+    ----------
+    folder : the folder of results, wherever it lies now.
+
+    Raises
+    ------
+    PermafrostError : no run was recorded there.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        results = pf.Results("results")
+        results.leaderboard                              # one row per dataset, probe and backbone
+        results.standings.query("statistic == 'mean_rank'")
+        train = results.features("eurosat", "resnet50", "train")
+    """
+
+    def __init__(self, folder="results") -> None:
+        from permafrost.plan.recorded import current_plan, read_plan
+
+        self.folder = Path(folder)
+        self.plan = read_plan(current_plan(self.folder))
+
+    @property
+    def backbones(self) -> list[str]:
+        return sorted(self.plan["backbones"])
+
+    @property
+    def datasets(self) -> list[str]:
+        return sorted(self.plan["datasets"])
+
+    @property
+    def probes(self) -> list[str]:
+        return sorted(self.plan["probes"])
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Every row of the leaderboard: all metrics, classes, settings and seeds, measures and costs."""
+        return self._fixed("leaderboard.parquet").to_pandas()
+
+    @property
+    def leaderboard(self) -> pd.DataFrame:
+        """The primary metric of every evaluation: one row per dataset, probe, backbone and seed, best first."""
+        rows = self.scores
+        rows = rows[rows["primary"] & rows["class"].isna() & rows["setting"].isna()]
+        columns = ["dataset", "probe", "rank", "backbone", "seed", "metric", "value", "lower", "upper",
+                   "confidence", "n_units", "unit", "gates"]  # fmt: skip
+        ordered = rows.sort_values(["dataset", "probe", "rank", "backbone", "seed"])
+        return ordered[columns].reset_index(drop=True)
+
+    @property
+    def standings(self) -> pd.DataFrame:
+        """Who is best over groups of datasets; see docs/ranking.md for the statistics."""
+        return self._fixed("standings.parquet").to_pandas()
+
+    @property
+    def comparisons(self) -> pd.DataFrame:
+        """Paired differences of all pairs of backbones, of every dataset and probe that was compared."""
+        import pandas as pd
+
+        # of a run that failed in part some are missing
+        made = [row for row in self._planned("compare") if self._path(row).exists()]
+        tables = [self._table(row).to_pandas() for row in made]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+    def predictions(
+        self, dataset: str, backbone: str, probe: str, seed: int | None = None
+    ) -> pd.DataFrame:
+        """One row per test sample: its id, group, target, prediction and, of classes, scores.
+
+        Parameters
+        ----------
+        seed : needed where the probe ran with several.
+        """
+        names = {"dataset": dataset, "backbone": backbone, "probe": probe}
+        rows = self._planned("probe", **names)
+        seeds = {row["seed"]: row for row in rows}
+        if seed is None and len(seeds) == 1:
+            (seed,) = seeds
+        if seed not in seeds:
+            raise PermafrostError(
+                f"{probe} ran on {dataset} with the seeds {', '.join(map(str, sorted(seeds)))}",
+                where=self.folder,
+                remedy="name one of them: seed=…",
+            )
+        return self._table(seeds[seed]).to_pandas()
+
+    def features(self, dataset: str, backbone: str, split: str = "test") -> FeatureSplit:
+        """What a backbone made of one split of a dataset.
+
+        Raises
+        ------
+        PermafrostError : the store was deleted, which a run allows; or it holds maps only.
+        """
+        from permafrost.core.stores import Store
+
+        rows = self._planned("extract", dataset=dataset, backbone=backbone, split=split)
+        store = Store(self._path(rows[0]), expect=rows[0]["fingerprint"], split=split)
+        if "embeddings" not in store:
+            raise PermafrostError(
+                f"the store of {backbone} on {dataset} holds maps and no embeddings",
+                where=store.path,
+            )
+        samples = store.samples().to_pandas()
+        labels = store.read("labels") if "labels" in store else None
+        return FeatureSplit(store.read("embeddings"), labels, samples, dict(store.attributes))
+
+    def _repr_html_(self) -> str:
+        try:
+            board = self.leaderboard.drop(columns=["confidence", "unit", "n_units", "gates"])
+        except PermafrostError as error:
+            return f"<p>{html.escape(str(error))}</p>"
+        return board.to_html(index=False, float_format=lambda value: f"{value:.3f}")
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{len(each)} {name}"
+            for name, each in (
+                ("backbones", self.backbones),
+                ("datasets", self.datasets),
+                ("probes", self.probes),
+            )
+        ]
+        return f"Results({str(self.folder)!r}: {', '.join(counts)})"
+
+    def _planned(self, stage: str, **names) -> list[dict]:
+        """Outputs of a stage with these names; a name that the run has not is refused with those that it has."""
+        from permafrost.plan.recorded import planned
+
+        rows = planned(self.plan, stage)
+        for key, value in names.items():
+            known = {row[key] for row in rows}
+            if value not in known:
+                raise PermafrostError(
+                    f"the run has no {key} {value!r} here",
+                    where=self.folder,
+                    remedy=_listed(value, known),
+                )
+            rows = [row for row in rows if row[key] == value]
+        return rows
+
+    def _path(self, row: dict) -> Path:
+        return self.folder / row["path"].removeprefix(f"{self.plan['results']}/")
+
+    def _table(self, row: dict) -> pa.Table:
+        from permafrost.core.tables import read_table
+
+        return read_table(self._path(row), expect=row["fingerprint"])[0]
+
+    def _fixed(self, name: str) -> pa.Table:
+        from permafrost.core.tables import read_table
+
+        return read_table(self.folder / name)[0]
+
+
+class FeatureSplit:
+    """Features of one split, in the order of its samples.
+
+    Attributes
+    ----------
+    x : (N, d) embeddings; (N, T, d) of series of T dates.
+    y : (N,) class ids or numbers, (N, L) of 0 and 1, or None.
+    samples : one row per sample: ``sample_id``, ``group_id``, …
+    groups : (N,) names of the groups, None where unknown.
+    classes : names of the classes, by id.
+    attributes : what the store recorded of backbone, dataset and input.
+    """
+
+    def __init__(
+        self, x: np.ndarray, y: np.ndarray | None, samples: pd.DataFrame, attributes: dict
+    ):
+        self.x, self.y, self.samples, self.attributes = x, y, samples, attributes
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        known = self.samples.get("group_id")
+        return None if known is None or known.isna().all() else known.to_numpy(object)
+
+    @property
+    def classes(self) -> list[str]:
+        return list(self.attributes.get("classes", []))
+
+    def __repr__(self) -> str:
+        return f"FeatureSplit(x={self.x.shape}, y={None if self.y is None else self.y.shape})"
+
+
+def _listed(value, known: Iterable) -> str:
+    return near_names(str(value), [str(one) for one in known])
