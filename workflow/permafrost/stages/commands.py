@@ -86,6 +86,10 @@ SCORE: dict[str, Command] = {
 }
 
 MAINTAIN: dict[str, Command] = {
+    "doctor": Command(
+        "say what this machine and project have of what a run needs, and what to do",
+        ("permafrost doctor", "permafrost doctor --config mine.yaml --json"),
+    ),
     "incomplete": Command(
         "name what failed of a run, and make leaderboard and page of what succeeded",
         ("permafrost incomplete --list",),

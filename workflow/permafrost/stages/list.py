@@ -47,6 +47,10 @@ def add_places(parser) -> None:
     )
 
 
+def add_json(parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, for a program to read")
+
+
 def offers_of(arguments):
     """The catalogues that the options name, of the project that the working directory is in."""
     from permafrost.plan.offers import read_offers
