@@ -55,6 +55,10 @@ USE: dict[str, Command] = {
             "permafrost export --bibtex used.bib",
         ),
     ),
+    "methods": Command(
+        "write the paragraph on methods for a paper, with its numbers, and what to cite",
+        ("permafrost methods", "permafrost methods results --bibtex used.bib"),
+    ),
     "published": Command(
         "check results that others published, and set them beside one's own",
         ("permafrost published results.csv --leaderboard results/leaderboard.parquet",),
