@@ -74,11 +74,14 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     """Write image stores of a few images of each split into `folder`; the path of their card."""
     from permafrost.core.identity import fingerprint
     from permafrost.core.specification import SPLITS
+    from permafrost.core.tasks import task_of
     from permafrost.data.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
 
-    # few images do not hold all classes
-    entry = {**result_fields(offers.dataset(dataset)), "allow_missing_classes": True}
+    entry = result_fields(offers.dataset(dataset))
+    if not task_of(entry["task"]).numbers:
+        # few images do not hold all classes
+        entry["allow_missing_classes"] = True
     prepare(
         PrepareSpec(dataset=dataset, entry=entry),
         outputs={split: folder / f"{split}.zarr" for split in SPLITS},

@@ -32,6 +32,14 @@ USE: dict[str, Command] = {
             "permafrost list datasets",
         ),
     ),
+    "new": Command(
+        "write a first entry for a folder of images, or for a model, to correct and complete",
+        (
+            "permafrost new dataset data/my-scenes --output mine.yaml",
+            "permafrost new backbone resnet50.a1_in1k",
+            "permafrost new backbone models/mine.py:build --name mine",
+        ),
+    ),
     "info": Command(
         "say all that is known of a dataset, a backbone or a kind of probe",
         ("permafrost info eurosat", "permafrost info rcf --dataset demo-landcover"),
