@@ -118,6 +118,10 @@ MAINTAIN: dict[str, Command] = {
         "unpack an archive beside a clone of the same version",
         ("permafrost restore run.zip --into permafrost",),
     ),
+    "completion": Command(
+        "print completion of commands and options for bash, zsh or fish",
+        ("permafrost completion bash", "permafrost completion fish"),
+    ),
     "convert-checkpoint": Command(
         "make safetensors of a pickled checkpoint without running its code",
         ("permafrost convert-checkpoint model.pth model.safetensors",),
