@@ -18,17 +18,16 @@ def run(arguments) -> int:
 
     from permafrost.core.text import printable
     from permafrost.plan.doctor import MISSING, examine
-    from permafrost.stages.list import offers_of
+    from permafrost.stages.list import offers_of, print_json
     from permafrost.stages.run import find_root
 
     findings = examine(partial(offers_of, arguments), find_root(Path.cwd()))
     missing = sum(finding.state == MISSING for finding in findings)
     if arguments.json:
-        import json
         from dataclasses import asdict
 
         checks = [asdict(finding) for finding in findings]
-        print(json.dumps({"ok": not missing, "checks": checks}, indent=2))
+        print_json({"ok": not missing, "checks": checks})
         return int(bool(missing))
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
