@@ -18,12 +18,12 @@ from helpers.plans import fill_root, make_plan
 from permafrost.plan import sources
 from permafrost.plan.sources import ROOT, module_path, stage_files, stage_modules
 from permafrost.probes.kinds import KINDS
-from permafrost.stages.cli import COMMANDS as CLI_COMMANDS
+from permafrost.stages import commands
 
-MADE = list(CLI_COMMANDS)[: list(CLI_COMMANDS).index("report") + 1]
-STAGES = (*KINDS, *MADE)
+STAGES = (*KINDS, *commands.STAGES)
 # commands that make no result: nothing is identified by their sources
-COMMANDS = (*(name.replace("-", "_") for name in CLI_COMMANDS if name not in MADE), "cli")
+OTHERS = [name for name in commands.COMMANDS if name not in commands.STAGES]
+COMMANDS = (*(name.replace("-", "_") for name in OTHERS), "cli")
 # for those who import the library: no command of its own
 OFFERED = {
     "permafrost.evaluators.detection.coco",
@@ -142,6 +142,7 @@ def test_starting_the_command_line_loads_nothing_but_errors_and_the_command():
         "permafrost.stages.arguments",
         "permafrost.stages.bootstrap",
         "permafrost.stages.cli",
+        "permafrost.stages.commands",
     }
     assert loaded & {"numpy", "pyarrow", "yaml"} == set()
 

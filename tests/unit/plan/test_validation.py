@@ -204,3 +204,10 @@ def test_defaults_behind_a_reference_are_filled_in():
 )
 def test_a_line_break_at_the_end_of_a_name_is_refused(schema_name, instance):
     assert "does not match" in problem(instance, schema_name)
+
+
+@pytest.mark.parametrize("name", ["config", "backbone", "dataset"])
+def test_schemas_are_schemas(name):
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(load_schema(name))

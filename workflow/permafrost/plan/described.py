@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
@@ -62,6 +63,52 @@ def describe(offers: Offers, name: str, dataset: str | None = None) -> list[str]
         f" {near_names(name, [*datasets, *backbones, *KINDS])}",
         remedy="permafrost list datasets (or backbones, probes) names them",
     )
+
+
+def facts(offers: Offers, name: str, dataset: str | None = None) -> dict:
+    """The same for a program: the complete entry, what is at hand of it, and what it goes together with.
+
+    Raises
+    ------
+    PermafrostError : as `describe`.
+    """
+    from permafrost.probes.kinds import KINDS
+
+    datasets, backbones = offers.datasets.names([EVERY]), offers.backbones.names([EVERY])
+    if dataset is None and name in datasets:
+        entry, found = offers.dataset(name), misfits(offers, [name], backbones)
+        at_hand = {
+            "data": state_of(entry),
+            "places": [str(place) for place in data_places(entry)],
+            "probes": _serving(entry["task"]),
+        }
+        fit = {backbone: found[name, backbone] for backbone in backbones}
+        of, where = "dataset", offers.datasets.where(name)
+    elif name in backbones:
+        entry, at_hand = offers.backbones.entry(name), {}
+        at_hand["weights"] = weights_state(offers, entry)
+        asked = datasets if dataset is None else [dataset]
+        found = misfits(offers, asked, [name])
+        fit = {one: found[one, name] for one in asked}
+        of, where = "backbone", offers.backbones.where(name)
+        if dataset is not None:
+            at_hand["fed"] = asdict(planned_input(offers, dataset, name))
+    elif dataset is None and name in KINDS:
+        kind = KINDS[name]
+        told = {"tasks": sorted(kind.tasks), "reads": kind.reads, "seeded": kind.seeded}
+        return {"name": name, "is": "probe", "summary": kind.summary, **told}
+    else:
+        describe(offers, name, dataset)  # says what is wrong with the name
+        raise AssertionError(name)
+    return {
+        "name": name,
+        "is": of,
+        "where": where,
+        "entry": entry,
+        **at_hand,
+        "fits": [one for one, reason in fit.items() if reason is None],
+        "misfits": {one: reason for one, reason in fit.items() if reason is not None},
+    }
 
 
 def _dataset(offers: Offers, name: str, backbones: list[str]) -> list[str]:

@@ -51,6 +51,10 @@ class Installed:
         self._timm, self._torchgeo = content["timm"], content["torchgeo"]
         self._versions = content["versions"]
 
+    def timm_models(self) -> list[str]:
+        """Names of all architectures of timm."""
+        return list(self._timm["models"])
+
     def timm(self, entry: dict, where: str) -> Known:
         """Of a backbone of kind timm; an unknown name is refused as the job would."""
         name, models = entry["model"], self._timm["models"]

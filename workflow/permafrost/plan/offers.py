@@ -84,8 +84,16 @@ def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None
     )
 
 
+type Rows = list[tuple[str, ...]]
+
+
 def dataset_lines(offers: Offers, task: str | None = None, pattern: str | None = None) -> list[str]:
-    """A line for each dataset: name, task, sensor, bands, dates, pixel on the ground, licence, where the data are."""
+    """The lines of `dataset_table`."""
+    return _aligned(dataset_table(offers, task, pattern))
+
+
+def dataset_table(offers: Offers, task: str | None = None, pattern: str | None = None) -> Rows:
+    """A heading, and a row for each dataset: task, sensor, bands, dates, pixel on the ground, where the data are."""
     heading = ("name", "task", "sensor", "bands", "dates", "pixel", "licence", "data")
 
     def row(name: str, entry: dict) -> tuple[str, ...]:
@@ -104,11 +112,16 @@ def dataset_lines(offers: Offers, task: str | None = None, pattern: str | None =
         if named_like(name, title_of(offers.datasets, name), pattern)
     ]
     rows = _rows(offers.datasets, row, len(heading), names)
-    return _aligned([heading, *(one for one in rows if task in (None, one[1]))])
+    return [heading, *(one for one in rows if task in (None, one[1]))]
 
 
 def backbone_lines(offers: Offers, choice: Choice | None = None) -> list[str]:
-    """A line for each backbone that is meant: name, title, kind, size, what is built, its weights, licence."""
+    """The lines of `backbone_table`."""
+    return _aligned(backbone_table(offers, choice))
+
+
+def backbone_table(offers: Offers, choice: Choice | None = None) -> Rows:
+    """A heading, and a row for each backbone that is meant: title, kind, size, what is built, weights, licence."""
     heading = ("name", "title", "kind", "size", "model or weights", "weights", "licence")
 
     def row(name: str, entry: dict) -> tuple[str, ...]:
@@ -126,12 +139,10 @@ def backbone_lines(offers: Offers, choice: Choice | None = None) -> list[str]:
     names = list(chosen(offers, names, choice))
     if not names:
         raise PermafrostError("no backbone is like that", remedy="ask for less, or correct it")
-    return _aligned([heading, *_rows(offers.backbones, row, len(heading), names)])
+    return [heading, *_rows(offers.backbones, row, len(heading), names)]
 
 
-def _rows(
-    catalogue: Catalogue, row: Callable, columns: int, names: Iterable[str]
-) -> list[tuple[str, ...]]:
+def _rows(catalogue: Catalogue, row: Callable, columns: int, names: Iterable[str]) -> Rows:
     """A row for each of the names. Entries are not validated, which takes a second; a broken one is named as such."""
     rows = []
     for name in names:
@@ -144,7 +155,12 @@ def _rows(
 
 
 def probe_lines(task: str | None = None, pattern: str | None = None) -> list[str]:
-    """A line for each kind of probe: name, tasks, what it does."""
+    """The lines of `probe_table`."""
+    return _aligned(probe_table(task, pattern), longest=90)
+
+
+def probe_table(task: str | None = None, pattern: str | None = None) -> Rows:
+    """A heading, and a row for each kind of probe: name, tasks, what it does."""
     from permafrost.probes.kinds import KINDS
 
     rows = [
@@ -152,7 +168,7 @@ def probe_lines(task: str | None = None, pattern: str | None = None) -> list[str
         for name, kind in KINDS.items()
         if (task is None or task in kind.tasks) and named_like(name, kind.brief, pattern)
     ]
-    return _aligned([("kind", "tasks", "what its command does"), *rows], longest=90)
+    return [("kind", "tasks", "what its command does"), *rows]
 
 
 def data_places(entry: dict) -> list[Path]:
@@ -203,21 +219,35 @@ def misfits(
 
     extraction = offers.extraction()
     offered = functools.cache(lambda: installed(offers.root / ".snakemake" / "permafrost"))
+
+    @functools.cache
+    def bands_of(dataset: str) -> tuple[list[dict], list[str]] | PermafrostError:
+        place = offers.datasets.where(dataset)
+        try:
+            return selected_bands(read_entry(offers.dataset(dataset), where=place), where=place)
+        except PermafrostError as error:
+            return error
+
+    @functools.cache
+    def known(backbone: str) -> tuple | PermafrostError | None:
+        where = offers.backbones.where(backbone)
+        try:
+            entry = offers.backbones.entry(backbone)
+            wants = known_of(entry, offered, where)
+        except PermafrostError as error:
+            return error
+        return None if wants is None else (entry, where, wants)
+
     found: dict[tuple[str, str], str | None] = {}
     for dataset, backbone in itertools.product(datasets, backbones):
-        where = offers.backbones.where(backbone)
+        bands, fed = bands_of(dataset), known(backbone)
         mistakes = Mistakes()
         # a broken entry fits nothing, and does not hide what fits
-        with mistakes.gathered():
-            place = offers.datasets.where(dataset)
-            bands = selected_bands(read_entry(offers.dataset(dataset), where=place), where=place)
-            entry = offers.backbones.entry(backbone)
-            known = known_of(entry, offered, where)
-            if known is not None:
-                fed = {backbone: (entry, where, known)}
-                check_feeding(fed, {dataset: bands}, extraction, mistakes)
+        mistakes.add(*[one for one in (bands, fed) if isinstance(one, PermafrostError)][:1])
+        if fed is not None and not mistakes:
+            check_feeding({backbone: fed}, {dataset: bands}, extraction, mistakes)
         try:
-            mistakes.refuse(where)
+            mistakes.refuse(offers.backbones.where(backbone))
             found[dataset, backbone] = None
         except PermafrostError as error:
             found[dataset, backbone] = error.problem
@@ -255,7 +285,7 @@ def planned_input(offers: Offers, dataset: str, backbone: str) -> InputPlan:
     return plan
 
 
-def _aligned(rows: list[tuple[str, ...]], longest: int = _LONGEST_CELL) -> list[str]:
+def _aligned(rows: Rows, longest: int = _LONGEST_CELL) -> list[str]:
     """Rows of text in columns; the first is the heading."""
     cells = [[printable_name(cell, longest) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

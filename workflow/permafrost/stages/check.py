@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from permafrost.plan.offers import Offers
 
 
+#: what is said of a channel of the batch
+CHANNEL = ("channel", "mean", "deviation", "least", "greatest")
+
+
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_places
+    from permafrost.stages.list import add_json, add_places
 
     parser.add_argument("name", help="a backbone, as permafrost list names it")
     parser.add_argument("--dataset", required=True, help="whose images it is fed")
     parser.add_argument(
         "--images", type=int, default=8, metavar="N", help="images of the batch (default: 8)"
     )
+    add_json(parser)
     add_places(parser)
     add_compute(parser)
 
@@ -31,7 +36,7 @@ def run(arguments) -> int:
     from permafrost.core.text import printable
     from permafrost.data.card import read_card
     from permafrost.plan.offers import planned_input
-    from permafrost.stages.list import offers_of
+    from permafrost.stages.list import offers_of, print_json
 
     if arguments.images < 1:
         raise PermafrostError(f"--images {arguments.images} is no batch", remedy="give 1 or more")
@@ -46,6 +51,18 @@ def run(arguments) -> int:
             found = f"{arguments.images} images of each split, prepared for this check"
         card = read_card(card_path)
         trial = tried(offers, arguments, card, card_path)
+    if arguments.json:
+        print_json(
+            {
+                "backbone": arguments.name,
+                "dataset": arguments.dataset,
+                "images": found,
+                "facts": dict(trial.facts),
+                "channels": [dict(zip(CHANNEL, one, strict=True)) for one in trial.channels],
+                "doubts": trial.doubts,
+            }
+        )
+        return 0
     print(printable("\n".join(lines_of(arguments, found, card, trial))))
     return 0
 
@@ -74,11 +91,14 @@ def prepare_few(offers: Offers, dataset: str, count: int, folder: Path) -> Path:
     """Write image stores of a few images of each split into `folder`; the path of their card."""
     from permafrost.core.identity import fingerprint
     from permafrost.core.specification import SPLITS
+    from permafrost.core.tasks import task_of
     from permafrost.data.prepare import PrepareSpec, prepare
     from permafrost.plan.catalogue import result_fields
 
-    # few images do not hold all classes
-    entry = {**result_fields(offers.dataset(dataset)), "allow_missing_classes": True}
+    entry = result_fields(offers.dataset(dataset))
+    if not task_of(entry["task"]).numbers:
+        # few images do not hold all classes
+        entry["allow_missing_classes"] = True
     prepare(
         PrepareSpec(dataset=dataset, entry=entry),
         outputs={split: folder / f"{split}.zarr" for split in SPLITS},
@@ -128,7 +148,7 @@ def lines_of(arguments, found: str, card: Card, trial: Trial) -> list[str]:
     width = max(len(what) for what, _ in [*facts, *trial.facts])
     lines = [f"  {what:<{width}}  {value}" for what, value in [*facts, *trial.facts]]
     name = max([7, *(len(channel[0]) for channel in trial.channels)])
-    heading = "".join(f"{word:>12}" for word in ("mean", "deviation", "least", "greatest"))
+    heading = "".join(f"{word:>12}" for word in CHANNEL[1:])
     lines += ["", f"  {'channel':<{name}}{heading}"]
     for channel, *numbers in trial.channels:
         lines.append(f"  {channel:<{name}}" + "".join(f"{number:>12.4g}" for number in numbers))

@@ -7,49 +7,21 @@ import importlib
 import os
 import select
 import sys
+from types import ModuleType
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.stages.commands import ALIASES, COMMANDS, GROUPS, probe_examples
 
-#: all but those of probes, which `permafrost.probes.kinds` lists
-COMMANDS = {
-    "prepare": "decode a dataset once into image stores and a card",
-    "extract": "run a frozen backbone over a dataset's image stores",
-    "views": "run a frozen backbone over augmented views of a dataset's images",
-    "measure": "measure the features themselves, without a probe",
-    "profile": "measure what a backbone costs on this machine: size, FLOPs, time, memory, energy",
-    "similarity": "measure how alike the backbones see a dataset (CKA)",
-    "bootstrap": "score predictions, with an interval for every metric",
-    "compare": "paired differences between backbones",
-    "aggregate": "gather all scores into the leaderboard",
-    "report": "draw the figures and write the page",
-    "incomplete": "name what failed of a run, and make leaderboard and page of what succeeded",
-    "archive": "pack results, plan, code version and checksums into one file",
-    "restore": "unpack an archive beside a clone of the same version",
-    "stale": "list, or delete, results that do not belong to the current plan",
-    "evaluate-detections": "score detections, masks or keypoints by the rules of COCO or LVIS",
-    "evaluate-boxes": "score predicted crowns, boxes, polygons or points against a table of truth",
-    "evaluate-raster": "score a classified raster, or logits, against a reference raster",
-    "evaluate-panoptic": "score panoptic label maps: panoptic quality, of masks or of boundaries",
-    "run": "run the pipeline on this machine, then print the leaderboard",
-    "show": "print who is best, and the leaderboard",
-    "export": "write tables for papers, rows of other benchmarks, and what to cite",
-    "published": "check results that others published, and set them beside one's own",
-    "list": "list the datasets, backbones or probes that can be named",
-    "info": "say all that is known of a dataset, a backbone or a kind of probe",
-    "check": "run one batch of a dataset through a backbone: shapes, statistics, time, memory",
-    "convert-checkpoint": "make safetensors of a pickled checkpoint without running its code",
-    "fetch": "download datasets and weights, with their size said first, resumed and checked",
-}
-
-
+_WRONG_USE = 2  # as argparse ends
 _INTERRUPTED = 130  # as a shell reports a program that SIGINT ended
 _CLOSED_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; the exit status is 0, or 1 after an error that the user can put right.
+    """Run one command, and return its exit status.
 
-    Where the reader of the output is gone (``permafrost show | head``), it ends in silence with 141.
+    0: the work is done; 1: it is not, and an error says why; 2: the command line cannot be understood;
+    130: interrupted; 141, in silence: the reader of the output is gone (``permafrost show | head``).
     """
     try:
         try:
@@ -79,40 +51,22 @@ def _is_closed_pipe(descriptor: int) -> bool:
 
 def _main(argv: list[str] | None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
-    if not argv or argv[0] in ("-h", "--help"):
-        print(_usage())
-        return 0
+    if not argv or argv[0] in ("-h", "--help", "--all"):
+        return _help(argv)
     if argv[0] == "--version":
         from permafrost import __version__
 
         print(f"permafrost {__version__}")
         return 0
-    command = argv.pop(0)
-    kind = ()
-    if command in COMMANDS:
-        stage = importlib.import_module(
-            f"permafrost.stages.{command.replace('-', '_')}", __package__
-        )
-        brief = COMMANDS[command]
-    else:
-        from permafrost.probes.kinds import KINDS
-
-        if command not in KINDS:
-            known = near_names(command, [*COMMANDS, *KINDS])
-            print(f"permafrost: no command {command!r}, {known}", file=sys.stderr)
-            return 2
-        stage = importlib.import_module("permafrost.stages.probe")
-        kind, brief = (KINDS[command],), KINDS[command].brief
-    passes_on = getattr(stage, "PASSES_ON", False)
-    parser = argparse.ArgumentParser(
-        f"permafrost {command}", description=brief, allow_abbrev=not passes_on
-    )
-    stage.add_arguments(parser, *kind)
+    command = ALIASES.get(argv[0], argv[0])
+    known = command in COMMANDS or command in _kinds()
+    if not known:
+        near = near_names(command, [*COMMANDS, *ALIASES, *_kinds()])
+        print(f"permafrost: no command {command!r}, {near}", file=sys.stderr)
+        return _WRONG_USE
+    stage, parser, kind = stage_of(command)
     try:
-        if passes_on:
-            arguments = _parse_and_pass_on(parser, argv)
-        else:
-            arguments = parser.parse_args(argv)
+        arguments = parse(stage, parser, argv[1:])
         _limit_threads(getattr(arguments, "threads", None))
         if "job" in arguments:
             _check_sources(command, arguments)
@@ -120,6 +74,53 @@ def _main(argv: list[str] | None) -> int:
     except PermafrostError as error:
         print(f"permafrost {command}: error: {error}", file=sys.stderr)
         return 1
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of a command or of a kind of probe."""
+    return stage_of(command)[1]
+
+
+def stage_of(command: str) -> tuple[ModuleType, argparse.ArgumentParser, tuple]:
+    """The module of a command, its parser, and the kind of probe where it is one's."""
+    if command in COMMANDS:
+        stage = importlib.import_module(f"permafrost.stages.{command.replace('-', '_')}")
+        (brief, examples), kind = COMMANDS[command], ()
+    else:
+        stage, one = importlib.import_module("permafrost.stages.probe"), _kinds()[command]
+        brief, kind = one.brief, (one,)
+        examples = probe_examples(command, one.reads, one.leaves)
+    parser = argparse.ArgumentParser(
+        f"permafrost {command}",
+        description=brief,
+        allow_abbrev=not getattr(stage, "PASSES_ON", False),
+        formatter_class=_Formatter,
+    )
+    stage.add_arguments(parser, *kind)
+    shown = "\n".join(f"  {example}" for example in examples)
+    said = "" if parser.epilog is None else f"{parser.epilog}\n\n"
+    parser.epilog = f"{said}{'examples' if examples[1:] else 'example'}:\n{shown}"
+    return stage, parser, kind
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Wraps text as argparse does, but leaves the lines of examples, which begin with spaces, as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        blocks = text.split("\n\n")
+        return "\n\n".join(
+            block if "\n " in block else super(_Formatter, self)._fill_text(block, width, indent)
+            for block in blocks
+        )
+
+
+def parse(
+    stage: ModuleType, parser: argparse.ArgumentParser, argv: list[str]
+) -> argparse.Namespace:
+    """The arguments of a command; what is not the command's own is kept where it passes options on."""
+    if getattr(stage, "PASSES_ON", False):
+        return _parse_and_pass_on(parser, argv)
+    return parser.parse_args(argv)
 
 
 def _parse_and_pass_on(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
@@ -153,14 +154,37 @@ def _check_sources(stage: str, arguments) -> None:
         )
 
 
-def _usage() -> str:
+def _help(argv: list[str]) -> int:
+    """Print what ``--help`` shows; with ``--all`` also what only snakemake calls."""
+    unknown = [option for option in argv if option not in ("-h", "--help", "--all")]
+    if unknown:
+        print(f"permafrost: unknown argument {unknown[0]!r} beside {argv[0]}", file=sys.stderr)
+        return _WRONG_USE
+    briefs = {
+        title: {name: command.brief for name, command in group.items()}
+        for title, group in GROUPS.items()
+    }
+    stages = briefs.pop("Stages")
+    hint = "permafrost --help --all also lists the commands that snakemake calls."
+    if "--all" in argv:
+        briefs["Stages, called by snakemake"] = stages
+        probes = {name: kind.brief for name, kind in _kinds().items()}
+        briefs["Probes, called by snakemake"] = probes
+        hint = ""
+    width = max(len(name) for group in briefs.values() for name in group)
+    lines = ["usage: permafrost COMMAND [options]"]
+    for title, group in briefs.items():
+        lines += ["", f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in group.items())]
+    lines += ["", "permafrost COMMAND --help explains a command, with an example.", hint]
+    print("\n".join(lines).rstrip())
+    return 0
+
+
+def _kinds() -> dict:
+    """The kinds of probes, each a command."""
     from permafrost.probes.kinds import KINDS
 
-    probes = {name: kind.brief for name, kind in KINDS.items()}
-    width = max(map(len, [*COMMANDS, *probes]))
-    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
-    lines += ["", "Probes:", *(f"  {name:<{width}}  {text}" for name, text in probes.items())]
-    return "\n".join(["usage: permafrost COMMAND [options]", "", *lines])
+    return KINDS
 
 
 if __name__ == "__main__":

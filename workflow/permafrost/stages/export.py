@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-FORMATS = ("csv", "markdown", "latex", "torchgeo-bench", "geobench2")
+FORMATS = ("csv", "markdown", "latex", "torchgeo-bench", "geobench2", "mlflow", "wandb")
+# folders that trackers read, where --output names no other
+_FOLDERS = {"mlflow": Path("mlruns"), "wandb": Path(".")}
 
 
 def add_arguments(parser) -> None:
@@ -25,7 +27,9 @@ def add_arguments(parser) -> None:
         "--mark-tied", action="store_true", help="mark what is not told apart from the best"
     )
     parser.add_argument(
-        "--output", type=Path, help="file to write (geobench2: folder); the terminal by default"
+        "--output",
+        type=Path,
+        help="file to write (geobench2, mlflow, wandb: folder); the terminal by default",
     )
     parser.add_argument("--bibtex", type=Path, help="also write what to cite")
 
@@ -40,6 +44,9 @@ def run(arguments) -> None:
     table, metadata = read_table(arguments.leaderboard)
     results = arguments.leaderboard.parent
     shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
+    if arguments.format in _FOLDERS:
+        _track(shown, read_plan(current_plan(results)), arguments)
+        return
     if arguments.format == "geobench2":
         _submit(shown, read_plan(current_plan(results)), arguments)
         return
@@ -60,6 +67,22 @@ def run(arguments) -> None:
             partial.write_text(content, encoding="utf-8")
     if arguments.output is None:
         sys.stdout.write(text)
+
+
+def _track(shown, plan: dict, arguments) -> None:
+    """Write a run of each evaluation for an experiment tracker."""
+    from permafrost.core.errors import PermafrostError
+    from permafrost.report.tables.trackers import TRACKERS, runs_of
+
+    if arguments.group is not None:
+        raise PermafrostError("runs have no group", remedy="leave --group out, or use --dataset")
+    shown.check(probe=arguments.probe, dataset=arguments.dataset)
+    where = {"probe": arguments.probe, "dataset": arguments.dataset}
+    where = {name: value for name, value in where.items() if value is not None}
+    runs = list(runs_of(shown.leaderboard.to_pylist(), plan, **where))
+    folder = arguments.output or _FOLDERS[arguments.format]
+    TRACKERS[arguments.format](runs, folder, plan["plan"])
+    print(f"{arguments.format}: {len(runs)} runs in {folder}; nothing was sent")
 
 
 def _submit(shown, plan: dict, arguments) -> None:

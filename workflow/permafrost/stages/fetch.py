@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_places
+    from permafrost.stages.list import add_json, add_places
 
     parser.add_argument(
         "names",
@@ -25,6 +25,7 @@ def add_arguments(parser) -> None:
         action="store_true",
         help="say what would be downloaded and from where, without a network",
     )
+    add_json(parser)
     add_places(parser)
 
 
@@ -42,11 +43,9 @@ def run(arguments) -> int:
     from permafrost.core.text import bytes_words
     from permafrost.data.download.fetching import check_room
 
-    files = [Path(name) for name in arguments.names if _is_file(name)]
-    arguments.config = [*arguments.config, *files]
-    offers, dry = _offers(arguments), arguments.dry_run
-    wanted = [*_weights(offers, dry)] if files else []
-    wanted += _datasets(offers, arguments.names, dry)
+    if arguments.json:
+        return _run_for_a_program(arguments)
+    offers, wanted, dry = *_missing(arguments), arguments.dry_run
     for one in wanted:
         free = None if dry else check_room(one.download, offers.data)
         print(announcement(one.name, one.entry, one.download, offers.data, free), flush=True)
@@ -65,6 +64,47 @@ def run(arguments) -> int:
         one.get()
         print(f"{one.name}: fetched", flush=True)
     return 0
+
+
+def _run_for_a_program(arguments) -> int:
+    """The same with what is missing as JSON on standard output, and all words on the other one."""
+    import contextlib
+
+    from permafrost.core.errors import PermafrostError
+    from permafrost.stages.list import print_json
+
+    if not (arguments.dry_run or arguments.yes):
+        raise PermafrostError("with --json nobody is asked", remedy="give --yes, or --dry-run")
+    with contextlib.redirect_stdout(sys.stderr):
+        _, wanted = _missing(arguments)
+        for one in wanted if not arguments.dry_run else ():
+            one.get()
+    print_json(
+        [
+            {
+                "name": one.name,
+                "licence": one.entry.get("licence"),
+                "bytes": one.download.size,
+                "files_of_unknown_size": one.download.unknown,
+                "fetched": not arguments.dry_run,
+                "files": [
+                    {"url": get.url, "path": str(get.path), "bytes": get.size}
+                    for get in one.download.files
+                ],
+            }
+            for one in wanted
+        ]
+    )
+    return 0
+
+
+def _missing(arguments):
+    """The catalogues, and what is missing of all that is named."""
+    files = [Path(name) for name in arguments.names if _is_file(name)]
+    arguments.config = [*arguments.config, *files]
+    offers, dry = _offers(arguments), arguments.dry_run
+    wanted = [*_weights(offers, dry)] if files else []
+    return offers, [*wanted, *_datasets(offers, arguments.names, dry)]
 
 
 def _is_file(name: str) -> bool:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 
 def add_arguments(parser) -> None:
-    from permafrost.stages.list import add_places
+    from permafrost.stages.list import add_json, add_places
 
     parser.add_argument("name", help="as permafrost list names it")
     parser.add_argument("--dataset", help="of a backbone, also what this dataset would feed it")
+    add_json(parser)
     add_places(parser)
 
 
 def run(arguments) -> None:
-    from permafrost.plan.described import describe
-    from permafrost.stages.list import offers_of
+    from permafrost.plan.described import describe, facts
+    from permafrost.stages.list import offers_of, print_json
 
+    if arguments.json:
+        print_json(facts(offers_of(arguments), arguments.name, arguments.dataset))
+        return
     print("\n".join(describe(offers_of(arguments), arguments.name, arguments.dataset)))

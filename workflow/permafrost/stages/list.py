@@ -26,6 +26,7 @@ def add_arguments(parser) -> None:
     backbones.add_argument(
         "--here", action="store_true", help="only those whose weights are on this machine"
     )
+    add_json(parser)
     add_places(parser)
 
 
@@ -47,6 +48,16 @@ def add_places(parser) -> None:
     )
 
 
+def add_json(parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, for a program to read")
+
+
+def print_json(content) -> None:
+    import json
+
+    print(json.dumps(content, indent=2, ensure_ascii=False))
+
+
 def offers_of(arguments):
     """The catalogues that the options name, of the project that the working directory is in."""
     from permafrost.plan.offers import read_offers
@@ -59,8 +70,8 @@ def offers_of(arguments):
 def run(arguments) -> None:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tasks import task_of
+    from permafrost.plan import offers
     from permafrost.plan.chosen import Choice, parameter_count
-    from permafrost.plan.offers import backbone_lines, dataset_lines, probe_lines
 
     if arguments.task is not None:
         task_of(arguments.task)
@@ -71,9 +82,9 @@ def run(arguments) -> None:
             f"{option} chooses backbones, not {arguments.what}", remedy="leave it out"
         )
     if arguments.what == "probes":
-        lines = probe_lines(arguments.task, arguments.pattern)
+        asked = (arguments.task, arguments.pattern)
     elif arguments.what == "datasets":
-        lines = dataset_lines(offers_of(arguments), arguments.task, arguments.pattern)
+        asked = (offers_of(arguments), arguments.task, arguments.pattern)
     elif arguments.task is not None:
         raise PermafrostError("backbones have no task", remedy="leave --task out")
     else:
@@ -87,5 +98,10 @@ def run(arguments) -> None:
             fits=arguments.fits,
             here=arguments.here,
         )
-        lines = backbone_lines(offers_of(arguments), choice)
-    print("\n".join(lines))
+        asked = (offers_of(arguments), choice)
+    one = arguments.what.removesuffix("s")
+    if arguments.json:
+        heading, *rows = getattr(offers, f"{one}_table")(*asked)
+        print_json([dict(zip(heading, row, strict=True)) for row in rows])
+        return
+    print("\n".join(getattr(offers, f"{one}_lines")(*asked)))

@@ -1,0 +1,127 @@
+"""``permafrost methods``: every number of the paragraph is the plan's or the tables'."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from helpers.plans import CONFIG, fill_root, make_plan
+from helpers.results.tables import make_comparison_table, make_score_rows, score_table
+from permafrost.core.tables import write_table
+from permafrost.plan.record import record_plan
+from permafrost.probes.kinds import KINDS
+from permafrost.report.tables.leaderboard import build_leaderboard
+from permafrost.report.tables.methods import AUTHORS, TITLE, methods_text
+from permafrost.stages.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    root = fill_root(tmp_path / "root")
+    monkeypatch.chdir(root)
+    config = copy.deepcopy(CONFIG)
+    config["probes"]["mlp"] = {"kind": "mlp", "epochs": 37}
+    config["extra_datasets"]["pictures"] |= {
+        "title": "My Pictures",
+        "citation": "Doe et al. 2024, 50% of Earth",
+    }
+    record_plan(make_plan(root, config), "results")
+    folder = root / "results"
+    rows = [
+        score_table(make_score_rows(dataset=dataset, backbone=backbone, probe="knn"))
+        for dataset in config["datasets"]
+        for backbone in config["backbones"]
+    ]
+    made = make_plan(root, config).aggregate().fingerprint
+    about = {"fingerprint": made, "score_versions": {"torch": ["2.9.0", "2.9.1"], "zarr": ["3"]}}
+    write_table(folder / "leaderboard.parquet", build_leaderboard(rows), about)
+    (folder / "comparisons/world").mkdir(parents=True)
+    table = make_comparison_table("world", "knn", config["backbones"])
+    write_table(folder / "comparisons/world/knn.parquet", table, {"fingerprint": "c"})
+    return folder
+
+
+def said(capsys, *options: str) -> str:
+    assert main(["methods", *options]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_numbers_are_those_of_plan_and_tables(results, capsys):
+    text = said(capsys)
+    (row, *_) = make_score_rows(dataset="pictures", backbone="stats", probe="knn")
+    for words in (
+        "We evaluated 3 frozen backbones (stats, net and own) on 2 datasets",
+        f"My Pictures (classification, {row['n_train']} training, {row['n_val']} validation and "
+        f"{row['n_test']} test images) uses splits drawn at random, stratified "
+        "(60/20/20 % train/validation/test, seed 0).",
+        "uses the splits that come with the data.",
+        "k 5, metric l2).",
+        "The probe linear fits a linear classifier whose regularisation is chosen on validation (",
+        "c min 1e-06, c max 10000, c count 40",
+        "epochs 37",
+        "mlp, in which chance plays a part, ran with seeds 0 and 1.",
+        "95 % intervals come from",
+        f"({row['resamples']} resamples of test {row['unit']}s)",
+        "Results were computed with torch 2.9.0/2.9.1.",
+    ):
+        assert words in text, words
+    (pair, *_) = make_comparison_table("world", "knn", CONFIG["backbones"]).to_pylist()
+    assert f"({pair['resamples']} resamples)" in text
+
+
+def test_bibtex_holds_this_tool_and_what_was_used(results, capsys, tmp_path):
+    text = said(capsys)
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["title"] == TITLE and cited["authors"] == [{"name": AUTHORS}]
+    assert f"@software{{permafrost, title = {{{{{TITLE}}}}}" in text
+    assert "@misc{dataset-pictures, title = {My Pictures}" in text and r"50\% of Earth" in text
+    path = tmp_path / "used.bib"
+    assert "@" not in said(capsys, "--bibtex", str(path))
+    bib = path.read_text()
+    assert [bib.count(sign) for sign in "{}"] == [bib.count("{")] * 2
+    assert re.findall(r"^@\w+", bib, re.MULTILINE) == ["@software", "@misc"]
+
+
+def test_a_leaderboard_of_another_plan_gives_no_paragraph(results, capsys):
+    config = copy.deepcopy(CONFIG)
+    config["seeds"] = [5]
+    record_plan(make_plan(results.parent, config), "results")
+    assert main(["methods"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and "NOT of the current plan" in printed.err
+
+
+def test_results_that_are_nowhere_are_one_error(tmp_path, capsys):
+    assert main(["methods", str(tmp_path / "none")]) == 1
+    assert "no plan was recorded" in capsys.readouterr().err
+
+
+def test_every_kind_of_probe_and_split_is_a_sentence(results):
+    plan = {
+        "backbones": {"a": {}},
+        "datasets": {
+            "d": {"task": "change", "splits": {"method": "given", "val_from_train": 0.25}},
+            "e": {
+                "task": "change",
+                "splits": {
+                    "method": "block",
+                    "block_km": 2.5,
+                    "fractions": [0.5, 0.25, 0.25],
+                    "seed": 3,
+                },
+            },
+        },
+        "probes": {name: {"kind": name, "flag": True, "none": None} for name in KINDS},
+        "config": {"seeds": [7]},
+    }
+    text = methods_text(plan, [], [], {})
+    assert "with 25% of training set aside for validation" in text
+    assert "squares on the ground of 2.5 km (50/25/25 % train/validation/test, seed 3)" in text
+    for name in KINDS:
+        assert re.search(rf"The probe {name} [a-z][^.]+ \(flag on, none none\)\.", text), name
+    assert "ran with seed 7." in text

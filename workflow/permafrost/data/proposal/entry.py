@@ -1,0 +1,156 @@
+"""A draft of the whole entry: the layout of the files, then bands, units, place and splits from the images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.data.bands import RGB, normal_name
+from permafrost.data.files import open_members
+from permafrost.data.proposal.draft import Draft, is_image
+from permafrost.data.proposal.layouts import class_folders, pairs, voc, yolo
+from permafrost.data.proposal.listed import coco, tables
+from permafrost.data.proposal.looks import Look, extent_km, look_at
+from permafrost.data.proposal.rasters import scenes
+from permafrost.data.sensors import SENSORS
+
+# the first that fits: files of annotations say more than names of folders
+_LAYOUTS = (coco, voc, yolo, tables, scenes, pairs, class_folders)
+_OTHERS = {
+    ".tortilla": "docs/geobench2.md shows entries of kind tortilla",
+    ".hdf5": "docs/geobench.md shows entries of kind geobench",
+}
+_CONVERTED = {"P": "palette", "PA": "palette", "RGBA": "alpha", "LA": "alpha", "CMYK": "cmyk"}
+
+
+def draft_of(path: Path, *, where: object) -> Draft:
+    """A draft of the entry for a directory or archive.
+
+    Raises
+    ------
+    PermafrostError : nothing is there, or nothing in it says what the images are labelled with.
+    """
+    members = open_members(path, where=where)
+    for ending, page in _OTHERS.items():
+        if any(name.endswith(ending) for name in members.names):
+            raise PermafrostError(f"holds {ending} files", where=path, remedy=page)
+    draft = next((found for layout in _LAYOUTS if (found := layout(members, path))), None)
+    if draft is None:
+        count = sum(map(is_image, members.names))
+        raise PermafrostError(
+            f"holds {count} images among {len(members.names)} files, and nothing that says what they show",
+            where=path,
+            remedy="use a folder for each class, images/ and masks/ with equal names, or a CSV of file and label",
+        )
+    if draft.source["kind"] == "table":
+        draft.source["images"] = str(path)
+    else:
+        draft.source["path"] = str(path)
+    looks = look_at(members, draft.images, where=path)
+    _describe_bands(draft, looks)
+    _describe_place(draft, looks)
+    sizes = sorted({(look.height, look.width) for look in looks})
+    if len(sizes) > 1 and draft.source["kind"] != "grid":
+        (low, _), (high, _) = sizes[0], sizes[-1]
+        draft.note("", f"images differ in size, by height from {low} to {high} pixels")
+    return draft
+
+
+def _describe_bands(draft: Draft, looks: Sequence[Look]) -> None:
+    modes = {look.mode for look in looks if look.mode}
+    converted = sorted({_CONVERTED[mode] for mode in modes if mode in _CONVERTED})
+    counts = {look.bands for look in looks}
+    if counts == {1, 3}:
+        converted, counts = [*converted, "gray"], {3}
+    # transparent pixels of rasters that are cut into tiles have no data
+    if converted and draft.source["kind"] != "grid":
+        draft.fields["convert"] = converted
+        draft.note("convert", "remove what must not happen; then such an image is an error")
+    count = max(counts)
+    if len(counts) > 1:
+        draft.note("bands", f"images differ in their number of bands: {sorted(counts)}")
+    dtypes = sorted({look.dtype for look in looks})
+    sensor, bands = _named(looks[0], count, dtypes)
+    if sensor:
+        draft.fields["sensor"] = sensor
+        if sensor != "rgb":
+            draft.note("sensor", "guessed from the names of the bands, or their number: check it")
+    else:
+        draft.note(
+            "bands",
+            f"{count} bands of unknown sensor: name the sensor (see the schema), or give each band"
+            " common_name and wavelength_nm",
+        )
+    draft.fields["bands"] = bands
+    _describe_units(draft, dtypes)
+    marked = {look.nodata for look in looks} - {None}
+    if marked:
+        value = min(marked, key=str)
+        draft.fields["nodata"] = {"value": "nan" if value != value else value, "fill": 0}
+        draft.note("nodata", "the files mark this value; fill is what the store holds instead")
+
+
+def _named(look: Look, count: int, dtypes: list[str]) -> tuple[str | None, list]:
+    """The sensor and the names of the bands, by what the file calls them, else by their number."""
+    by_name = _by_names([name for name in look.names if name], count, dtypes)
+    if by_name is not None:
+        return by_name
+    if count == 3 and dtypes == ["uint8"]:
+        return "rgb", list(RGB)
+    if count == 4 and dtypes == ["uint8"]:
+        return "aerial", ["red", "green", "blue", "nir"]
+    for sensor in ("sentinel2-l1c", "sentinel2-l2a"):
+        if count == len(SENSORS[sensor]) and dtypes == ["uint16"]:
+            return sensor, list(SENSORS[sensor])
+    return None, [{"name": f"band{number}"} for number in range(1, count + 1)]
+
+
+def _by_names(names: list[str], count: int, dtypes: list[str]) -> tuple[str, list[str]] | None:
+    """The sensor that knows all names that a file gives its bands, as true names rather than as common ones."""
+    if len(names) != count or len({*names}) < count:
+        return None
+    pictures = ("rgb", "aerial") if dtypes == ["uint8"] else ()
+    sensors = [*pictures, *(name for name in SENSORS if name not in pictures)]
+    for common in (False, True):
+        for sensor in sensors:
+            bands = SENSORS[sensor]
+            known = {normal_name(name): name for name in bands}
+            if common:
+                known |= {one.common_name: name for name, one in bands.items() if one.common_name}
+            found = [known.get(name.lower()) or known.get(normal_name(name)) for name in names]
+            if None not in found and len({*found}) == count:
+                return sensor, found
+    return None
+
+
+def _describe_units(draft: Draft, dtypes: list[str]) -> None:
+    if dtypes == ["uint8"]:
+        draft.fields["units"] = {"unit": "uint8"}
+    elif all(dtype.startswith("float") for dtype in dtypes):
+        draft.fields["units"] = {"unit": "reflectance"}
+        draft.note("units", "floats: reflectance from 0 to 1? else db, linear_power, kelvin, metre")
+    else:
+        draft.fields["units"] = {"unit": "digital_number", "scale": 0.0001}
+        draft.note("units", f"{', '.join(dtypes)}: check scale and offset (value * scale + offset)")
+
+
+def _describe_place(draft: Draft, looks: Sequence[Look]) -> None:
+    pixels = {round(look.pixel_m, 6) for look in looks if look.pixel_m}
+    if len(pixels) == 1:
+        draft.fields["gsd_m"] = pixels.pop()
+    systems = sorted({look.crs for look in looks if look.crs})
+    if systems:
+        shown = ", ".join(system[:40] for system in systems[:3])
+        draft.note("", f"the images are georeferenced ({shown})")
+    if draft.splits is not None:
+        return
+    extent = extent_km(looks)
+    if extent:
+        draft.splits = {"method": "block", "block_km": float(f"{max(extent / 20, 0.01):.2g}")}
+        draft.note(
+            "splits", f"squares on the ground, a twentieth of the {extent:.3g} km that images span"
+        )
+    else:
+        draft.splits = {"method": "random"}
+        draft.note("splits", "if several images are of one place, name the group instead of this")

@@ -1,0 +1,182 @@
+"""What names of files say: folders of classes, images with masks or numbers, annotations of objects beside images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from permafrost.data.files import Members
+from permafrost.data.proposal.draft import (
+    IMAGE_ENDINGS,
+    Draft,
+    class_codes,
+    given_splits,
+    is_image,
+    is_split,
+    stem_of,
+)
+from permafrost.data.proposal.looks import pixel_values
+
+_MASKS = ("masks", "mask", "labels", "label", "annotations", "gt", "ground_truth", "segmentation")
+_TARGETS = ("targets", "target", "heights", "height", "dsm", "ndsm", "depth", "biomass")
+_SUFFIXES = ("", "_mask", "-mask", "_label", "_labels", "_gt", "_target")
+
+
+def pairs(members: Members, where: object) -> Draft | None:
+    """Images and masks (or rasters of numbers) that are named alike."""
+    endings = (*IMAGE_ENDINGS, "npy")
+    files = [name for name in members.names if name.lower().endswith(endings)]
+    for suffix in _SUFFIXES:
+        found = _companions(files, suffix)
+        if found:
+            return _pairs(members, found, suffix, where)
+    return None
+
+
+def _companions(files: list[str], suffix: str) -> dict[str, str]:
+    """Image -> the file of the same name in a folder of masks; or beside it, with a suffix."""
+    companions = {}
+    for name in files:
+        folders, stem = name.split("/")[:-1], stem_of(name)
+        apart = any(folder.lower() in (*_MASKS, *_TARGETS) for folder in folders)
+        if stem.endswith(suffix) and (apart or suffix):
+            companions[name] = (_neutral(folders), stem.removesuffix(suffix))
+    keys = {key: name for name, key in companions.items()}
+    return {
+        image: keys[_neutral(image.split("/")[:-1]), stem_of(image)]
+        for image in files
+        if image not in companions
+        and is_image(image)
+        and (_neutral(image.split("/")[:-1]), stem_of(image)) in keys
+    }
+
+
+def _neutral(folders: Sequence[str]) -> tuple[str, ...]:
+    """Folders without those that only say what kind of file lies in them."""
+    kinds = (*_MASKS, *_TARGETS, "images", "image", "img", "imgs", "rgb", "data")
+    return tuple(folder for folder in folders if folder.lower() not in kinds)
+
+
+def _pairs(members: Members, found: dict[str, str], suffix: str, where: object) -> Draft:
+    images, companions = sorted(found), sorted(found.values())
+    splits = {part for name in images for part in name.split("/")[:-1] if is_split(part)}
+    values = pixel_values(members, companions, where=where)
+    task, key = ("pixel_regression", "targets") if values is None else ("segmentation", "masks")
+    source = {
+        "kind": "folder",
+        "images": _pattern(images, ""),
+        key: _pattern(companions, suffix),
+    }
+    if suffix:
+        # else the ending alone would tell an image from its mask
+        source["images"] = f"{source['images']}/<stem>.{images[0].rpartition('.')[2]}".lstrip("./")
+        name = f"<stem>{suffix}.{companions[0].rpartition('.')[2]}"
+        source[key] = f"{source[key]}/{name}".lstrip("./")
+    draft = Draft(task, source, images)
+    if splits:
+        draft.splits = given_splits(splits, draft)
+    if values is None:
+        draft.fields["target"] = {"name": stem_of(f"{companions[0].split('/')[0]}.x")}
+        draft.note("target", "say what the numbers are, and their unit")
+    else:
+        class_codes(values, draft)
+    known = {*found, *companions}
+    if any(name not in known for name in members.names):
+        source["other_files"] = "ignore"
+        draft.note("source", "files that belong to no pair are ignored")
+    return draft
+
+
+def _pattern(names: list[str], suffix: str) -> str:
+    """The folder of files, with ``<split>`` where folders name splits."""
+    folders = ["<split>" if is_split(part) else part for part in names[0].split("/")[:-1]]
+    return "/".join(folders) or "."
+
+
+def class_folders(members: Members, where: object) -> Draft | None:
+    """Images in folders of classes, perhaps in folders of splits."""
+    images = [name for name in members.names if is_image(name)]
+    root: list[str] = []
+    parts = [name.split("/") for name in images]
+    while parts and all(len(one) > 2 for one in parts) and len({one[0] for one in parts}) == 1:
+        root.append(parts[0][0])
+        parts = [one[1:] for one in parts]
+    if not parts or any(len(one) < 2 for one in parts):
+        return None
+    first = {one[0] for one in parts}
+    by_split = all(map(is_split, first)) and all(len(one) > 2 for one in parts)
+    classes = sorted({one[1] if by_split else one[0] for one in parts})
+    if len(classes) < 2:
+        return None
+    source: dict = {"kind": "folder"}
+    if root:
+        source["root"] = "/".join(root)
+    draft = Draft("classification", source, images, {"classes": classes})
+    if by_split:
+        source["split_folders"] = True
+        draft.splits = given_splits(first, draft)
+    if len(images) < len(members.names):
+        source["other_files"] = "ignore"
+        draft.note("source", "files that are no images are ignored")
+    return draft
+
+
+def voc(members: Members, where: object) -> Draft | None:
+    """An XML file of boxes for each image."""
+    files = [n for n in members.names if n.lower().endswith(".xml")]
+    images = [name for name in members.names if is_image(name)]
+    matched = {stem_of(name) for name in files} & {stem_of(name) for name in images}
+    if not matched or b"<annotation" not in members.read(files[0])[:4096]:
+        return None
+    source = {"kind": "voc", **_apart(images, files, "annotations")}
+    draft = Draft("detection", source, images)
+    lists = [n for n in members.names if n.endswith(".txt") and is_split(stem_of(n))]
+    folder = {name.rpartition("/")[0] for name in lists}
+    if len(folder) == 1:
+        source["image_sets"] = f"{folder.pop()}/<split>.txt".lstrip("/")
+        draft.splits = given_splits((stem_of(name) for name in lists), draft)
+    elif "<split>" in source["images"]:
+        draft.splits = given_splits(_split_folders(images), draft)
+    if len(matched) < len(images):
+        source["missing"] = "empty"
+        draft.note("source", "images without a file of annotations count as empty")
+    draft.note("source", "corners: boxes of VOC count pixels from 1; say so if yours do not")
+    return draft
+
+
+def yolo(members: Members, where: object) -> Draft | None:
+    """A text file of objects for each image."""
+    texts = [n for n in members.names if n.lower().endswith(".txt")]
+    images = [name for name in members.names if is_image(name)]
+    stems = {stem_of(name) for name in images}
+    files = [name for name in texts if stem_of(name) in stems]
+    if not files:
+        return None
+    lines = [line for name in files[:50] for line in members.read(name).decode().splitlines()]
+    numbers = [line.split() for line in lines if line.strip()]
+    if any(len(one) < 5 or not one[0].isdigit() for one in numbers):
+        return None
+    source = {"kind": "yolo", **_apart(images, files, "labels")}
+    draft = Draft("detection", source, images)
+    named = [name for name in members.names if name.endswith((".yaml", ".yml"))]
+    if named:
+        source["names"] = named[0]
+    else:
+        count = max((int(one[0]) for one in numbers), default=0) + 1
+        draft.fields["classes"] = [f"class {number}" for number in range(count)]
+        draft.note("classes", "name the classes in the order of their numbers; there may be more")
+    if "<split>" in source["images"]:
+        draft.splits = given_splits(_split_folders(images), draft)
+    if len(files) < len(images) or any(members.size(name) == 0 for name in files):
+        source["missing"] = "empty"
+        draft.note("source", "images without a file, or with an empty one, count as empty")
+    if {*texts} - {*files}:
+        source["other_files"] = "ignore"
+    return draft
+
+
+def _apart(images: list[str], files: list[str], key: str) -> dict[str, str]:
+    return {"images": _pattern(images, ""), key: _pattern(files, "")}
+
+
+def _split_folders(names: list[str]) -> set[str]:
+    return {part for name in names for part in name.split("/")[:-1] if is_split(part)}

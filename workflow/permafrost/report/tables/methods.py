@@ -1,0 +1,212 @@
+"""The paragraph on methods for a paper, from a recorded plan and the tables of its run; and what to cite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from permafrost import __version__
+from permafrost.probes.kinds import KINDS
+from permafrost.report.tables.export import to_bibtex
+from permafrost.report.values.rows import distinct, metric_name
+
+TITLE = "Permafrost: how good are the features of frozen geospatial backbones?"
+AUTHORS = "The Permafrost developers"
+# the libraries that a paper names; the archive has all
+_NAMED = ("python", "torch", "timm", "torchgeo", "faiss-cpu", "numpy", "scipy")
+_INTERVALS = {
+    "wilson": "Wilson intervals from jackknife standard errors",
+    "jackknife_t": "jackknife standard errors with Student's t",
+    "jackknife_log": "jackknife standard errors of the logarithm",
+    "percentile": "the percentile bootstrap",
+    "bca": "the BCa bootstrap",
+    "basic": "the basic bootstrap",
+    "basic_square": "the basic bootstrap of squares",
+}
+_ADJUSTED = {"romano_wolf": "Romano and Wolf's step-down procedure"}
+_SPLITS = {
+    "random": "drawn at random, stratified",
+    "group": "drawn as whole groups",
+    "block": "drawn as whole squares on the ground",
+}
+
+
+def methods_text(
+    plan: Mapping, rows: list[dict], comparisons: Iterable[dict], versions: Mapping
+) -> str:
+    """Paragraphs of plain sentences.
+
+    Parameters
+    ----------
+    plan : the recorded plan.
+    rows : primary rows of the leaderboard (`report.values.rows.overall`).
+    comparisons : rows of paired differences of the primary metrics.
+    versions : package to all versions that results were computed with.
+    """
+    # measures and profiles are rows of the leaderboard too
+    rows = [row for row in rows if row["probe"] in plan["probes"]]
+    comparisons = [row for row in comparisons if row["probe"] in plan["probes"]]
+    paragraphs = [
+        [_what(plan), *_datasets(plan, rows)],
+        [_features(plan)],
+        _probes(plan),
+        [*_metrics(rows), *_intervals(rows), *_comparisons(comparisons)],
+        _versions(versions),
+    ]
+    return "\n\n".join(" ".join(one) for one in paragraphs if one) + "\n"
+
+
+def bibtex(plan: Mapping) -> str:
+    """What to cite: this tool, and the backbones and datasets of a plan."""
+    fields = {
+        "title": f"{{{TITLE}}}",
+        "author": f"{{{AUTHORS}}}",
+        "version": __version__,
+    }
+    lines = [f"  {key} = {{{value}}}," for key, value in fields.items()]
+    own = "\n".join(["@software{permafrost,", *lines, "}"])
+    used = to_bibtex(plan)
+    return f"{own}\n\n{used}" if used else f"{own}\n"
+
+
+def _what(plan: Mapping) -> str:
+    backbones, datasets = _titles(plan["backbones"]), plan["datasets"]
+    return (
+        f"We evaluated {_count(len(backbones), 'frozen backbone')} ({_listed(backbones)}) on "
+        f"{_count(len(datasets), 'dataset')} with Permafrost {__version__}."
+    )
+
+
+def _titles(entries: Mapping[str, Mapping]) -> list[str]:
+    return [entry.get("title") or name for name, entry in entries.items()]
+
+
+def _datasets(plan: Mapping, rows: list[dict]) -> list[str]:
+    said = []
+    for name, entry in plan["datasets"].items():
+        of = [row for row in rows if row["dataset"] == name]
+        counts = [
+            f"{_range([row[key] for row in of])} {words}"
+            for key, words in (
+                ("n_train", "training"),
+                ("n_val", "validation"),
+                ("n_test", "test images"),
+            )
+            if of
+        ]
+        numbers = f", {_listed(counts)}" if counts else ""
+        task = entry["task"].replace("_", " ")
+        said.append(f"{entry.get('title') or name} ({task}{numbers}) uses {_split(entry)}.")
+    return said
+
+
+def _split(entry: Mapping) -> str:
+    splits = entry.get("splits", {})
+    how = splits.get("method", "given")
+    if how == "given":
+        share = splits.get("val_from_train")
+        aside = f", with {share:.0%} of training set aside for validation" if share else ""
+        return f"the splits that come with the data{aside}"
+    shares = "/".join(f"{100 * share:g}" for share in splits["fractions"])
+    block = f" of {splits['block_km']:g} km" if how == "block" and "block_km" in splits else ""
+    return f"splits {_SPLITS[how]}{block} ({shares} % train/validation/test, seed {splits['seed']})"
+
+
+def _features(plan: Mapping) -> str:
+    options = plan["config"].get("extraction", {})
+    said = ", ".join(f"{_words(key)} {_value(value)}" for key, value in options.items())
+    return (
+        "Features were computed once for each image, with the weights frozen"
+        + (f" (defaults of extraction: {said})" if said else "")
+        + ". Where a backbone's entry says otherwise, the entry holds."
+    )
+
+
+def _probes(plan: Mapping) -> list[str]:
+    said = []
+    for name, options in plan["probes"].items():
+        kind = KINDS[options["kind"]]
+        given = [f"{_words(k)} {_value(v)}" for k, v in options.items() if k != "kind"]
+        summary = kind.summary.partition(":")[0].partition(". ")[0].rstrip(".")
+        with_options = f" ({', '.join(given)})" if given else ""
+        said.append(f"The probe {name} {summary}{with_options}.")
+    seeded = [name for name, one in plan["probes"].items() if KINDS[one["kind"]].seeded]
+    if seeded:
+        seeds = plan["config"]["seeds"]
+        said.append(
+            f"{_listed(seeded)}, in which chance plays a part, ran with "
+            f"{'seed' if len(seeds) == 1 else 'seeds'} {_listed(map(str, seeds))}."
+        )
+    return said
+
+
+def _metrics(rows: list[dict]) -> list[str]:
+    by_metric: dict[str, list[str]] = {}
+    for metric, dataset in sorted({(row["metric"], row["dataset"]) for row in rows}):
+        by_metric.setdefault(metric_name(metric), []).append(dataset)
+    said = [f"{metric} ({_listed(names)})" for metric, names in by_metric.items()]
+    return [f"Scores are {_listed(said)} on the test split."] if said else []
+
+
+def _intervals(rows: list[dict]) -> list[str]:
+    said = []
+    for method in distinct(rows, "method"):
+        of = [row for row in rows if row["method"] == method]
+        drawn = "" if method.startswith(("wilson", "jackknife")) else f"{_of(of, 'resamples')} "
+        left_out = "parts left out in turn of " if not drawn else "resamples of "
+        units = _listed(f"{unit}s" for unit in distinct(of, "unit"))
+        said.append(
+            f"{_of(of, 'confidence', percent=True)} intervals come from {_INTERVALS[method]} "
+            f"({drawn}{left_out}test {units})."
+        )
+    return said
+
+
+def _comparisons(rows: list[dict]) -> list[str]:
+    if not rows:
+        return []
+    adjusted = _listed(_ADJUSTED.get(one, one) for one in distinct(rows, "adjustment"))
+    return [
+        f"Backbones were compared in pairs on the same test {_listed(f'{u}s' for u in distinct(rows, 'unit'))}; "
+        f"p-values are adjusted for the number of pairs by {adjusted} ({_of(rows, 'resamples')} resamples)."
+    ]
+
+
+def _versions(met: Mapping) -> list[str]:
+    said = [f"{name} {'/'.join(met[name])}" for name in _NAMED if name in met]
+    return [f"Results were computed with {_listed(said)}."] if said else []
+
+
+def _of(rows: list[dict], column: str, *, percent: bool = False) -> str:
+    values = distinct(rows, column)
+    return _listed(f"{100 * value:g} %" if percent else f"{value}" for value in values)
+
+
+def _range(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _value(value) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return "/".join(map(_value, value))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_words(k)} {_value(v)}" for k, v in value.items()) + "}"
+    return "none" if value is None else str(value)
+
+
+def _listed(words: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

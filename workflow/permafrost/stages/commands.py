@@ -1,0 +1,191 @@
+"""The commands of ``permafrost``, grouped as ``permafrost --help`` shows them. Light: read at every start."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """What a command does, and examples of a command line that calls it."""
+
+    brief: str
+    examples: tuple[str, ...]
+
+
+_JOB = "--plan results/plans/PLAN.json --job FINGERPRINT"
+_CARD = "--card results/images/eurosat/card.json"
+_SPLITS = "train.zarr val.zarr test.zarr"
+
+USE: dict[str, Command] = {
+    "run": Command(
+        "run the pipeline on this machine, then print the leaderboard",
+        (
+            "permafrost run",
+            "permafrost run -n --configfile mine.yaml",
+            "permafrost run --profile slurm",
+        ),
+    ),
+    "list": Command(
+        "list the datasets, backbones or probes that can be named",
+        (
+            "permafrost list backbones --fits eurosat --max-parameters 100M",
+            "permafrost list datasets",
+        ),
+    ),
+    "new": Command(
+        "write a first entry for a folder of images, or for a model, to correct and complete",
+        (
+            "permafrost new dataset data/my-scenes --output mine.yaml",
+            "permafrost new backbone resnet50.a1_in1k",
+            "permafrost new backbone models/mine.py:build --name mine",
+        ),
+    ),
+    "info": Command(
+        "say all that is known of a dataset, a backbone or a kind of probe",
+        ("permafrost info eurosat", "permafrost info rcf --dataset demo-landcover"),
+    ),
+    "check": Command(
+        "run one batch of a dataset through a backbone: shapes, statistics, time, memory",
+        ("permafrost check rcf --dataset demo-landcover",),
+    ),
+    "fetch": Command(
+        "download datasets and weights, with their size said first, resumed and checked",
+        ("permafrost fetch eurosat --dry-run", "permafrost fetch config/config.yaml --yes"),
+    ),
+    "show": Command(
+        "print who is best, and the leaderboard",
+        ("permafrost show --probe linear", "permafrost show --compare rcf imagestats"),
+    ),
+    "export": Command(
+        "write tables for papers, rows of other benchmarks, and what to cite",
+        (
+            "permafrost export --format latex --mark-tied --output table.tex",
+            "permafrost export --bibtex used.bib",
+        ),
+    ),
+    "methods": Command(
+        "write the paragraph on methods for a paper, with its numbers, and what to cite",
+        ("permafrost methods", "permafrost methods results --bibtex used.bib"),
+    ),
+    "published": Command(
+        "check results that others published, and set them beside one's own",
+        ("permafrost published results.csv --leaderboard results/leaderboard.parquet",),
+    ),
+}
+
+SCORE: dict[str, Command] = {
+    "evaluate-detections": Command(
+        "score detections, masks or keypoints by the rules of COCO or LVIS",
+        ("permafrost evaluate-detections --truth truth.json --predictions predictions.json",),
+    ),
+    "evaluate-boxes": Command(
+        "score predicted crowns, boxes, polygons or points against a table of truth",
+        ("permafrost evaluate-boxes --truth truth.csv --predictions predictions.csv",),
+    ),
+    "evaluate-raster": Command(
+        "score a classified raster, or logits, against a reference raster",
+        (
+            "permafrost evaluate-raster --reference truth.tif --prediction predicted.tif --classes 10",
+        ),
+    ),
+    "evaluate-panoptic": Command(
+        "score panoptic label maps: panoptic quality, of masks or of boundaries",
+        (
+            "permafrost evaluate-panoptic --truth truth.json --truth-masks truth"
+            " --predictions predicted.json --prediction-masks predicted",
+        ),
+    ),
+}
+
+MAINTAIN: dict[str, Command] = {
+    "doctor": Command(
+        "say what this machine and project have of what a run needs, and what to do",
+        ("permafrost doctor", "permafrost doctor --config mine.yaml --json"),
+    ),
+    "incomplete": Command(
+        "name what failed of a run, and make leaderboard and page of what succeeded",
+        ("permafrost incomplete --list",),
+    ),
+    "stale": Command(
+        "list, or delete, results that do not belong to the current plan",
+        ("permafrost stale", "permafrost stale --delete"),
+    ),
+    "archive": Command(
+        "pack results, plan, code version and checksums into one file",
+        ("permafrost archive --output run.zip",),
+    ),
+    "restore": Command(
+        "unpack an archive beside a clone of the same version",
+        ("permafrost restore run.zip --into permafrost",),
+    ),
+    "completion": Command(
+        "print completion of commands and options for bash, zsh or fish",
+        ("permafrost completion bash", "permafrost completion fish"),
+    ),
+    "convert-checkpoint": Command(
+        "make safetensors of a pickled checkpoint without running its code",
+        ("permafrost convert-checkpoint model.pth model.safetensors",),
+    ),
+}
+
+#: snakemake calls them, one process for each job; those of probes are `permafrost.probes.kinds.KINDS`
+STAGES: dict[str, Command] = {
+    "prepare": Command(
+        "decode a dataset once into image stores and a card",
+        (f"permafrost prepare {_JOB} --output {_SPLITS} --card card.json",),
+    ),
+    "extract": Command(
+        "run a frozen backbone over a dataset's image stores",
+        (f"permafrost extract {_JOB} {_CARD} --output {_SPLITS}",),
+    ),
+    "views": Command(
+        "run a frozen backbone over augmented views of a dataset's images",
+        (f"permafrost views {_JOB} {_CARD} --output views.zarr",),
+    ),
+    "measure": Command(
+        "measure the features themselves, without a probe",
+        (f"permafrost measure {_JOB} --features test.zarr --output measures.parquet",),
+    ),
+    "profile": Command(
+        "measure what a backbone costs on this machine: size, FLOPs, time, memory, energy",
+        (f"permafrost profile {_JOB} {_CARD} --output profile.parquet",),
+    ),
+    "similarity": Command(
+        "measure how alike the backbones see a dataset (CKA)",
+        (f"permafrost similarity {_JOB} --results results --output similarity.parquet",),
+    ),
+    "bootstrap": Command(
+        "score predictions, with an interval for every metric",
+        (f"permafrost bootstrap {_JOB} --predictions knn.parquet --output scores.parquet",),
+    ),
+    "compare": Command(
+        "paired differences between backbones",
+        (f"permafrost compare {_JOB} --results results --output compared.parquet",),
+    ),
+    "aggregate": Command(
+        "gather all scores into the leaderboard",
+        (
+            f"permafrost aggregate {_JOB} --parquet leaderboard.parquet --csv leaderboard.csv"
+            " --standings standings.parquet --standings-csv standings.csv --stamp made.done",
+        ),
+    ),
+    "report": Command(
+        "draw the figures and write the page",
+        (
+            f"permafrost report {_JOB} --standings results/standings.parquet"
+            " --output report --stamp made.done",
+        ),
+    ),
+}
+
+GROUPS = {"Use": USE, "Score files": SCORE, "Maintain": MAINTAIN, "Stages": STAGES}
+COMMANDS: dict[str, Command] = {**USE, **SCORE, **MAINTAIN, **STAGES}
+#: other names of a command
+ALIASES = {"table": "export"}
+
+
+def probe_examples(name: str, reads: str, leaves: str | None) -> tuple[str, ...]:
+    """An example of the command of a kind of probe, by what it reads and leaves beside its predictions."""
+    given = _CARD if reads == "images" else f"--features {_SPLITS}"
+    second = f" --second-output {name}" if leaves else ""
+    return (f"permafrost {name} {_JOB} {given} --output {name}.parquet{second}",)

@@ -1,0 +1,38 @@
+"""``permafrost doctor``: whether this machine and this project have what a run needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    from permafrost.stages.list import add_json, add_places
+
+    add_json(parser)
+    add_places(parser)
+
+
+def run(arguments) -> int:
+    """0 where nothing is missing that a run needs, else 1."""
+    from functools import partial
+
+    from permafrost.core.text import printable
+    from permafrost.plan.doctor import MISSING, examine
+    from permafrost.stages.list import offers_of, print_json
+    from permafrost.stages.run import find_root
+
+    findings = examine(partial(offers_of, arguments), find_root(Path.cwd()))
+    missing = sum(finding.state == MISSING for finding in findings)
+    if arguments.json:
+        from dataclasses import asdict
+
+        checks = [asdict(finding) for finding in findings]
+        print_json({"ok": not missing, "checks": checks})
+        return int(bool(missing))
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        print(printable(f"{finding.state:<8}  {finding.name:<{width}}  {finding.found}"))
+        if finding.remedy and finding.state == MISSING:
+            print(printable(f"{'':<{width + 12}}Remedy: {finding.remedy}"))
+    print(f"\n{missing} missing" if missing else "\nnothing is missing")
+    return int(bool(missing))

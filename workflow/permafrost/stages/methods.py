@@ -1,0 +1,47 @@
+"""``permafrost methods``: the paragraph on methods for a paper, and BibTeX of what a run used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument(
+        "results",
+        nargs="?",
+        type=Path,
+        default=Path("results"),
+        help="folder of results (default: results)",
+    )
+    parser.add_argument("--bibtex", type=Path, help="write what to cite here, not below the text")
+
+
+def run(arguments) -> None:
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.outputs import whole_file
+    from permafrost.core.tables import read_table
+    from permafrost.plan.recorded import current_plan, planned, read_plan
+    from permafrost.report.explanations.leaderboard_state import describe_outdated
+    from permafrost.report.tables.methods import bibtex, methods_text
+    from permafrost.report.tables.shown import Shown
+
+    results = arguments.results
+    plan = read_plan(current_plan(results))
+    (made,) = planned(plan, "aggregate")
+    table, metadata = read_table(results / Path(made["path"]).name)
+    outdated = describe_outdated(table, metadata, plan)
+    if outdated:
+        # numbers of one plan must not stand beside the tables of another
+        raise PermafrostError(
+            " ".join(outdated.split()), where=results, remedy="run snakemake, then this again"
+        )
+    shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
+    comparisons = [row for rows in shown.comparisons.values() for row in rows]
+    versions = metadata.get("score_versions", {})
+    text = methods_text(plan, shown.rows, comparisons, versions)
+    if arguments.bibtex is None:
+        print(f"{text}\n{bibtex(plan)}", end="")
+        return
+    with whole_file(arguments.bibtex) as partial:
+        partial.write_text(bibtex(plan), encoding="utf-8")
+    print(text, end="")
