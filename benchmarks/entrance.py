@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 from permafrost.core.tables import read_table
-from permafrost.report.sections.explorer import explorer
+from permafrost.report.sections.explorer import embedded, explorer
+from permafrost.report.sections.overview import overview
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
 from standings import write_scores
@@ -33,6 +34,11 @@ SWITCHED = (
     "const start = performance.now(); document.querySelectorAll('[data-probe]')[1].click();"
     "document.body.offsetHeight; return performance.now() - start"
 )
+DRAWN = (
+    "const done = arguments[0], start = performance.now(), figure = document.querySelector('#overview figure');"
+    "new MutationObserver(() => figure.classList.contains('drawn') && done(performance.now() - start))"
+    ".observe(figure, { attributes: true }); figure.scrollIntoView({ behavior: 'instant' });"
+)
 
 
 def main() -> None:
@@ -42,23 +48,26 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        text = data(*map(int, arguments.size.split("x")), Path(folder))
+        given = data(*map(int, arguments.size.split("x")), Path(folder))
         took = time.perf_counter() - start
+        size = sum(len(text.encode()) for text in given.values()) / 1e6
+        print(f"{arguments.size}: {size:.1f} MB, made in {took:.0f} s from scores")
+        page, text = Path(folder) / "index.html", arguments.page.read_text()
+        for name, held in given.items():
+            element = re.compile(
+                rf'(<script type="application/json" id="{name}">).*?(</script>)', re.DOTALL
+            )
+            text = element.sub(lambda found, held=held: found[1] + held + found[2], text)
+        page.write_text(text)
+        loads, switch, rows, drawn = browse(page, Path(folder))
         print(
-            f"{arguments.size}: {len(text.encode()) / 1e6:.1f} MB, made in {took:.0f} s from scores"
-        )
-        page = Path(folder) / "index.html"
-        held = re.compile(r'(<script type="application/json" id="data">).*?(</script>)', re.DOTALL)
-        page.write_text(
-            held.sub(lambda found: found[1] + text + found[2], arguments.page.read_text())
-        )
-        loads, switch, rows = browse(page, Path(folder))
-        print(
-            f"shown after {statistics.median(loads):.0f} ms ({rows} backbones), another probe after {switch:.0f} ms"
+            f"shown after {statistics.median(loads):.0f} ms ({rows} backbones), another probe after {switch:.0f} ms,"
+            f" the first figure {drawn:.0f} ms after one scrolls to it"
         )
 
 
-def data(backbones: int, datasets: int, probes: int, folder: Path) -> str:
+def data(backbones: int, datasets: int, probes: int, folder: Path) -> dict[str, str]:
+    """Element of the page to what it holds."""
     plan, groups = write_scores(folder, backbones, datasets, probes)
     tables = [read_table(row["path"])[0] for row in json.loads(plan.read_text())["outputs"]]
     rows = build_leaderboard(tables).to_pylist()
@@ -70,7 +79,9 @@ def data(backbones: int, datasets: int, probes: int, folder: Path) -> str:
             scores.setdefault((row["dataset"], row["probe"]), {})[row["backbone"]] = row["value"]
     compared = {key: list(pairs(values)) for key, values in scores.items()}
     entries = {"backbones": {}, "datasets": {}}
-    return explorer(entries, rows, compared, standings=standings.to_pylist(), tests=tests)
+    shown = explorer(entries, rows, compared, standings=standings.to_pylist(), tests=tests)
+    figures = overview(shown, tests, folder)
+    return {"data": embedded(shown), "overview-data": str(figures["data"])}
 
 
 def pairs(values: dict[str, float]):
@@ -82,8 +93,8 @@ def pairs(values: dict[str, float]):
         }  # fmt: skip
 
 
-def browse(page: Path, folder: Path) -> tuple[list[float], float, int]:
-    """Milliseconds until the page is shown (three times) and until another probe is, and the rows of its table."""
+def browse(page: Path, folder: Path) -> tuple[list[float], float, int, float]:
+    """Milliseconds until the page is shown (three times) and another probe is, rows of its table, and of a figure."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -107,8 +118,9 @@ def browse(page: Path, folder: Path) -> tuple[list[float], float, int]:
         shown, rows = browser.execute_script(SHOWN)
         loads.append(shown)
     switch = browser.execute_script(SWITCHED)
+    drawn = browser.execute_async_script(DRAWN)
     browser.quit()
-    return loads, switch, rows
+    return loads, switch, rows, drawn
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from permafrost.metrics.calibration.confidence import BINS
 from permafrost.report.material.dataset import Material, slug
 from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_sections
 from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
-from permafrost.report.sections.explorer import explorer
+from permafrost.report.sections.explorer import embedded, explorer
+from permafrost.report.sections.overview import overview
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.values.notation import interval, number, signed
@@ -79,7 +80,8 @@ class Report:
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
         scores = scores_section(table, rows)
-        entrance = explorer(self.plan, rows, self._compared(), **self._standings())
+        standings, tests = self._standings()
+        entrance = explorer(self.plan, rows, self._compared(), standings=standings, tests=tests)
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
@@ -101,7 +103,8 @@ class Report:
                 **run_section(self.plan, [gathered, *made], self.hardware),
                 "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
-                "explorer": Markup(entrance),
+                "explorer": Markup(embedded(entrance)),
+                "overview": overview(entrance, tests, partial / "figures"),
             }
             _write(partial / "index.html", "index.html.j2", values)
 
@@ -161,11 +164,12 @@ class Report:
         words = {key: entry[key] for key in said if entry.get(key)}
         return replace(card, **words)
 
-    def _standings(self) -> dict[str, list[dict]]:
+    def _standings(self) -> tuple[list[dict], list[dict]]:
+        """Rows of the standings, and what tests over datasets say of them."""
         if self.standings is None:
-            return {}
+            return [], []
         table, about = read_table(self.standings, expect=self._expected(self.leaderboard))
-        return {"standings": table.to_pylist(), "tests": about.get("tests", [])}
+        return table.to_pylist(), about.get("tests", [])
 
     def _compared(self) -> dict[tuple[str, str], list[dict]]:
         return {
@@ -208,15 +212,22 @@ def render_page(template: str, values: dict) -> str:
     """Fill a template; every value is escaped, a value that is not given is an error."""
     from markupsafe import Markup
 
-    parts = ("page.js", *(["explorer.js"] if "explorer" in values else []))
+    # the figures listen to what the explorer says when it starts
+    parts = ("page.js", *(["overview.js", "explorer.js"] if "explorer" in values else []))
     script = "".join((_TEMPLATE / name).read_text(encoding="utf-8") for name in parts)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    run = [script, *([str(values["overview"]["library"])] if values.get("overview") else [])]
     own = {
         "css": Markup((_TEMPLATE / "page.css").read_text(encoding="utf-8")),
         "js": Markup(script),
-        "js_hash": Markup(f"sha256-{digest}"),  # a browser runs this script and no other
+        "scripts": Markup(" ".join(map(_source, run))),  # a browser runs these and no others
     }
     return _templates().get_template(template).render(**values, **own) + "\n"
+
+
+def _source(script: str) -> str:
+    """A script as a content security policy names it."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
 
 
 @functools.cache

@@ -44,8 +44,8 @@ def explorer(
     *,
     standings: list[dict] = (),
     tests: list[dict] = (),
-) -> str:
-    """JSON for the page's script, safe inside an HTML element.
+) -> dict:
+    """What the page's script shows, as plain values (`embedded` writes them).
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def explorer(
         )
         for key in dict.fromkeys((line["dataset"], line["probe"]) for line in lines)
     }
-    data = {
+    return {
         "backbones": _backbones(plan, names["backbones"], rows),
         "datasets": [_dataset(plan, name) for name in names["datasets"]],
         "probes": names["probes"],
@@ -91,6 +91,10 @@ def explorer(
         },
         "confidence": lines[0]["confidence"] if lines else 0.95,
     }
+
+
+def embedded(data) -> str:
+    """JSON that is safe inside an HTML element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # no end tag and no comment inside an element
     return text.replace("<", "\\u003c")

@@ -280,6 +280,7 @@
     drawAnswer();
     drawTable();
     drawPair();
+    root.dispatchEvent(new CustomEvent("view", { detail: { data, state, datasets: shownDatasets(), backbones: view.backbones } }));
   };
   root.hidden = false;
   buildTools();

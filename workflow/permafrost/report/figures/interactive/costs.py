@@ -1,0 +1,93 @@
+"""Score against cost, and the Pareto front: backbones that no other one beats in both."""
+
+from __future__ import annotations
+
+from permafrost.report.figures.interactive.look import (
+    FRONT,
+    OTHER,
+    SCORE,
+    TELLS,
+    said,
+    score_axis,
+    specification,
+)
+
+COSTS = {
+    "ms": ("Score against time", "ms per image, median over datasets", "' ms per image'"),
+    "parameters": ("Score against size", "parameters of what is run", "' parameters'"),
+}
+WORDS = (
+    "Better is higher, cheaper is further left. Blue with a name: on the Pareto front, no other backbone costs no more"
+    " and scores no worse. Whether a step of the front is more than chance, the intervals say."
+)
+
+# who is on the front: nobody who costs no more scores better, and nobody cheaper scores as well
+_FRONT = [
+    {"calculate": "higher ? datum.score : -datum.score", "as": "goodness"},
+    {
+        "window": [{"op": "max", "field": "goodness", "as": "reached"}],
+        "sort": [{"field": "cost"}],
+        "frame": [None, 0],
+        "ignorePeers": False,
+    },
+    {
+        "joinaggregate": [{"op": "min", "field": "cost", "as": "cheapest"}],
+        "groupby": ["goodness"],
+    },
+    {
+        "calculate": "datum.goodness >= datum.reached && datum.cost <= datum.cheapest",
+        "as": "front",
+    },
+]
+
+
+def draw_costs(cost: str) -> dict:
+    """Points of one probe against a cost on a logarithmic axis; who has none, or one of 0, is left out."""
+    _, title, unit = COSTS[cost]
+    on_front = "(datum.front ? ', on the Pareto front' : '')"
+    x = {
+        "field": "cost",
+        "type": "quantitative",
+        "scale": {"type": "log", "nice": False, "padding": 12},
+        "axis": {"title": title, "format": "~s", "labelOverlap": True, "grid": False},
+    }
+    colour = {"condition": {"test": "datum.front", "value": FRONT}, "value": OTHER}
+    return specification(
+        height=320,
+        transform=[
+            {"filter": f"datum.probe === probe && isValid(datum.score) && datum['{cost}'] > 0"},
+            {"calculate": f"datum['{cost}']", "as": "cost"},
+            *_FRONT,
+            *said(SCORE, "', '", "format(datum.cost, '.3~s')", unit, on_front),
+        ],
+        encoding={"x": x},
+        layer=[
+            {
+                "transform": [{"filter": "datum.front"}],
+                "mark": {
+                    "type": "line",
+                    "interpolate": "step-after",
+                    "color": FRONT,
+                    "opacity": 0.5,
+                },
+                "encoding": {"y": score_axis()},
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.3},
+                "encoding": {
+                    "y": score_axis("lower"),
+                    "y2": {"field": "upper"},
+                    "color": colour,
+                },
+            },
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 70},
+                "encoding": {"y": score_axis(), "color": colour, **TELLS},
+            },
+            {
+                "transform": [{"filter": "datum.front"}],
+                "mark": {"type": "text", "dy": -9, "limit": 150, "aria": False},
+                "encoding": {"y": score_axis(), "text": {"field": "backbone"}},
+            },
+        ],
+    )

@@ -1,0 +1,262 @@
+"""Figures over everything: their specifications and rows, for the page's script and as SVG."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from pathlib import Path
+
+from permafrost.report.figures.interactive import costs, critical, probes, ranked
+from permafrost.report.material.dataset import slug
+from permafrost.report.sections.explorer import embedded
+
+_WIDTH = 640  # pixels of an SVG
+_LICENCES = Path(__file__).parents[1] / "template" / "vega-licences.txt"
+# the page's script runs the library when a figure is wanted, and waits for this
+_READY = 'window.vegaEmbed = vegaEmbed; dispatchEvent(new Event("vega"));'
+
+
+def overview(data: dict, tests: list[dict], folder: Path) -> dict | None:
+    """What the template asks for, None where there is nothing to compare; writes an SVG of each figure and probe.
+
+    Parameters
+    ----------
+    data : of `explorer.explorer`.
+    tests : of the standings' metadata.
+    folder : for the SVG.
+    """
+    from markupsafe import Markup
+
+    given = {"cliques": _cliques(tests), "agreement": _agreement(data)}
+    drawn = _figures(data, given)
+    if len(data["backbones"]) < 2 or not drawn:
+        return None
+    group = "all" if "all" in data["standings"] else next(iter(data["standings"]), None)
+    stills = {
+        probe: _stills(data, given, drawn, group, probe, folder)
+        for probe in data["standings"].get(group, {})
+    }
+    if not stills:
+        return None
+    # as the page's script chooses: the probe that serves most datasets
+    served = {probe: sum(key.endswith(f"|{probe}") for key in data["metrics"]) for probe in stills}
+    first = max(stills, key=lambda probe: (served[probe], probe == "linear"))
+    specifications = {name: spec for name, (_, _, spec) in drawn.items()}
+    return {
+        "figures": [
+            {
+                "name": name,
+                "title": title,
+                "words": words,
+                "file": stills[first][name],
+                "alt": f"{title}, {first}",
+            }
+            for name, (title, words, _) in drawn.items()
+            if name in stills[first]
+        ],
+        "data": Markup(embedded({"specifications": specifications, **given})),
+        "library": Markup(_library()),
+    }
+
+
+@functools.cache
+def _library() -> str:
+    """Vega-Lite, Vega and what interprets their expressions without ``eval``, as one script."""
+    import vl_convert
+
+    licences = _LICENCES.read_text(encoding="utf-8")
+    return f"/*!\n{licences}*/\n{vl_convert.javascript_bundle(_READY)}"
+
+
+def _figures(data: dict, given: dict) -> dict[str, tuple[str, str, dict]]:
+    """Name to title, words and specification, of the figures that this run has something for."""
+    known = {
+        "ms": any(one["throughput"] for one in data["backbones"]),
+        "parameters": any(one["parameters"] for one in data["backbones"]),
+    }
+    found = {"ranked": (ranked.TITLE, ranked.WORDS, ranked.draw_ranked())}
+    for cost, (title, _, _) in costs.COSTS.items():
+        if known[cost]:
+            found[f"cost_{cost}"] = (title, costs.WORDS, costs.draw_costs(cost))
+    if given["cliques"]:
+        found["critical"] = (critical.TITLE, critical.WORDS, critical.draw_critical())
+    if any(given["agreement"].values()):
+        found["probes"] = (probes.TITLE, probes.WORDS, probes.draw_probes(data["probes"]))
+    return found
+
+
+def _cliques(tests: list[dict]) -> dict[str, dict[str, dict]]:
+    """Group to probe to Nemenyi's difference and groups, where there are several datasets."""
+    found: dict[str, dict[str, dict]] = {}
+    for one in tests:
+        if one["friedman_p"] is not None:
+            found.setdefault(one["group"], {})[one["probe"]] = {
+                "difference": f"{one['critical_difference']:.2f}",
+                "cliques": one["cliques"],
+            }
+    return found
+
+
+def _agreement(data: dict) -> dict[str, list[dict]]:
+    """Kendall's τ of every two probes, by group and by dataset."""
+    from scipy.stats import kendalltau
+
+    names = [one["name"] for one in data["backbones"]]
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    for group, by_probe in data["standings"].items():
+        for probe, answer in by_probe.items():
+            ranks = {row["backbone"]: row["rank"] for row in answer["rows"]}
+            scores.setdefault(group, {})[probe] = ranks
+    cells = data["cells"]
+    for dataset, backbone, probe, rank in zip(
+        *(cells[key] for key in ("dataset", "backbone", "probe", "rank")), strict=True
+    ):
+        of_dataset = scores.setdefault(data["datasets"][dataset]["name"], {})
+        of_dataset.setdefault(data["probes"][probe], {})[names[backbone]] = rank
+    found = {}
+    for where, by_probe in scores.items():
+        for a, b in itertools.combinations(sorted(by_probe), 2):
+            shared = [
+                (rank, by_probe[b][name])
+                for name, rank in by_probe[a].items()
+                if rank is not None and by_probe[b].get(name) is not None
+            ]
+            if len(shared) < 2:
+                continue
+            tau = kendalltau(*zip(*shared, strict=True)).statistic
+            said = "undefined" if tau != tau else f"{tau:.2f}"
+            label = f": τ {said} (n = {len(shared)})"
+            found.setdefault(where, []).append({"a": a, "b": b, "label": label})
+    return found
+
+
+# --- as SVG: the rows that template/overview.js makes for the page, without filters
+
+
+def _stills(
+    data: dict, given: dict, drawn: dict, group: str, probe: str, folder: Path
+) -> dict[str, str]:
+    """Write each figure of a group and probe; returns name to file."""
+    import vl_convert
+
+    answer = data["standings"][group][probe]
+    several = len(answer["datasets"]) > 1
+    points = _points(data, group)
+    tests = given["cliques"].get(group, {}).get(probe) if several else None
+    tables = {
+        "points": points,
+        "agreement": [
+            {"other": other, "label": other + one["label"]}
+            for one in given["agreement"].get(group, [])
+            if probe in (one["a"], one["b"])
+            for other in [one["b"] if one["a"] == probe else one["a"]]
+        ],
+        **_diagram([one for one in points if one["probe"] == probe], tests),
+    }
+    level = f"{100 * data['confidence']:g} %"
+    count = len(answer["datasets"])
+    parameters = {
+        "probe": probe,
+        "measure": f"mean rank over {count} dataset{'s' * (count != 1)}",
+        "higher": False,
+        "how": f"Mean of the ranks on {count} datasets; {level} interval over {answer['uncertainty']}",
+    }
+    alone = None if several else data["metrics"].get(f"{answer['datasets'][0]}|{probe}")
+    if alone is not None:
+        metric, higher, units, unit = alone
+        parameters |= {
+            "measure": f"{metric} on {answer['datasets'][0]}",
+            "higher": higher,
+            "how": f"{level} interval over {units} {unit}s",
+        }
+    files = {}
+    for name, (title, _, spec) in drawn.items():
+        if (name == "critical" and not tests) or (name == "probes" and not tables["agreement"]):
+            continue
+        whole = {
+            **spec,
+            "width": _WIDTH,
+            "background": "white",
+            "title": {"text": f"{title}, {probe}", "anchor": "start"},
+            "datasets": tables,
+            "params": [{**one, "value": parameters[one["name"]]} for one in spec["params"]],
+        }
+        files[name] = f"{name}__{slug(probe)}.svg"
+        svg = vl_convert.vegalite_to_svg(json.dumps(whole))
+        (folder / files[name]).write_text(svg, encoding="utf-8")
+    return files
+
+
+def _points(data: dict, group: str) -> list[dict]:
+    """A row for each backbone and probe."""
+    facts = {one["name"]: one for one in data["backbones"]}
+    points = []
+    for probe, answer in data["standings"][group].items():
+        first = answer["rows"][0]
+        alone = _of_dataset(data, answer["datasets"], probe)
+        for row in answer["rows"]:
+            score, lower, upper = alone.get(row["backbone"], row["mean_rank"])
+            speed = facts[row["backbone"]]["throughput"]
+            letters = row["letters"] or ""
+            points.append(
+                {
+                    "backbone": row["backbone"],
+                    "probe": probe,
+                    "score": score,
+                    "lower": lower,
+                    "upper": upper,
+                    "rank": row["rank"],
+                    "letters": letters,
+                    "alike": row["rank"] == first["rank"]
+                    or bool(set(letters) & set(first["letters"] or "")),
+                    "parameters": facts[row["backbone"]]["parameters"],
+                    "ms": 1000 / speed if speed else None,
+                }
+            )
+    return points
+
+
+def _of_dataset(data: dict, datasets: list[str], probe: str) -> dict[str, list]:
+    """Backbone to score and interval on the only dataset; nothing where there are several."""
+    if len(datasets) != 1:
+        return {}
+    cells = data["cells"]
+    return {
+        data["backbones"][cells["backbone"][at]]["name"]: [
+            cells[name][at] for name in ("value", "lower", "upper")
+        ]
+        for at, place in enumerate(cells["dataset"])
+        if data["datasets"][place]["name"] == datasets[0]
+        and data["probes"][cells["probe"][at]] == probe
+    }
+
+
+def _diagram(points: list[dict], tests: dict | None) -> dict[str, list[dict]]:
+    """Rows of the critical-difference diagram: leaders to names, the better half left, and bars above."""
+    if tests is None:
+        return {"leaders": [], "bars": []}
+    ranked = sorted(
+        (one for one in points if one["score"] is not None),
+        key=lambda one: (one["score"], one["backbone"]),
+    )
+    half = -(-len(ranked) // 2)
+    scores = {one["backbone"]: one["score"] for one in ranked}
+    cliques = [[name for name in one if name in scores] for one in tests["cliques"]]
+    cliques = [one for one in cliques if len(one) > 1]
+    return {
+        "leaders": [
+            {**one, "left": at < half, "row": at + 1 if at < half else len(ranked) - at}
+            for at, one in enumerate(ranked)
+        ],
+        "bars": [
+            {
+                "row": at - len(cliques),
+                "low": scores[names[0]],
+                "high": scores[names[-1]],
+                "said": f"{', '.join(names)} are not told apart: their mean ranks lie within the critical difference of"
+                f" {tests['difference']} (Nemenyi).",
+            }
+            for at, names in enumerate(cliques)
+        ],
+    }
