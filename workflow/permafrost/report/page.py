@@ -59,6 +59,7 @@ class Report:
     scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
     similarities: Mapping[str, Path] = field(default_factory=dict)
     standings: Path | None = None
+    published: Path | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
     title: str = "Permafrost"
     examples: int = 12
@@ -79,7 +80,9 @@ class Report:
             read_metadata(path, expect=self._expected(path)) for path in self.predictions.values()
         ]
         scores = scores_section(table, rows)
-        entrance = explorer(self.plan, rows, self._compared(), **self._standings())
+        entrance = explorer(
+            self.plan, rows, self._compared(), **self._standings(), published=self._published()
+        )
         shared = {"title": self.title, **scores}
         with _rare_garbage_collection(), whole_directory(folder) as partial:
             for name in ("figures", "datasets", "backbones"):
@@ -166,6 +169,11 @@ class Report:
             return {}
         table, about = read_table(self.standings, expect=self._expected(self.leaderboard))
         return {"standings": table.to_pylist(), "tests": about.get("tests", [])}
+
+    def _published(self) -> list[dict]:
+        if self.published is None:
+            return []
+        return read_table(self.published, expect=self._expected(self.leaderboard))[0].to_pylist()
 
     def _compared(self) -> dict[tuple[str, str], list[dict]]:
         return {

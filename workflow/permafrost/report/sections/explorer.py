@@ -44,6 +44,7 @@ def explorer(
     *,
     standings: list[dict] = (),
     tests: list[dict] = (),
+    published: list[dict] = (),
 ) -> str:
     """JSON for the page's script, safe inside an HTML element.
 
@@ -52,6 +53,7 @@ def explorer(
     plan : the recorded plan, whose entries say what backbones and datasets are.
     rows : of the leaderboard; comparisons : (dataset, probe) to rows of paired differences.
     standings : of all groups, which may be none; tests : of their metadata.
+    published : results that others published, which stand apart and are marked.
     """
     lines = merge_seeds(overall(rows))
     names = {
@@ -91,6 +93,10 @@ def explorer(
         },
         "confidence": lines[0]["confidence"] if lines else 0.95,
     }
+    if published:
+        from permafrost.report.sections.published import add_published
+
+        add_published(data, published, overall(rows), plan)
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # no end tag and no comment inside an element
     return text.replace("<", "\\u003c")
