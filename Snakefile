@@ -12,6 +12,7 @@
 # results/scores/{dataset}/{backbone}/seed{seed}/{probe}.parquet   bootstrap
 # results/comparisons/{dataset}/{probe}.parquet                    compare
 # results/{leaderboard,standings}.{parquet,csv}                     aggregate
+# results/published.{parquet,csv}                                  aggregate, where the configuration names some
 # results/report/                                                  report
 # results/plans/FINGERPRINT.done                                   aggregate, report: digests of what they wrote
 # results/archive/                                                 archive (on request)

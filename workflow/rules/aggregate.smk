@@ -8,6 +8,7 @@ rule aggregate:
         every_measure(),
         every_profile(),
     output:
+        **PUBLISHED,
         parquet=report(
             f"{RESULTS}/leaderboard.parquet",
             caption="../report/leaderboard.rst",
@@ -40,4 +41,5 @@ rule aggregate:
         "permafrost aggregate --job {params.job} --plan {PLAN_FILE:q} "
         "--parquet {output.parquet:q} --csv {output.csv:q} "
         "--standings {output.standings:q} --standings-csv {output.standings_csv:q} --stamp {output.stamp:q} "
+        "{PUBLISHED_OPTIONS} "
         "2>&1 | tee {log:q}"

@@ -78,6 +78,19 @@ PREDICTIONS = (
 PROBE_LOG = f"{RESULTS}/logs/probe/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log"
 AGGREGATED = f"{RESULTS}/plans/{PLAN.aggregate().fingerprint}.done"
 REPORTED = f"{RESULTS}/plans/{PLAN.report().fingerprint}.done"
+# results that others published, where the configuration names some
+PUBLISHED = (
+    {
+        "published": f"{RESULTS}/published.parquet",
+        "published_csv": f"{RESULTS}/published.csv",
+    }
+    if config["published"]
+    else {}
+)
+PUBLISHED_OPTIONS = " ".join(
+    f"--{name.replace('_', '-')} {shlex.quote(path)}"
+    for name, path in PUBLISHED.items()
+)
 
 
 def one_of(names):
@@ -219,6 +232,7 @@ def finished():
         f"{RESULTS}/leaderboard.csv",
         f"{RESULTS}/standings.parquet",
         f"{RESULTS}/standings.csv",
+        *PUBLISHED.values(),
         f"{RESULTS}/report/index.html",
         f"{RESULTS}/report/figures",
         AGGREGATED,

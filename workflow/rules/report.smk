@@ -5,6 +5,7 @@ rule report:
     input:
         leaderboard=f"{RESULTS}/leaderboard.parquet",
         standings=f"{RESULTS}/standings.parquet",
+        published=list(PUBLISHED.values())[:1],
         stamp=AGGREGATED,
         predictions=every_evaluation("predictions"),
         scores=every_evaluation("scores"),

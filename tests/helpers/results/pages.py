@@ -78,3 +78,15 @@ def prepare(tmp_path: Path, *, datasets: dict, backbones: list[str], **options) 
 
 def small(name: str = "eurosat", **options) -> dict:
     return make_card(name, **{"classes": 3, "bands": 3, "counts": (40, 20, 30), **options})
+
+
+def open_page(browser, folder: Path, address: str = "") -> None:
+    """Open the first page of a report anew, and wait until its script has shown the answer."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get("about:blank")
+    browser.get((folder / "index.html").as_uri() + address)
+    ready = (
+        "return document.readyState === 'complete' && !document.getElementById('explorer').hidden"
+    )
+    WebDriverWait(browser, 60).until(lambda opened: opened.execute_script(ready))

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers.results.pages import build_report, prepare, small
+from helpers.results.pages import build_report, open_page, prepare, small
 from permafrost.core.tables import read_table
 from permafrost.report.sections.explorer import _packed, explorer
 
@@ -109,8 +109,7 @@ def page(browser, made):
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False},
         )
-        browser.get("about:blank")
-        browser.get((made["output_dir"] / "index.html").as_uri() + address)
+        open_page(browser, made["output_dir"], address)
         return browser
 
     browser.get_log("browser")

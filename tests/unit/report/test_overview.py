@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 import vl_convert
-from helpers.results.pages import build_report, prepare, small
+from helpers.results.pages import build_report, open_page, prepare, small
 from permafrost.report.figures.interactive.costs import draw_costs
 from permafrost.report.figures.interactive.ranked import draw_ranked
 from permafrost.report.sections.overview import _agreement, _diagram
@@ -144,8 +144,7 @@ def page(browser, made):
     def open_at(address: str = "", width: int = 1400):
         size = {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get("about:blank")
-        browser.get((made / "index.html").as_uri() + address)
+        open_page(browser, made, address)
         return browser
 
     browser.get_log("browser")

@@ -8,14 +8,9 @@ from pathlib import Path
 
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.report.tables.beside import beside, given_names, pairs_block, wrong_names
 from permafrost.report.tables.export import TORCHGEO_BENCH
-from permafrost.report.tables.published import (
-    bands_spelt,
-    beside,
-    check_names,
-    pairs_block,
-    read_published,
-)
+from permafrost.report.tables.published import _GEOBENCH2, bands_spelt, read_published
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "published"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the published tables are not here")
@@ -80,8 +75,12 @@ def test_rows_that_occur_twice(write):
     for rule, value in (("first", 0.5), ("last", 0.7)):
         found = read_published(path, duplicates=rule)
         assert [row.value for row in found.rows] == [value] and found.replaced == 1
-    # the same value with another interval is no contradiction
-    assert len(read_published(write({}, {"ci_upper": "0.61"})).rows) == 1
+    # the same value with another interval is no contradiction, and is counted by itself
+    path = write({}, {"ci_upper": "0.61"})
+    for rule, upper in (("refuse", 0.6), ("first", 0.6), ("last", 0.61)):
+        found = read_published(path, duplicates=rule)
+        assert [row.upper for row in found.rows] == [upper]
+        assert (found.identical, found.same_value, found.replaced) == (0, 1, 0)
     # what the protocol tells apart stays apart
     apart = (
         {"image_size": "64"},
@@ -89,8 +88,24 @@ def test_rows_that_occur_twice(write):
         {"seed": "1"},
         {"normalization": "none"},
         {"bands": "rgb"},
+        {"interpolation": "bicubic"},
+        {"partition": "0.01x_train"},
+        {"merge_val": "False"},
     )
-    assert len(read_published(write({}, *apart)).rows) == 6
+    apart = [{**one, "metric_value": f"0.{place}"} for place, one in enumerate(apart, start=1)]
+    assert len(read_published(write({}, *apart)).rows) == 9
+
+
+@pytest.mark.parametrize("column", ["data_percentages", "partition_name", "lr", "n_trials"])
+def test_learning_settings_tell_rows_apart(tmp_path, column):
+    row = dict.fromkeys(_GEOBENCH2, "1") | {"dataset": "m", "Metric": "Acc", "test metric": "0.5"}
+    rows = [row, {**row, column: "2", "test metric": "0.6"}]
+    path = tmp_path / "theirs.csv"
+    with open(path, "w", newline="") as stream:
+        writer = csv.DictWriter(stream, _GEOBENCH2)
+        writer.writeheader()
+        writer.writerows(rows)
+    assert [one.value for one in read_published(path).rows] == [0.5, 0.6]
 
 
 @pytest.mark.parametrize(
@@ -146,9 +161,8 @@ def test_names_are_shown_as_text(write):
     name = "<b>\x1b[31mnet</b>"
     references = read_published(write({"name": name})).rows
     assert references[0].backbone == name
-    with pytest.raises(PermafrostError) as refused:
-        check_names("backbone", [f"{name}=x"], references, [{"backbone": "y"}])
-    assert "\x1b" not in str(refused.value)
+    (refused,) = wrong_names("backbone", {"x": "y"}, references, ["y"], "here")
+    assert "\x1b" not in str(refused)
 
 
 def test_scores_stand_beside_ones_own_with_what_differs(write):
@@ -168,9 +182,9 @@ def test_scores_stand_beside_ones_own_with_what_differs(write):
         "config": {"extraction": {"size": 128}},
     }
     names = {
-        "backbones": check_names("backbone", ["net=mine"], references, [own]),
-        "datasets": check_names("dataset", ["m-eurosat=eurosat"], references, [own]),
-        "probes": check_names("method", ["linear=linear"], references, [own]),
+        "backbones": {"net": "mine"},
+        "datasets": {"m-eurosat": "eurosat"},
+        "probes": {"linear": "linear"},
     }
     (pair,) = beside(references, [own], plan, **names)
     assert (pair["theirs"], pair["ours"], pair["row"]) == (0.5, 0.55, 2)
@@ -185,13 +199,22 @@ def test_scores_stand_beside_ones_own_with_what_differs(write):
     assert (
         "No pair" in pairs_block(beside(references, [own], plan, **{**names, "probes": {}})).plain()
     )
-    for what, text in (
-        ("backbone", "nett=mine"),
-        ("backbone", "net=other"),
-        ("dataset", "m-eurosat"),
-    ):
-        with pytest.raises(PermafrostError, match=f"no {what}"):
-            check_names(what, [text], references, [own])
+    # our intervals that a bootstrap forms are no difference
+    (pair,) = beside(references, [{**own, "method": "percentile"}], plan, **names)
+    assert "interval" not in pair["differences"]
+
+
+def test_names_must_exist_on_their_side(write):
+    references = read_published(write({})).rows
+    assert given_names("backbone", ["net=mine", "a=b=mine"]) == {"net": "mine", "a=b": "mine"}
+    with pytest.raises(PermafrostError, match="is no pair of names"):
+        given_names("dataset", ["m-eurosat"])
+    wrong = wrong_names("backbone", {"nett": "mine", "net": "other"}, references, ["mine"], "x")
+    assert [one.problem.split(",")[0] for one in wrong] == [
+        "no backbone 'nett' published",
+        "no backbone 'other' here",
+    ]
+    assert not wrong_names("backbone", {"net": "mine"}, references, ["mine"], "x")
 
 
 @needs_shared
@@ -202,7 +225,7 @@ def test_the_published_tables_are_read(tmp_path, capsys):
     with pytest.raises(PermafrostError, match="of one configuration"):
         read_published(path)
     found = read_published(path, duplicates="last")
-    assert (len(found.rows), found.identical, found.replaced) == (2296, 34, 12)
+    assert (len(found.rows), found.identical, found.same_value, found.replaced) == (2296, 34, 0, 12)
     assert {row.bands for row in found.rows if row.bands.startswith("b01")} == {
         "b01,b02,b03,b04,b05,b06,b07,b08,b8a,b09,b11,b12"
     }

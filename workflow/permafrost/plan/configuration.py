@@ -16,6 +16,7 @@ from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.options import measuring, profiling
+from permafrost.plan.published import check_published, identify_published
 from permafrost.plan.validation import misfit, problems, without_faults
 
 
@@ -53,6 +54,7 @@ class Configuration:
     identified : backbone to what identifies it.
     environments : of the backbones that do not live in the main one.
     sources : dataset to the digest of its files.
+    published : what identifies the files of published results, and where they lie.
     measures, profile : options of these stages; None where they are switched off.
 
     Raises
@@ -80,7 +82,7 @@ class Configuration:
         self.backbones = self._chosen("backbone", named.get("backbone", []), mistakes)
         self.datasets = self._chosen("dataset", named.get("dataset", []), mistakes)
         self.probes = {name: options for name, options in config["probes"].items() if options}
-        self._identify(mistakes)
+        self._identify(config, where, mistakes)
         self.measures = self.profile = None
         with mistakes.gathered():
             self.measures = measuring(config, where=where)
@@ -113,12 +115,14 @@ class Configuration:
         check_options(config, where, mistakes)
         known = set(self._catalogues["dataset"].names([EVERY]))
         check_ranking(config, known, list(self.backbones), where, mistakes)
+        own = {"backbones": self.backbones, "datasets": self.datasets, "methods": self.probes}
+        check_published(*self.published, own, where, mistakes)
         places = {kind: known.where for kind, known in self._catalogues.items()}
         check_entries(self.backbones, self.datasets, places, config, self.root, mistakes)
 
     # --- identity ------------------------------------------------------------------------------
 
-    def _identify(self, mistakes: Mistakes) -> None:
+    def _identify(self, config: dict, where: str, mistakes: Mistakes) -> None:
         digests = DigestCache(self.root / DIGESTS)
         self.identified: dict[str, Identified] = {}
         self.environments: dict[str, Environment] = {}
@@ -129,15 +133,18 @@ class Configuration:
         for name in self.datasets:
             with mistakes.gathered(), self._blaming("dataset", name):
                 self.sources[name] = self._digest_dataset(name, digests)
+        self.published: tuple[list[dict], list[str]] = [], []
+        with mistakes.gathered():
+            self.published = identify_published(config, self._locate, digests.digest, where)
         digests.save()
+
+    def _locate(self, path: str) -> Path:
+        return self.root / substitute(path, self.data_root)
 
     def _identify_backbone(self, name: str, digests: DigestCache) -> Identified:
         from permafrost.backbones.digest import identify
 
-        def located(path: str) -> Path:
-            return self.root / substitute(path, self.data_root)
-
-        known = identify(result_fields(self.backbones[name]), self.root, located)
+        known = identify(result_fields(self.backbones[name]), self.root, self._locate)
         named, package = known.files, {"package": known.package} if known.package else {}
         environment = environment_of(self.backbones[name])
         if environment is not None:
@@ -146,9 +153,9 @@ class Configuration:
             named, package = {**named, ROLE: environment.shown(self.root)}, {}
         files = {
             role: (
-                digests.content(located(file), known.read[role])
+                digests.content(self._locate(file), known.read[role])
                 if role in known.read
-                else digests.digest(located(file))
+                else digests.digest(self._locate(file))
             )
             for role, file in named.items()
         }

@@ -93,6 +93,7 @@ class Plan:
         )
         self.environments = chosen.environments
         self._identified, self._sources = chosen.identified, chosen.sources
+        self._published = chosen.published
         self._measures, self._profile = chosen.measures, chosen.profile
         self._views = self._measures and self._measures.views
 
@@ -351,12 +352,15 @@ class Plan:
         ]
         measures = [[*names, self.measure(*names).fingerprint] for names in self.measured()]
         profiles = [[*names, self.profile(*names).fingerprint] for names in self.profiled()]
+        published, files = self._published
         return self._job(
             "aggregate",
+            places={"published": files} if files else None,
             options=self.config["comparison"],
             # pairs, since canonical JSON has no order of keys
             groups=list(groups_of(self.datasets, self.config["groups"]).items()),
             ranking=self.config["ranking"],
+            **({"published": published} if published else {}),
             inputs={
                 "scores": fingerprint(sorted(scores)),
                 **_if_any(measures=measures, profiles=profiles),

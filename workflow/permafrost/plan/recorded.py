@@ -120,6 +120,12 @@ def stamped(recorded: dict) -> list[str]:
     return [gathered["fingerprint"], recorded["plan"]]
 
 
+def published_files(recorded: dict) -> list[Path]:
+    """The tables of published results, which a run has whose configuration names some."""
+    asked = recorded["config"].get("published")
+    return [Path(recorded["results"]) / f"published.{form}" for form in ("parquet", "csv") if asked]
+
+
 def archived(recorded: dict, plan: Path) -> list[Path]:
     """What an archive of the plan holds: every output, the report, the plan itself and the stamps."""
     results = Path(recorded["results"])
@@ -127,6 +133,7 @@ def archived(recorded: dict, plan: Path) -> list[Path]:
         results / "leaderboard.csv",
         results / "standings.parquet",
         results / "standings.csv",
+        *published_files(recorded),
         results / "report",
         plan,
         plan.with_name(CURRENT),

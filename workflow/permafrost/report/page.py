@@ -21,10 +21,11 @@ from permafrost.report.sections.backbone import NEEDED, backbone_page, backbone_
 from permafrost.report.sections.dataset import dataset_line, dataset_section, trained_on_flags
 from permafrost.report.sections.explorer import embedded, explorer
 from permafrost.report.sections.overview import overview
+from permafrost.report.sections.published import add_published
 from permafrost.report.sections.run import incomplete_section, run_section
 from permafrost.report.sections.scores import scores_section
 from permafrost.report.values.notation import interval, number, signed
-from permafrost.report.values.rows import distinct
+from permafrost.report.values.rows import distinct, overall
 
 _TEMPLATE = Path(__file__).parent / "template"
 
@@ -60,6 +61,7 @@ class Report:
     scores: Mapping[tuple[str, str, int, str], Path] = field(default_factory=dict)
     similarities: Mapping[str, Path] = field(default_factory=dict)
     standings: Path | None = None
+    published: Path | None = None
     expect: Mapping[str, str] = field(default_factory=dict)
     title: str = "Permafrost"
     examples: int = 12
@@ -95,6 +97,10 @@ class Report:
             shown = {key: any(line["shown"][key] for line in lines) for key in lines[0]["shown"]}
             from markupsafe import Markup
 
+            drawn = overview(entrance, tests, partial / "figures")
+            # figures are of one's own scores alone
+            if published := self._published():
+                add_published(entrance, published, overall(rows), self.plan)
             values = {
                 **shared,
                 "datasets": [line["values"] for line in lines],
@@ -103,8 +109,8 @@ class Report:
                 **run_section(self.plan, [gathered, *made], self.hardware),
                 "pages": pages,
                 "incomplete": incomplete_section(self.incomplete),
+                "overview": drawn,
                 "explorer": Markup(embedded(entrance)),
-                "overview": overview(entrance, tests, partial / "figures"),
             }
             _write(partial / "index.html", "index.html.j2", values)
 
@@ -170,6 +176,11 @@ class Report:
             return [], []
         table, about = read_table(self.standings, expect=self._expected(self.leaderboard))
         return table.to_pylist(), about.get("tests", [])
+
+    def _published(self) -> list[dict]:
+        if self.published is None:
+            return []
+        return read_table(self.published, expect=self._expected(self.leaderboard))[0].to_pylist()
 
     def _compared(self) -> dict[tuple[str, str], list[dict]]:
         return {

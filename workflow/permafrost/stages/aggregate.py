@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.core.specification import Specification
-from permafrost.stages.arguments import add_job, read_specification
+from permafrost.stages.arguments import add_job, planned_job, specified
 
 _OUTPUTS = {
     "--parquet": "leaderboard to write",
@@ -14,6 +14,11 @@ _OUTPUTS = {
     "--standings": "standings over groups of datasets to write",
     "--standings-csv": "the same, as text",
     "--stamp": "written last: fingerprint, and digests of the others",
+}
+
+_PUBLISHED = {
+    "--published": "published results to write, where the job has some",
+    "--published-csv": "the same, as text",
 }
 
 
@@ -25,12 +30,15 @@ class AggregateSpec(Specification):
     groups: list
     ranking: dict
     inputs: dict
+    published: list = field(default_factory=list)
 
 
 def add_arguments(parser) -> None:
     add_job(parser, plan="recorded plan, names every score table")
     for option, meaning in _OUTPUTS.items():
         parser.add_argument(option, type=Path, required=True, help=meaning)
+    for option, meaning in _PUBLISHED.items():
+        parser.add_argument(option, type=Path, help=meaning)
 
 
 def run(arguments) -> None:
@@ -39,7 +47,8 @@ def run(arguments) -> None:
     from permafrost.report.tables.leaderboard import read_scores, write_leaderboard
     from permafrost.report.tables.standings import write_standings
 
-    spec, fingerprint = read_specification(arguments, AggregateSpec)
+    job = planned_job(arguments)
+    spec, fingerprint = specified(job, AggregateSpec), job.fingerprint
     plan = read_plan(arguments.plan)
     expected = {
         row["path"]: row["fingerprint"]
@@ -51,11 +60,17 @@ def run(arguments) -> None:
     table = write_leaderboard(tables, arguments.parquet, arguments.csv, about)
     options = {"groups": spec.groups, "ranking": spec.ranking, "comparison": spec.options}
     write_standings(tables, arguments.standings, arguments.standings_csv, about, options)
-    written = (
+    written = [
         arguments.parquet,
         arguments.csv,
         arguments.standings,
         arguments.standings_csv,
-    )
+    ]
+    if spec.published:
+        from permafrost.report.tables.gathered import write_published
+
+        published = (arguments.published, arguments.published_csv)
+        write_published(spec.published, job.places["published"], *published, about)
+        written += published
     write_stamp(arguments.stamp, fingerprint, written)
     print(f"leaderboard: {table.num_rows} rows in {arguments.csv}; permafrost show prints it")

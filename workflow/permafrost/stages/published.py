@@ -56,7 +56,8 @@ def _summary(path: Path, one) -> str:
         f"{count} {what}"
         for count, what in (
             (one.identical, "rows that repeat another"),
-            (one.replaced, "further rows of a configuration"),
+            (one.same_value, "further rows of a configuration with its value and another interval"),
+            (one.replaced, "further rows of a configuration with another value"),
         )
         if count
     ]
@@ -85,16 +86,16 @@ def _write(path: Path, table) -> None:
 def _beside(rows: list, arguments) -> None:
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, read_plan
+    from permafrost.report.tables.beside import beside, given_names, pairs_block, wrong_names
     from permafrost.report.tables.blocks import print_blocks
-    from permafrost.report.tables.published import beside, check_names, pairs_block
-    from permafrost.report.values.rows import overall
+    from permafrost.report.values.rows import distinct, overall
 
     own = overall(read_table(arguments.leaderboard)[0].to_pylist())
-    names = {
-        "backbones": check_names("backbone", arguments.backbone, rows, own),
-        "datasets": check_names("dataset", arguments.dataset, rows, own),
-        "probes": check_names("method", arguments.method, rows, own),
-    }
+    names = {}
+    for what, kind in (("backbone", "backbone"), ("dataset", "dataset"), ("method", "probe")):
+        names[f"{kind}s"] = pairs = given_names(what, getattr(arguments, what))
+        for mistake in wrong_names(what, pairs, rows, distinct(own, kind), f"--{what}"):
+            raise mistake
     plan = read_plan(current_plan(arguments.leaderboard.parent))
     print()
     print_blocks([pairs_block(beside(rows, own, plan, **names))])

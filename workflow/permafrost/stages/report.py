@@ -31,7 +31,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.stamps import refuse_altered, write_stamp
-    from permafrost.plan.recorded import by_names, expected, read_plan, stamped
+    from permafrost.plan.recorded import by_names, expected, published_files, read_plan, stamped
     from permafrost.report.archive.provenance import describe_machine
     from permafrost.report.page import Report
 
@@ -43,6 +43,7 @@ def run(arguments) -> None:
         plan=plan,
         leaderboard=by_names(plan, "aggregate")[()],
         standings=arguments.standings,
+        published=next(iter(published_files(plan)), None),
         cards=by_names(plan, "card", "dataset"),
         predictions=by_names(plan, "probe", "dataset", "backbone", "seed", "probe"),
         scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),

@@ -41,6 +41,8 @@ _ALONE = frozenset(
         "leaderboard.csv",
         "standings.parquet",
         "standings.csv",
+        "published.parquet",
+        "published.csv",
         "plans/current",
     }
 )

@@ -8,7 +8,8 @@ What is read
 Rules
 -----
 `identical rows`: rows that say the same in every column count once. `one value`: two rows of one configuration with
-different values are refused, or the `first` or `last` of the file is taken, on request. `one spelling of bands`: lists
+different values are refused, or the `first` or `last` of the file is taken, on request. Of equal values with
+another interval the first counts, or the last on request; they are counted as such. `one spelling of bands`: lists
 of Sentinel-2's bands by colour (``blue``) and by number (``b02``) become numbers in the order of the instrument.
 `no interval`: limits that are both 0 beside a value that is not are no interval.
 """
@@ -17,18 +18,15 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.errors import PermafrostError
 from permafrost.core.inputs import is_pipe
 from permafrost.core.text import printable_name
-from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.export import TORCHGEO_BENCH
-from permafrost.report.values.notation import number, signed
 
 DUPLICATES = ("refuse", "first", "last")
 _GEOBENCH2 = (
@@ -36,6 +34,10 @@ _GEOBENCH2 = (
     "experiment_id", "experiment_name", "index", "batch_size", "lr", "decoder", "backbone", "early_stop_patience",
     "n_trials", "partition_name", "data_percentages", "batch_size_selection", "weight_decay", "partition name",
     "frozen_or_full_ft",
+)  # fmt: skip
+_GEOBENCH2_SETTINGS = (
+    "partition_name", "partition name", "data_percentages", "n_trials", "early_stop_patience", "batch_size_selection",
+    "batch_size", "lr", "weight_decay",
 )  # fmt: skip
 _NEEDED = {
     "torchgeo-bench": ("dataset", "method", "metric_name", "metric_value", "name"),
@@ -67,7 +69,8 @@ class Reference:
     Attributes
     ----------
     row : number in the file, the header being 1. bands, normalisation, image_size, grid : of the protocol, "" where
-        the file does not say. grid : of C, ``smallest..largest by number``.
+        the file does not say. grid : of C, ``smallest..largest by number``. settings : what else belongs to the
+        configuration, as ``column=value`` of the file.
     """
 
     file: str
@@ -85,16 +88,24 @@ class Reference:
     normalisation: str
     image_size: str
     grid: str
+    settings: str
     n_train: int | None
     n_test: int | None
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a file holds, and which rows the rules took away: identical ones, and others of one configuration."""
+    """What a file holds, and how many rows the rules took away.
+
+    Attributes
+    ----------
+    identical : the same in every column. same_value : of one configuration and value, with another interval or
+        other columns. replaced : of one configuration, with another value.
+    """
 
     rows: list[Reference]
     identical: int
+    same_value: int
     replaced: int
 
     def table(self) -> pa.Table:
@@ -134,7 +145,7 @@ def read_published(path, *, duplicates: str = "refuse") -> Published:
     _check_columns(path, header, columns, form)
     seen: dict[tuple, int] = {}
     rows: dict[tuple, Reference] = {}
-    identical = replaced = 0
+    identical = same_value = replaced = 0
     for place, cells in lines[1:]:
         if len(cells) != len(header):
             raise _wrong(path, place, f"{len(cells)} cells below {len(header)} columns")
@@ -145,25 +156,26 @@ def read_published(path, *, duplicates: str = "refuse") -> Published:
         row = convert(path, place, dict(zip(header, cells, strict=True)))
         key = _configuration(row)
         if key in rows:
-            replaced += 1
-            if duplicates == "refuse" and row.value != rows[key].value:
+            same = row.value == rows[key].value
+            same_value, replaced = same_value + same, replaced + (not same)
+            if duplicates == "refuse" and not same:
                 raise PermafrostError(
                     f"rows {rows[key].row} and {place} are of one configuration ({printable_name(row.backbone)} on"
                     f" {printable_name(row.dataset)}, {printable_name(row.method)}) and say {rows[key].value:g} and"
                     f" {row.value:g}",
                     where=path,
-                    remedy="correct the file, or give --duplicates first or last",
+                    remedy="correct the file, or take the first or last of them (duplicates)",
                 )
             if duplicates != "last":
                 continue
         rows[key] = row
-    return Published(list(rows.values()), identical, replaced)
+    return Published(list(rows.values()), identical, same_value, replaced)
 
 
 def _configuration(row: Reference) -> tuple:
     return (
         row.backbone, row.dataset, row.method, row.metric, row.seed, row.bands, row.normalisation, row.image_size,
-        row.grid,
+        row.grid, row.settings,
     )  # fmt: skip
 
 
@@ -223,6 +235,7 @@ def _torchgeo_bench(path: Path, number: int, cells: dict) -> Reference:
         image_size=_size(cells.get("image_size", "")),
         # k-nearest neighbours have no C
         grid=_grid(path, number, grid) if all(grid) and cells["method"] == "linear" else "",
+        settings=_settings(cells, ("interpolation", "partition", "merge_val")),
         n_train=_whole(path, number, cells, "n_train"),
         n_test=_whole(path, number, cells, "n_test"),
     )
@@ -245,9 +258,15 @@ def _geobench2(path: Path, number: int, cells: dict) -> Reference:
         normalisation="",
         image_size="",
         grid="",
+        settings=_settings(cells, _GEOBENCH2_SETTINGS),
         n_train=None,
         n_test=None,
     )
+
+
+def is_error(metric: str) -> bool:
+    """Whether less is better, and there is no upper bound."""
+    return metric in _ERRORS
 
 
 def bands_spelt(text: str) -> str:
@@ -256,6 +275,12 @@ def bands_spelt(text: str) -> str:
     if len(names) < 2 or not set(names) <= set(_ORDER):
         return text.strip()
     return ",".join(sorted(names, key=_ORDER.index))
+
+
+def _settings(cells: dict, columns: tuple) -> str:
+    return ", ".join(
+        f"{name}={cells[name].strip()}" for name in columns if cells.get(name, "").strip()
+    )
 
 
 def _score(path, number, cells, column, metric, *, needed: bool = True) -> float | None:
@@ -312,126 +337,3 @@ def _wrong(path: Path, number: int, problem: str) -> PermafrostError:
     return PermafrostError(
         f"row {number}: {problem}", where=path, remedy="correct the row, or leave it out"
     )
-
-
-# --- beside one's own ----------------------------------------------------------------------------
-
-
-def beside(
-    references: Iterable[Reference],
-    rows: list[dict],
-    plan: dict,
-    *,
-    backbones: dict[str, str],
-    datasets: dict[str, str],
-    probes: dict[str, str],
-) -> list[dict]:
-    """Each published score with one's own, and how the protocols differ.
-
-    Parameters
-    ----------
-    rows : primary rows of the leaderboard; plan : the recorded plan.
-    backbones, datasets, probes : their names to ours. Nothing is matched by likeness.
-
-    Returns
-    -------
-    Rows ``backbone, dataset, probe, theirs, ours, difference (ours - theirs), differences, row``.
-    """
-    own = {(row["backbone"], row["dataset"], row["probe"]): row for row in rows}
-    found = []
-    for one in references:
-        names = (backbones.get(one.backbone), datasets.get(one.dataset), probes.get(one.method))
-        row = own.get(names)
-        if row is not None:
-            found.append(
-                {
-                    "backbone": names[0],
-                    "dataset": names[1],
-                    "probe": names[2],
-                    "theirs": one.value,
-                    "ours": row["value"],
-                    "difference": row["value"] - one.value,
-                    "differences": "; ".join(_differences(one, row, plan)),
-                    "row": one.row,
-                }
-            )
-    return found
-
-
-def _differences(one: Reference, row: dict, plan: dict) -> list[str]:
-    """What of the protocol is not the same, or not said on one side."""
-    backbone, dataset = plan["backbones"][row["backbone"]], plan["datasets"][row["dataset"]]
-    probe = plan["probes"][row["probe"]]
-    size = (backbone.get("input") or {}).get("size", plan["config"]["extraction"]["size"])
-    bands = dataset.get("select") or dataset.get("bands")
-    grid = "{c_min:g}..{c_max:g} by {c_count}".format(**probe) if probe.get("c_min") else ""
-    pairs = [
-        ("metric", one.metric, row["metric"]),
-        ("training images", one.n_train, row["n_train"]),
-        ("test images", one.n_test, row["n_test"]),
-        ("image size", one.image_size, "native" if size is None else str(size)),
-        ("bands", one.bands, ",".join(map(str, bands)) if isinstance(bands, list) else "all"),
-        (
-            "normalisation",
-            one.normalisation,
-            (backbone.get("input") or {}).get("normalization", ""),
-        ),
-        ("C", one.grid, grid),
-        ("seed", one.seed, row["seed"]),
-        ("interval", "none" if one.lower is None else "bootstrap", row["method"]),
-    ]
-    return [
-        f"{what}: {_said(theirs)} there, {_said(ours)} here"
-        for what, theirs, ours in pairs
-        if _said(theirs) != _said(ours)
-    ]
-
-
-def _said(value) -> str:
-    return "not said" if value in (None, "") else str(value)
-
-
-def check_names(what: str, given: list[str], references: list[Reference], rows: list[dict]) -> dict:
-    """``THEIRS=OURS`` as a mapping; both must exist.
-
-    Parameters
-    ----------
-    what : ``backbone``, ``dataset`` or ``method``, which is a probe here.
-    """
-    own = {row["probe" if what == "method" else what] for row in rows}
-    published = {getattr(one, what) for one in references}
-    names = {}
-    for text in given:
-        theirs, sign, ours = text.rpartition("=")
-        for name, known, where in ((theirs, published, "published"), (ours, own, "here")):
-            if not sign or name not in known:
-                raise PermafrostError(
-                    f"no {what} {printable_name(name)!r} {where}, {near_names(name, known)}",
-                    where=f"--{what} {printable_name(text)}",
-                    remedy="give THEIRS=OURS with names of the two",
-                )
-        names[theirs] = ours
-    return names
-
-
-def pairs_block(pairs: list[dict]) -> Block:
-    """What `beside` found, as a table with the differences of protocol at the end of each line."""
-    lines = [["backbone", "dataset", "probe", "published", "here", "difference", "protocol"]]
-    for one in pairs:
-        lines.append(
-            [
-                printable_name(one["backbone"]),
-                printable_name(one["dataset"]),
-                printable_name(one["probe"]),
-                number(one["theirs"]),
-                number(one["ours"]),
-                signed(one["difference"]),
-                one["differences"] or "the same, as far as it is said",
-            ]
-        )
-    head = "Published scores beside one's own. No test compares them: test images and protocol may differ."
-    if not pairs:
-        return Block(
-            f"{head}\n  No pair: name backbones, datasets and methods that are the same.", []
-        )
-    return Block(head, lines, frozenset({"published", "here", "difference"}))

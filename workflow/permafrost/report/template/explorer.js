@@ -53,18 +53,20 @@
   };
 
   // --- the state, from the address and back
+  const whose = ["own", "published", "both"], isShown = (one) => state.who === "both" || Boolean(one.published) === (state.who === "published");
   const first = (list) => list.length ? list[0] : "";
   const groups = Object.keys(data.standings);
-  const defaults = { group: groups.includes("all") ? "all" : first(groups), probe: first(data.probes), cells: "value", q: "", dataset: "", task: "", sensor: "", size: "", licence: "", trained: "", alike: "", sort: "rank", a: "", b: "" };
+  const defaults = { group: groups.includes("all") ? "all" : first(groups), probe: first(data.probes), cells: "value", q: "", dataset: "", task: "", sensor: "", size: "", licence: "", trained: "", alike: "", sort: "rank", who: "own", a: "", b: "" };
   // a probe that serves most datasets first
   defaults.probe = first([...data.probes].sort((x, y) => served(y) - served(x) || (y === "linear") - (x === "linear")));
-  function served(probe) { return names.dataset.filter((dataset) => data.metrics[dataset + "|" + probe]).length; }
+  function served(probe) { return data.datasets.filter((one) => !one.published && data.metrics[one.name + "|" + probe]).length; }
   let state = { ...defaults };
   const read = () => {
     state = { ...defaults };
     for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (name in defaults) state[name] = value;
     if (!data.probes.includes(state.probe)) state.probe = defaults.probe;
     if (!groups.includes(state.group)) state.group = defaults.group;
+    if (!whose.includes(state.who)) state.who = defaults.who;
   };
   const set = (changes) => {
     Object.assign(state, changes);
@@ -78,13 +80,14 @@
   const answer = () => (data.standings[state.group] || {})[state.probe];
   const shownDatasets = () => {
     const found = answer(), inGroup = found ? [...found.datasets, ...found.left_out] : names.dataset;
-    return data.datasets.filter((one) => data.metrics[one.name + "|" + state.probe] && inGroup.includes(one.name)
+    return data.datasets.filter((one) => data.metrics[one.name + "|" + state.probe] && (one.published ? state.who !== "own" : inGroup.includes(one.name))
       && (!state.task || one.task === state.task) && (!state.sensor || one.sensors.includes(state.sensor))
-      && (!state.dataset || one.name === state.dataset)).map((one) => one.name);
+      && (!state.dataset || one.name === state.dataset)
+      && (state.who !== "published" || data.backbones.some((each) => each.published && cellOf(one.name, each.name)))).map((one) => one.name);
   };
   const shownBackbones = (datasets) => {
     const words = state.q.toLowerCase().split(/\s+/).filter(Boolean), size = sizes[state.size];
-    return data.backbones.filter((one) => names.dataset.some((dataset) => cellOf(dataset, one.name))
+    return data.backbones.filter((one) => isShown(one) && names.dataset.some((dataset) => cellOf(dataset, one.name)) && (!one.published || datasets.some((dataset) => cellOf(dataset, one.name)))
       && words.every((word) => (one.name + " " + one.title).toLowerCase().includes(word))
       && (!state.licence || one.licence === state.licence) && (!state.trained || (one.trained_on || "nothing said") === state.trained)
       && (!size || (one.parameters != null && one.parameters > size[0] && one.parameters <= size[1]))
@@ -105,12 +108,13 @@
       groups.length > 1 ? make("label", {}, "rank over ", make("select", { id: "pick-group", on: { change: (event) => set({ group: event.target.value }) } }, ...groups.map((group) => make("option", { value: group }, group)))) : null,
       make("label", {}, "cells ", make("select", { id: "pick-cells", on: { change: (event) => set({ cells: event.target.value }) } }, ...["value", "rank"].map((one) => make("option", { value: one }, one)), ...(names.backbone.includes("imagestats") ? [make("option", { value: "gain" }, "gain over imagestats")] : []))),
       make("label", {}, "find ", make("input", { id: "pick-q", type: "search", size: 14, placeholder: "a backbone", autocomplete: "off", on: { input: (event) => set({ q: event.target.value }) } })),
+      data.protocols ? select("who", "scores", whose) : null,
       select("task", "task", data.datasets.map((one) => one.task), "every task"),
       select("dataset", "dataset", names.dataset, "every dataset"),
       select("sensor", "sensor", data.datasets.flatMap((one) => one.sensors), "every sensor"),
       data.backbones.some((one) => one.parameters != null) ? select("size", "parameters", Object.keys(sizes), "any size") : null,
       select("licence", "licence", data.backbones.map((one) => one.licence), "any licence"),
-      select("trained", "pre-training", data.backbones.map((one) => one.trained_on || "nothing said"), "any pre-training"),
+      select("trained", "pre-training", data.backbones.filter((one) => !one.published).map((one) => one.trained_on || "nothing said"), "any pre-training"),
       make("label", {}, make("input", { id: "pick-alike", type: "checkbox", on: { change: (event) => set({ alike: event.target.checked ? "1" : "" }) } }), " only those not told apart from the best somewhere"),
       make("button", { type: "button", id: "csv", on: { click: download } }, "CSV of this view"),
       make("button", { type: "button", id: "reset", on: { click: () => set({ ...defaults, probe: state.probe }) } }, "clear filters"),
@@ -126,8 +130,9 @@
   };
   const drawAnswer = () => {
     const found = answer();
+    const theirs = state.who === "own" ? "" : "Published scores stand in rows of their own. They are not ranked or tested, and no letters are given to them: their test items are not known here.";
     if (!found) {
-      at("verdict").replaceChildren(make("p", {}, "Nothing is ranked over " + state.group + " with " + state.probe + ": it takes two backbones."));
+      at("verdict").replaceChildren(make("p", {}, "Nothing is ranked over " + state.group + " with " + state.probe + (theirs ? ". " + theirs : ": it takes two backbones.")));
       return;
     }
     const on = found.datasets.length === 1 ? "on " + found.datasets[0] : "over " + found.datasets.length + " datasets";
@@ -136,7 +141,7 @@
       make("p", {}, make("strong", {}, state.probe + ", " + on + ": "), found.verdict, leader ? " " + leader : ""),
       make("p", { class: "note" }, "Intervals of " + level + " say how far numbers move with " + found.uncertainty + ". "
         + (found.left_out.length ? "Left out, since some backbone has no score there: " + found.left_out.join(", ") + ". " : "")
-        + "Backbones that share a letter are not told apart. " + found.tests.join(" ")));
+        + "Backbones that share a letter are not told apart. " + found.tests.join(" ") + (theirs ? " " + theirs : "")));
   };
 
   const facts = (name) => data.backbones[names.backbone.indexOf(name)];
@@ -168,12 +173,12 @@
   };
   const datasetColumn = (dataset, roomy) => {
     const [metric, higher, units, unit] = metricOf(dataset), sign = higher ? 1 : -1, one = data.datasets[names.dataset.indexOf(dataset)];
-    const values = names.backbone.map((name) => (cellOf(dataset, name) || {}).value).filter((value) => value != null);
+    const values = data.backbones.filter(isShown).map(({ name }) => (cellOf(dataset, name) || {}).value).filter((value) => value != null);
     const low = Math.min(...values), high = Math.max(...values), baseline = (cellOf(dataset, "imagestats") || {}).value;
-    const value = (cell) => cell == null || cell.value == null ? null : state.cells === "rank" ? cell.rank : state.cells === "gain" ? (baseline == null ? null : cell.value - baseline) : cell.value;
+    const value = (cell) => cell == null || cell.value == null ? null : state.cells === "rank" ? cell.rank : state.cells === "gain" ? (baseline == null || cell.published != null ? null : cell.value - baseline) : cell.value;
     return {
       key: "d:" + dataset, head: dataset, dataset, number: true,
-      title: (one.title || dataset) + ": " + metric + (higher ? "" : ", less is better") + ", " + level + " intervals over " + units + " " + unit + "s.",
+      title: (one.title || dataset) + ": " + metric + (higher ? "" : ", less is better") + ", " + (units == null ? "as published." : level + " intervals over " + units + " " + unit + "s."),
       sort: (name) => { const cell = cellOf(dataset, name); return cell == null || cell.value == null ? null : -sign * cell.value; },
       csv: (name) => { const cell = cellOf(dataset, name) || {}; return [cell.value, cell.lower, cell.upper]; }, wide: true,
       show: (name) => { const cell = cellOf(dataset, name), shown = value(cell); const text = [shown == null ? NONE : state.cells === "rank" ? String(shown) : state.cells === "gain" ? signed(shown) : number(shown)];
@@ -186,6 +191,7 @@
         td.classList.add("heat");
         if (cell.alike === 1) td.classList.add("alike");
         if (cell.gates.length) td.classList.add("gated");
+        if (cell.published != null) { td.classList.add("published"); td.title = name + " on " + dataset + ", published: " + metric + " " + number(cell.value) + " " + range(cell.lower, cell.upper) + "; " + data.protocols[cell.published]; return; }
         td.title = name + " on " + dataset + ": " + metric + " " + number(cell.value) + " " + range(cell.lower, cell.upper) + ", rank " + cell.rank
           + (cell.seed_std == null ? "" : ", \u00b1 " + number(cell.seed_std) + " over seeds")
           + (cell.alike == null ? "" : cell.alike ? "; the best or not told apart from it" : "; worse than the best")
@@ -207,14 +213,14 @@
   const drawTable = () => {
     const datasets = shownDatasets(), columns = columnsOf(datasets), backbones = order(shownBackbones(datasets), columns);
     view = { columns, backbones };
-    at("count").textContent = backbones.length + " of " + names.backbone.length + " backbones, " + datasets.length + " of " + names.dataset.length + " datasets";
+    at("count").textContent = backbones.length + " of " + data.backbones.filter(isShown).length + " backbones, " + datasets.length + " of " + data.datasets.filter((one) => !one.published || state.who !== "own").length + " datasets";
     const sorted = (column) => state.sort === column.key ? "ascending" : state.sort === "-" + column.key ? "descending" : null;
     const head = make("tr", {}, ...columns.map((column) => make("th", { scope: "col", class: column.dataset ? "turned" : column.number ? "" : "text", "aria-sort": sorted(column), title: column.title },
       make("button", { type: "button", "data-sort": column.key, on: { click: () => set({ sort: state.sort === column.key ? "-" + column.key : column.key }) } }, make("span", {}, column.head)),
-      column.dataset ? make("a", { href: data.datasets[names.dataset.indexOf(column.dataset)].href, title: "page of " + column.dataset, "aria-label": "page of " + column.dataset }, "↗") : null)));
+      column.dataset && data.datasets[names.dataset.indexOf(column.dataset)].href ? make("a", { href: data.datasets[names.dataset.indexOf(column.dataset)].href, title: "page of " + column.dataset, "aria-label": "page of " + column.dataset }, "↗") : null)));
     const body = backbones.map((name) => make("tr", {}, ...columns.map((column, place) => {
       if (!place) return make("th", { scope: "row" }, make("button", { type: "button", class: "pick", "aria-pressed": String(state.a === name || state.b === name), title: "compare " + name, on: { click: () => pick(name) } }, name),
-        " ", make("a", { href: facts(name).href, title: "page of " + name, "aria-label": "page of " + name }, "↗"));
+        " ", facts(name).published ? make("small", { class: "tag", title: facts(name).title }, "published") : make("a", { href: facts(name).href, title: "page of " + name, "aria-label": "page of " + name }, "↗"));
       const td = make("td", { class: column.number ? null : "text" }, ...column.show(name));
       if (column.dress) column.dress(name, td);
       return td;
@@ -229,11 +235,12 @@
     else set({ b: name });
   };
   const drawPair = () => {
-    const options = (chosen) => [make("option", { value: "" }, "choose"), ...names.backbone.map((name) => make("option", { value: name, selected: name === chosen }, name))];
+    const options = (chosen) => [make("option", { value: "" }, "choose"), ...data.backbones.filter((one) => isShown(one) || one.name === chosen).map(({ name }) => make("option", { value: name, selected: name === chosen }, name))];
     at("pick-a").replaceChildren(...options(state.a));
     at("pick-b").replaceChildren(...options(state.b));
     const out = at("pair");
     if (!state.a || !state.b || state.a === state.b) { out.replaceChildren(make("p", { class: "note" }, "Choose two backbones, here or by their names in the table.")); return; }
+    const theirs = [state.a, state.b].some((name) => (facts(name) || {}).published);
     let wins = 0, losses = 0, even = 0;
     const rows = shownDatasets().map((dataset) => {
       const x = cellOf(dataset, state.a), y = cellOf(dataset, state.b);
@@ -241,15 +248,16 @@
       const [metric, higher] = metricOf(dataset), gap = x.value - y.value, pair = pairOf(dataset, state.a, state.b);
       const apart = pair && pair.p != null && pair.p <= alpha, better = (gap > 0) === higher ? state.a : state.b;
       if (!apart) even++; else if (better === state.a) wins++; else losses++;
-      const half = pair && pair.half;
-      return make("tr", {}, make("th", { scope: "row" }, make("a", { href: data.datasets[names.dataset.indexOf(dataset)].href }, dataset)), make("td", { class: "text" }, metric),
+      const half = pair && pair.half, protocol = [[x, state.b], [y, state.a]].filter(([cell]) => cell.published != null).map(([cell, other], place, all) =>
+        cell.differs && all.length === 1 && facts(cell === x ? state.a : state.b).same === other ? cell.differs : (cell === x ? state.a : state.b) + ": " + data.protocols[cell.published]).join(". ");
+      return make("tr", {}, make("th", { scope: "row" }, make("a", { href: data.datasets[names.dataset.indexOf(dataset)].href || null }, dataset)), make("td", { class: "text" }, metric),
         make("td", {}, number(x.value)), make("td", {}, number(y.value)), make("td", {}, signed(gap)),
         make("td", { class: "interval" }, half == null ? "" : range(gap - half, gap + half, signed)),
-        make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, pair ? (apart ? better : "not told apart") : "not compared"));
+        make("td", {}, pair && pair.p != null ? (pair.p < 0.001 ? "< 0.001" : number(pair.p)) : NONE), make("td", { class: "text" }, theirs ? protocol : pair ? (apart ? better : "not told apart") : "not compared"));
     }).filter(Boolean);
     if (!rows.length) { out.replaceChildren(make("p", { class: "note" }, "No dataset that is shown has scores of both.")); return; }
-    out.replaceChildren(make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they are not told apart."),
-      make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, make("table", {}, make("thead", {}, make("tr", {}, ...["dataset", "metric", state.a, state.b, "difference", "interval", "p", "better"].map((head, place) =>
+    out.replaceChildren(theirs ? make("p", {}, "No test compares published scores: test items and protocol may differ. The last column says how.") : make("p", {}, make("strong", {}, state.a), " is better on " + wins + ", ", make("strong", {}, state.b), " on " + losses + "; on " + even + " of " + rows.length + " datasets they are not told apart."),
+      make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, make("table", {}, make("thead", {}, make("tr", {}, ...["dataset", "metric", state.a, state.b, "difference", "interval", "p", theirs ? "protocol" : "better"].map((head, place) =>
         make("th", { scope: "col", class: [0, 1, 5, 7].includes(place) ? "text" : "", title: head === "p" ? "Adjusted for all pairs of backbones that were compared on the dataset; of several seeds the largest." : head === "difference" ? "On the same test items, " + level + " interval." : null }, head)))), make("tbody", {}, ...rows))));
   };
 
@@ -270,17 +278,18 @@
       const found = (data.standings[state.group] || {})[button.dataset.probe], best = found && found.rows[0];
       button.setAttribute("aria-pressed", String(button.dataset.probe === state.probe));
       button.title = found ? found.verdict : "";
+      button.hidden = state.who === "own" && !served(button.dataset.probe) && button.dataset.probe !== state.probe;
       // who else has a letter of the first may be as good
       const alike = best && found.rows.filter((row) => [...(row.letters || "")].some((letter) => (best.letters || "").includes(letter))).length > 1;
       button.lastChild.textContent = best && best.rank != null ? " " + best.backbone + (alike ? " or others" : "") : "";
     }
-    for (const name of ["group", "cells", "task", "dataset", "sensor", "size", "licence", "trained"]) if (at("pick-" + name)) at("pick-" + name).value = state[name];
+    for (const name of ["group", "cells", "who", "task", "dataset", "sensor", "size", "licence", "trained"]) if (at("pick-" + name)) at("pick-" + name).value = state[name];
     if (at("pick-q").value !== state.q) at("pick-q").value = state.q;
     at("pick-alike").checked = Boolean(state.alike);
     drawAnswer();
     drawTable();
     drawPair();
-    root.dispatchEvent(new CustomEvent("view", { detail: { data, state, datasets: shownDatasets(), backbones: view.backbones } }));
+    root.dispatchEvent(new CustomEvent("view", { detail: { data, state, datasets: shownDatasets(), backbones: view.backbones.filter((name) => !facts(name).published) } }));
   };
   root.hidden = false;
   buildTools();

@@ -1,0 +1,153 @@
+"""Published scores in the data of the page's entrance: rows and columns of their own, marked, without a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from permafrost.report.tables.beside import beside
+from permafrost.report.tables.published import Reference, is_error
+from permafrost.report.values.rows import distinct, metric_name
+
+_PROTOCOL = (
+    ("bands", "bands"), ("normalisation", "normalisation"), ("image size", "image_size"), ("C", "grid"),
+    ("settings", "settings"), ("training images", "n_train"), ("test images", "n_test"), ("seed", "seed"),
+)  # fmt: skip
+
+
+def add_published(data: dict, rows: list[dict], own: list[dict], plan: Mapping) -> None:
+    """Add published scores to the data of the entrance, behind all that is one's own.
+
+    A published score stands in the column of one's own dataset only where the names say that dataset and method are
+    the same, and the metric is. Protocols of a backbone that differ are rows of their own.
+
+    Parameters
+    ----------
+    data : as `explorer` makes it, changed in place.
+    rows : of the table of published results; own : primary rows of the leaderboard.
+    """
+    kinds = ("backbones", "datasets")
+    places = {kind: {one["name"]: at for at, one in enumerate(data[kind])} for kind in kinds}
+    places["probes"] = {name: at for at, name in enumerate(data["probes"])}
+    metrics = {(row["dataset"], row["probe"]): row["metric"] for row in own}
+    differ = _differences(rows, own, plan)
+    columns = data["cells"]
+    for name in ("published", "differs"):
+        columns[name] = [None] * len(columns["value"])
+    data["protocols"] = []
+    protocols: dict[str, int] = {}
+    for (backbone, dataset, probe), same in _cells(rows, metrics).items():
+        first = same[0]
+        key = f"{dataset}|{probe}"
+        _place(data["probes"], places["probes"], probe, probe)
+        _place(data["datasets"], places["datasets"], dataset, _dataset(dataset, first))
+        data["metrics"].setdefault(
+            key, [metric_name(first["metric"]), not is_error(first["metric"]), None, ""]
+        )
+        _place(data["backbones"], places["backbones"], backbone, _backbone(backbone, first))
+        said = protocols.setdefault(_protocol(same), len(protocols))
+        alone = same[0] if len(same) == 1 else {}
+        cell = {
+            "dataset": places["datasets"][dataset],
+            "backbone": places["backbones"][backbone],
+            "probe": places["probes"][probe],
+            "value": float(np.mean([row["value"] for row in same])),
+            "lower": alone.get("lower"),
+            "upper": alone.get("upper"),
+            "gates": [],
+            "published": said,
+            "differs": differ.get((first["source"], first["file"], first["row"])),
+        }
+        for name, column in columns.items():
+            column.append(cell.get(name))
+    data["protocols"] = list(protocols)
+
+
+def _place(listed: list, places: dict, name: str, item) -> None:
+    if name not in places:
+        places[name] = len(listed)
+        listed.append(item)
+
+
+def _backbone(name: str, row: dict) -> dict:
+    about = [row["source"], row["date"], row["url"]]
+    said = dict.fromkeys(("parameters", "year", "trained_on", "licence", "throughput", "href"))
+    title = f"published: {', '.join(text for text in about if text)}"
+    return {"name": name, "title": title, "published": True, "same": row["backbone_here"], **said}
+
+
+def _dataset(name: str, row: dict) -> dict:
+    said = {"title": f"{row['dataset']}, published by {row['source']}", "task": "", "gsd": None}
+    return {
+        "name": name,
+        **said,
+        "published": True,
+        "of_places": False,
+        "sensors": [],
+        "href": None,
+    }
+
+
+def _cells(rows: list[dict], metrics: Mapping) -> dict[tuple[str, str, str], list[dict]]:
+    """Names on the page of backbone, dataset and probe to the published rows, which differ in seed or settings."""
+    grouped: dict[tuple[str, str, str], list[dict]] = {}
+    scored: dict[tuple, set[str]] = {}
+    for row in rows:
+        scored.setdefault(_scored(row), set()).add(row["metric"])
+    for row in rows:
+        here = row["dataset_here"], row["probe_here"]
+        probe = row["probe_here"] or f"{row['method']} · {row['source']}"
+        known = None not in here and metrics.get(here) == row["metric"]
+        dataset = row["dataset_here"] if known else f"{row['dataset']} · {row['source']}"
+        # one dataset may be scored by two metrics
+        if not known and len(scored[_scored(row)]) > 1:
+            dataset = f"{dataset} · {row['metric']}"
+        parts = [row["backbone"], row["source"], _bands(row["bands"])]
+        parts += [row["normalisation"], row["image_size"], row["grid"] and f"C {row['grid']}"]
+        name = " · ".join(part for part in parts if part)
+        grouped.setdefault((name, dataset, probe), []).append(row)
+    return grouped
+
+
+def _scored(row: dict) -> tuple[str, str, str]:
+    return row["source"], row["dataset"], row["method"]
+
+
+def _bands(text: str) -> str:
+    count = len(text.split(","))
+    return f"{count} bands" if count > 1 else text
+
+
+def _protocol(rows: list[dict]) -> str:
+    """What of the protocol is said of these rows, each value once."""
+    mean = f"mean of {len(rows)} published rows; " if len(rows) > 1 else ""
+    said = []
+    for what, name in _PROTOCOL:
+        values = [str(row[name]) for row in rows if row[name] not in (None, "")]
+        # settings that were searched differ from seed to seed
+        values = list(dict.fromkeys(values))[:3]
+        said += [f"{what} {' or '.join(values)}"] if values else []
+    return mean + ("; ".join(said) or "nothing said of the protocol")
+
+
+def _differences(rows: list[dict], own: list[dict], plan: Mapping) -> dict[tuple, str]:
+    """Source, file and row of a published score to what differs from the score of the same names here."""
+    fields = Reference.__dataclass_fields__
+    found = {}
+    for source in distinct(rows, "source"):
+        of_source = [row for row in rows if row["source"] == source]
+        names = [
+            {row[theirs]: row[ours] for row in of_source if row[ours]}
+            for theirs, ours in (
+                ("backbone", "backbone_here"), ("dataset", "dataset_here"), ("method", "probe_here"),
+            )
+        ]  # fmt: skip
+        references = [Reference(**{name: row[name] for name in fields}) for row in of_source]
+        pairs = beside(
+            references, own, plan, backbones=names[0], datasets=names[1], probes=names[2]
+        )
+        for pair in pairs:
+            text = pair["differences"] or "the same, as far as it is said"
+            found[source, pair["file"], pair["row"]] = text
+    return found

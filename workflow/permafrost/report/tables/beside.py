@@ -1,0 +1,158 @@
+"""Published scores beside one's own: pairs by explicit names, and what differs in the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.text import printable_name
+from permafrost.report.tables.blocks import Block
+from permafrost.report.tables.published import Reference
+from permafrost.report.values.notation import number, signed
+
+# how our intervals are named that a bootstrap forms
+_BOOTSTRAPPED = frozenset({"percentile", "bca", "basic", "basic_square"})
+
+
+def beside(
+    references: Iterable[Reference],
+    rows: list[dict],
+    plan: dict,
+    *,
+    backbones: dict[str, str],
+    datasets: dict[str, str],
+    probes: dict[str, str],
+) -> list[dict]:
+    """Each published score with one's own, and how the protocols differ.
+
+    Parameters
+    ----------
+    rows : primary rows of the leaderboard; plan : the recorded plan.
+    backbones, datasets, probes : their names to ours. Nothing is matched by likeness.
+
+    Returns
+    -------
+    Rows ``backbone, dataset, probe, theirs, ours, difference (ours - theirs), differences, file, row``.
+    """
+    own = {(row["backbone"], row["dataset"], row["probe"]): row for row in rows}
+    found = []
+    for one in references:
+        names = (backbones.get(one.backbone), datasets.get(one.dataset), probes.get(one.method))
+        row = own.get(names)
+        if row is not None:
+            found.append(
+                {
+                    "backbone": names[0],
+                    "dataset": names[1],
+                    "probe": names[2],
+                    "theirs": one.value,
+                    "ours": row["value"],
+                    "difference": row["value"] - one.value,
+                    "differences": "; ".join(_differences(one, row, plan)),
+                    "file": one.file,
+                    "row": one.row,
+                }
+            )
+    return found
+
+
+def _differences(one: Reference, row: dict, plan: dict) -> list[str]:
+    """What of the protocol is not the same, or not said on one side."""
+    backbone, dataset = plan["backbones"][row["backbone"]], plan["datasets"][row["dataset"]]
+    probe = plan["probes"][row["probe"]]
+    size = (backbone.get("input") or {}).get("size", plan["config"]["extraction"]["size"])
+    bands = dataset.get("select") or dataset.get("bands")
+    grid = "{c_min:g}..{c_max:g} by {c_count}".format(**probe) if probe.get("c_min") else ""
+    pairs = [
+        ("metric", one.metric, row["metric"]),
+        ("training images", one.n_train, row["n_train"]),
+        ("test images", one.n_test, row["n_test"]),
+        ("image size", one.image_size, "native" if size is None else str(size)),
+        ("bands", one.bands, ",".join(map(str, bands)) if isinstance(bands, list) else "all"),
+        (
+            "normalisation",
+            one.normalisation,
+            (backbone.get("input") or {}).get("normalization", ""),
+        ),
+        ("C", one.grid, grid),
+        ("seed", one.seed, row["seed"]),
+        (
+            "interval",
+            "none" if one.lower is None else "bootstrap",
+            "bootstrap" if row["method"] in _BOOTSTRAPPED else row["method"],
+        ),
+    ]
+    return [
+        f"{what}: {_said(theirs)} there, {_said(ours)} here"
+        for what, theirs, ours in pairs
+        if _said(theirs) != _said(ours)
+    ]
+
+
+def _said(value) -> str:
+    return "not said" if value in (None, "") else str(value)
+
+
+def given_names(what: str, given: Iterable[str]) -> dict[str, str]:
+    """``THEIRS=OURS`` of the command line as a mapping."""
+    names = {}
+    for text in given:
+        theirs, sign, ours = text.rpartition("=")
+        if not sign:
+            raise PermafrostError(
+                "is no pair of names",
+                where=f"--{what} {printable_name(text)}",
+                remedy="give THEIRS=OURS with names of the two",
+            )
+        names[theirs] = ours
+    return names
+
+
+def wrong_names(
+    what: str,
+    names: Mapping[str, str],
+    references: Iterable[Reference],
+    own: Iterable[str],
+    where: str,
+) -> list[PermafrostError]:
+    """A mistake for each name that does not exist on its side.
+
+    Parameters
+    ----------
+    what : ``backbone``, ``dataset`` or ``method``, which is a probe here.
+    names : theirs to ours; own : names that exist here.
+    """
+    published, own = {getattr(one, what) for one in references}, set(own)
+    return [
+        PermafrostError(
+            f"no {what} {printable_name(name)!r} {side}, {near_names(name, known)}",
+            where=where,
+            remedy="name what both have: the published name first, then one's own",
+        )
+        for pair in names.items()
+        for name, known, side in zip(pair, (published, own), ("published", "here"), strict=True)
+        if name not in known
+    ]
+
+
+def pairs_block(pairs: list[dict]) -> Block:
+    """What `beside` found, as a table with the differences of protocol at the end of each line."""
+    lines = [["backbone", "dataset", "probe", "published", "here", "difference", "protocol"]]
+    for one in pairs:
+        lines.append(
+            [
+                printable_name(one["backbone"]),
+                printable_name(one["dataset"]),
+                printable_name(one["probe"]),
+                number(one["theirs"]),
+                number(one["ours"]),
+                signed(one["difference"]),
+                one["differences"] or "the same, as far as it is said",
+            ]
+        )
+    head = "Published scores beside one's own. No test compares them: test images and protocol may differ."
+    if not pairs:
+        return Block(
+            f"{head}\n  No pair: name backbones, datasets and methods that are the same.", []
+        )
+    return Block(head, lines, frozenset({"published", "here", "difference"}))
