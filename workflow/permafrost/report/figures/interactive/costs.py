@@ -18,7 +18,7 @@ COSTS = {
 }
 WORDS = (
     "Better is higher, cheaper is further left. Blue with a name: on the Pareto front, no other backbone costs no more"
-    " and scores no worse. Whether a step of the front is more than chance, the intervals say."
+    " and scores no worse. A cost of 0 stands at the left edge. Whether a step of the front is more than chance, the intervals say."
 )
 
 # who is on the front: nobody who costs no more scores better, and nobody cheaper scores as well
@@ -39,14 +39,20 @@ _FRONT = [
         "as": "front",
     },
 ]
+# a cost of 0 has no logarithm: it stands left of all others
+_EDGE = [
+    {"calculate": "datum.cost > 0 ? datum.cost : null", "as": "positive"},
+    {"joinaggregate": [{"op": "min", "field": "positive", "as": "least"}]},
+    {"calculate": "datum.cost > 0 ? datum.cost : (datum.least || 1) / 4", "as": "place"},
+]
 
 
 def draw_costs(cost: str) -> dict:
-    """Points of one probe against a cost on a logarithmic axis; who has none, or one of 0, is left out."""
+    """Points of one probe against a cost on a logarithmic axis; who has none is left out, one of 0 is at its edge."""
     _, title, unit = COSTS[cost]
     on_front = "(datum.front ? ', on the Pareto front' : '')"
     x = {
-        "field": "cost",
+        "field": "place",
         "type": "quantitative",
         "scale": {"type": "log", "nice": False, "padding": 12},
         "axis": {"title": title, "format": "~s", "labelOverlap": True, "grid": False},
@@ -55,9 +61,12 @@ def draw_costs(cost: str) -> dict:
     return specification(
         height=320,
         transform=[
-            {"filter": f"datum.probe === probe && isValid(datum.score) && datum['{cost}'] > 0"},
+            {
+                "filter": f"datum.probe === probe && isValid(datum.score) && isValid(datum['{cost}'])"
+            },
             {"calculate": f"datum['{cost}']", "as": "cost"},
             *_FRONT,
+            *_EDGE,
             *said(SCORE, "', '", "format(datum.cost, '.3~s')", unit, on_front),
         ],
         encoding={"x": x},

@@ -26,6 +26,8 @@ def draw_probes(probes: list[str]) -> dict:
         "scale": {"zero": False, "reverse": True, "nice": False, "padding": 10},
     }
     whole = {"tickMinStep": 1, "format": "d"}
+    across = {"title": {"signal": "'rank with ' + probe"}, **whole}
+    upwards = {"title": "rank with the other probe", **whole}
     return specification(
         height=340,
         transform=[
@@ -49,8 +51,8 @@ def draw_probes(probes: list[str]) -> dict:
             {
                 "mark": {"type": "line", "color": "currentColor", "opacity": 0.3},
                 "encoding": {
-                    "x": {"field": "own", **rank},
-                    "y": {"field": "own", **rank},
+                    "x": {"field": "own", **rank, "axis": across},
+                    "y": {"field": "own", **rank, "axis": upwards},
                 },
             },
             {
@@ -59,12 +61,12 @@ def draw_probes(probes: list[str]) -> dict:
                     "x": {
                         "field": "own",
                         **rank,
-                        "axis": {"title": {"signal": "'rank with ' + probe"}, **whole},
+                        "axis": across,
                     },
                     "y": {
                         "field": "rank",
                         **rank,
-                        "axis": {"title": "rank with the other probe", **whole},
+                        "axis": upwards,
                     },
                     "color": others,
                     "shape": {**others, "scale": {"range": list(_SHAPES)}},
