@@ -11,7 +11,7 @@ from permafrost.probes.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "which-evaluation-when.md").read_text()
-README = (ROOT / "README.md").read_text()
+PROBES = (ROOT / "docs" / "probes.md").read_text()
 # as the page calls them
 MEASURED = {
     "rankme": "RankMe",
@@ -29,7 +29,7 @@ MEASURED = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_probe_is_explained(kind):
     assert f"`{kind}`" in PAGE
-    assert f"| `{kind}`" in README or f", `{kind}`" in README
+    assert f"| `{kind}`" in PROBES or f", `{kind}`" in PROBES
 
 
 @pytest.mark.parametrize("name", MEASURES)

@@ -9,6 +9,34 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_it_is_read_in_a_few_minutes():
+    assert len(README.splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        assert "://" in target or (page.parent / target).exists(), target
+
+
+def test_every_page_is_reached_from_here():
+    reached, pending = set(), [ROOT / "README.md"]
+    while pending:
+        page = pending.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        text = page.read_text()
+        pending += [
+            (page.parent / name).resolve() for name in re.findall(r"\]\(([\w./-]+\.md)", text)
+        ]
+        pending += [ROOT / name for name in re.findall(r"\bdocs/[\w-]+\.md", text)]
+        pending = [page for page in pending if page.exists()]
+    assert set(PAGES) - reached == set()
 
 
 def test_the_files_it_names_exist():

@@ -19,7 +19,13 @@ from permafrost.plan.plan import Plan
 
 CONFIGURATIONS = documents.configurations()
 COMMANDS = documents.commands()
-OWN = next(content for _, content in CONFIGURATIONS if "extra_backbones" in content)
+# the one configuration that is whole: a backbone and a dataset of one's own
+OWN_KEYS = ("extra_backbones:", "extra_datasets:", "datasets: [my-scenes]")
+(OWN,) = (
+    content
+    for _, content in CONFIGURATIONS
+    if all(key in content for key in ("extra_backbones", "extra_datasets", "backbones"))
+)
 # what is not run here, and why
 NOT_RUN = {
     "envs/run permafrost run": "minutes; test_configuration.py plans it",
@@ -44,7 +50,7 @@ def own(tmp_path_factory) -> Project:
     """The first configuration of one's own, as printed, run once."""
     project = Project(tmp_path_factory.mktemp("own") / "project")
     documents.write_data(project.path("data"))
-    (_, text), *_ = [block for block in documents.blocks("yaml") if "extra_backbones" in block[1]]
+    (text,) = [text for _, text in documents.blocks("yaml") if all(key in text for key in OWN_KEYS)]
     project.path("config/config.yaml").write_text(text)
     project.snakemake()
     return project

@@ -1,6 +1,6 @@
 """A kind of probe that somebody adds (a module, an entry, its options) runs to the leaderboard and the page.
 
-README.md and docs/which-evaluation-when.md, the other two files that docs/architecture.md names, run nothing.
+docs/probes.md and docs/which-evaluation-when.md, the other two files that docs/architecture.md names, run nothing.
 """
 
 from __future__ import annotations

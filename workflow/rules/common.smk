@@ -12,7 +12,10 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-WORKFLOW = Path(workflow.basedir) / "workflow"
+# the catalogue of workflows starts it by workflow/Snakefile, everyone else by the one above
+STARTED_FROM = Path(workflow.basedir)
+CLONE = STARTED_FROM if (STARTED_FROM / "workflow").is_dir() else STARTED_FROM.parent
+WORKFLOW = CLONE / "workflow"
 sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.device import takes_gpu
 from permafrost.core.errors import PermafrostError
@@ -43,7 +46,7 @@ try:
     from_demo = complete(
         config,
         [*layers, workflow.config_settings.config],
-        read_yaml(Path(workflow.basedir) / "config/demo.yaml"),
+        read_yaml(CLONE / "config/demo.yaml"),
         Path.cwd(),
     )
     PLAN = Plan(

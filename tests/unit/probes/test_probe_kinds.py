@@ -19,7 +19,7 @@ from permafrost.stages.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
-README = (ROOT / "README.md").read_text()
+PROBES = (ROOT / "docs" / "probes.md").read_text()
 RULES = (ROOT / "workflow/rules/probes.smk").read_text()
 
 
@@ -31,8 +31,8 @@ def test_the_schema_describes_exactly_the_kinds_there_are():
         assert SCHEMA["$defs"][kind]["properties"]["kind"] == {"const": kind}
 
 
-def test_the_readme_names_the_tasks_of_every_kind():
-    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]*) \|", README, flags=re.MULTILINE)
+def test_the_page_of_probes_names_the_tasks_of_every_kind():
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]*) \|", PROBES, flags=re.MULTILINE)
     tasks = {kind: set(of.split(", ")) for names, of in rows for kind in re.findall(r"\w+", names)}
     assert {kind: tasks.get(kind) for kind in KINDS} == {
         kind: set(known.tasks) for kind, known in KINDS.items()
