@@ -12,9 +12,8 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# the catalogue of workflows starts it by workflow/Snakefile, everyone else by the one above
-STARTED_FROM = Path(workflow.basedir)
-CLONE = STARTED_FROM if (STARTED_FROM / "workflow").is_dir() else STARTED_FROM.parent
+# found from this file: a Snakefile elsewhere may include the workflow, as workflow/Snakefile and own projects do
+CLONE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
 WORKFLOW = CLONE / "workflow"
 sys.path.insert(0, str(WORKFLOW))
 from permafrost.core.device import takes_gpu

@@ -97,6 +97,13 @@ def test_descent_answers_as_the_stage(splits):
     assert mine.learning_rate_ == known.settings["learning_rate"]
 
 
+def test_one_learning_rate_holds_nothing_out(splits):
+    (x, y), val = data(splits)
+    alone = pf.SGDLinear(0.1, epochs=3).fit(x, y)
+    given = pf.SGDLinear(0.1, epochs=3).fit(x, y, validation=val)
+    assert alone.predict_proba(x).tobytes() == given.predict_proba(x).tobytes()
+
+
 @pytest.mark.parametrize("choose", ["validation", "leave_one_out"])
 def test_ridge_answers_as_the_stage(choose):
     splits = make_splits()

@@ -288,8 +288,11 @@ class SGDLinear(_Probe):
         from permafrost.probes.sgd.linear_probe import SgdLinearOptions, fit_sgd_linear
 
         X, ids = self._known(X, y)
-        train, val = self._splits(X, ids, validation, groups)
         one = np.ndim(self.learning_rates) == 0
+        if one and validation is None:
+            train = val = (X, ids)  # nothing is chosen, so nothing is held out
+        else:
+            train, val = self._splits(X, ids, validation, groups)
         names = ("momentum", "weight_decay", "epochs", "batch_size", "standardize")
         options = SgdLinearOptions(
             learning_rate=self.learning_rates if one else list(self.learning_rates),

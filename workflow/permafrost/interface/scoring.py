@@ -174,6 +174,9 @@ def measures(
     with as_value_errors():
         if features.ndim != 2 or not len(features):
             raise InputError(f"features have the shape {features.shape}, not (samples, dimensions)")
+        for what, given in (("targets", y), ("groups", groups)):
+            if given is not None and len(given) != len(features):
+                raise InputError(f"{len(given)} {what} for {len(features)} samples")
         drawn = draw_rows(len(features), max_rows, seed)
         taken = None if groups is None else np.asarray(groups, object)[drawn]
         labels = None if y is None else np.asarray(y)[drawn]
@@ -218,6 +221,8 @@ class _Given:
             raise InputError(f"y has the shape {y.shape}", remedy="give one target per sample")
         if groups is not None and len(groups) != len(y):
             raise InputError(f"{len(groups)} groups for {len(y)} samples")
+        if y.dtype.kind == "f" and np.isnan(y).any():
+            raise InputError("y holds NaN", remedy="leave these samples out")
         looks = "regression" if y.dtype.kind == "f" else "classification"
         task = task or ("multilabel" if y.ndim == 2 else looks)
         if task == "regression":

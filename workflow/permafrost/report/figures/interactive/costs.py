@@ -18,7 +18,8 @@ COSTS = {
 }
 WORDS = (
     "Better is higher, cheaper is further left. Blue with a name: on the Pareto front, no other backbone costs no more"
-    " and scores no worse. A cost of 0 stands at the left edge. Whether a step of the front is more than chance, the intervals say."
+    " and scores no worse. A cost of 0 stands at the left edge. Whether a step of the front is more than chance, the"
+    " intervals say."
 )
 
 # who is on the front: nobody who costs no more scores better, and nobody cheaper scores as well
