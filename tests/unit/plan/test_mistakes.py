@@ -125,6 +125,14 @@ def test_a_configuration_of_wrong_types_is_judged_as_far_as_it_goes(root):
     assert "datasets.0: 1 is not of type string" in text
 
 
+def test_a_catalogue_that_is_not_there_is_the_one_mistake(root, config):
+    config["catalogues"] = ["/nowhere"]
+    text = refused(root, config)
+    assert (
+        text.startswith("/nowhere: the catalogue folder does not exist") and "mistakes" not in text
+    )
+
+
 def test_a_misplaced_brace_does_not_hide_the_rest(root, config):
     config["extra_backbones"] = []
     config["datasets"].append("wrld")

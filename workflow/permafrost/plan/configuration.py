@@ -113,6 +113,8 @@ class Configuration:
         from permafrost.plan.groups import check_ranking
 
         check_options(config, where, mistakes)
+        if len(self._catalogues) < 2:
+            return  # one cannot be read, so that nothing is known of the names that are its
         known = set(self._catalogues["dataset"].names([EVERY]))
         check_ranking(config, known, list(self.backbones), where, mistakes)
         own = {"backbones": self.backbones, "datasets": self.datasets, "methods": self.probes}
