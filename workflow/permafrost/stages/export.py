@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-FORMATS = ("csv", "markdown", "latex", "torchgeo-bench", "geobench2", "mlflow", "wandb")
+FORMATS = (
+    "csv",
+    "markdown",
+    "latex",
+    "torchgeo-bench",
+    "geobench2",
+    "model-index",
+    "mlflow",
+    "wandb",
+)
 # folders that trackers read, where --output names no other
 _FOLDERS = {"mlflow": Path("mlruns"), "wandb": Path(".")}
 
@@ -29,7 +38,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help="file to write (geobench2, mlflow, wandb: folder); the terminal by default",
+        help="file to write (geobench2, model-index, mlflow, wandb: folder); the terminal by default",
     )
     parser.add_argument("--bibtex", type=Path, help="also write what to cite")
 
@@ -38,7 +47,8 @@ def run(arguments) -> None:
     from permafrost.core.outputs import whole_file
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, read_plan
-    from permafrost.report.tables.export import export, to_bibtex
+    from permafrost.report.tables.export import export
+    from permafrost.report.tables.methods import bibtex
     from permafrost.report.tables.shown import Shown
 
     table, metadata = read_table(arguments.leaderboard)
@@ -49,6 +59,9 @@ def run(arguments) -> None:
         return
     if arguments.format == "geobench2":
         _submit(shown, read_plan(current_plan(results)), arguments)
+        return
+    if arguments.format == "model-index":
+        _write_cards(shown, read_plan(current_plan(results)), arguments)
         return
     text = export(
         shown,
@@ -61,7 +74,7 @@ def run(arguments) -> None:
     )
     outputs = [] if arguments.output is None else [(arguments.output, text)]
     if arguments.bibtex is not None:
-        outputs.append((arguments.bibtex, to_bibtex(read_plan(current_plan(results)))))
+        outputs.append((arguments.bibtex, bibtex(read_plan(current_plan(results)))))
     for path, content in outputs:
         with whole_file(path) as partial:
             partial.write_text(content, encoding="utf-8")
@@ -83,6 +96,24 @@ def _track(shown, plan: dict, arguments) -> None:
     folder = arguments.output or _FOLDERS[arguments.format]
     TRACKERS[arguments.format](runs, folder, plan["plan"])
     print(f"{arguments.format}: {len(runs)} runs in {folder}; nothing was sent")
+
+
+def _write_cards(shown, plan: dict, arguments) -> None:
+    """Write the head of a model card for each backbone, whole or not at all."""
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.outputs import whole_directory
+    from permafrost.report.tables.model_index import model_cards
+
+    if arguments.output is None:
+        raise PermafrostError("cards are a folder", remedy="name it with --output")
+    shown.check(probe=arguments.probe, dataset=arguments.dataset)
+    where = {"probe": arguments.probe, "dataset": arguments.dataset}
+    where = {name: value for name, value in where.items() if value is not None}
+    cards = model_cards(shown.leaderboard.to_pylist(), plan, **where)
+    with whole_directory(arguments.output) as partial:
+        for name, text in cards.items():
+            (partial / name).write_text(text, encoding="utf-8")
+    print(f"{len(cards)} heads of model cards in {arguments.output}")
 
 
 def _submit(shown, plan: dict, arguments) -> None:

@@ -1,0 +1,67 @@
+"""Scores as the hub of models shows them beside a model: the entry ``model-index`` of its card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from permafrost.core.errors import PermafrostError
+from permafrost.report.material.dataset import slug
+from permafrost.report.values.rows import distinct, finite, metric_name, overall
+from permafrost.report.values.seeds import merge_seeds
+
+# the hub's names of tasks; those that it has no name for are kept as they are
+_TASKS = {
+    "classification": "image-classification",
+    "multilabel": "image-classification",
+    "segmentation": "image-segmentation",
+    "change": "image-segmentation",
+    "detection": "object-detection",
+}
+
+
+def model_cards(rows: list[dict], plan: Mapping, **where) -> dict[str, str]:
+    """File name to the head of a model card, one for each backbone, with its primary scores and their intervals.
+
+    Parameters
+    ----------
+    rows : of the leaderboard; where : columns and the value that is meant.
+    plan : the recorded plan, whose entries have the titles.
+
+    Raises
+    ------
+    PermafrostError : no score is left.
+    """
+    from huggingface_hub import EvalResult, ModelCardData
+
+    lines = [line for line in merge_seeds(overall(rows, **where)) if finite(line["value"])]
+    if not lines:
+        raise PermafrostError("no score is left", remedy="ask for less: --probe, --dataset")
+    cards = {}
+    for backbone in distinct(lines, "backbone"):
+        results = [
+            EvalResult(
+                task_type=_TASKS.get(line["task"], line["task"]),
+                dataset_type=line["dataset"],
+                dataset_name=plan["datasets"].get(line["dataset"], {}).get("title")
+                or line["dataset"],
+                dataset_split="test",
+                metric_type=line["metric"],
+                metric_name=f"{metric_name(line['metric'])}, {line['probe']} on frozen features",
+                metric_value=line["value"],
+                metric_args={
+                    "probe": line["probe"],
+                    "lower": line["lower"],
+                    "upper": line["upper"],
+                    "confidence": line["confidence"],
+                    "seeds": len(line["seeds"]),
+                    # the hub's field for a source wants an address, which a run has none of
+                    "made_by": f"Permafrost, plan {plan['plan'][:12]}",
+                },
+            )
+            for line in lines
+            if line["backbone"] == backbone
+        ]
+        title = plan["backbones"].get(backbone, {}).get("title") or backbone
+        head = ModelCardData(model_name=title, eval_results=results).to_yaml()
+        cards[f"{slug(backbone)}.md"] = f"---\n{head}\n---\n"
+    return cards
