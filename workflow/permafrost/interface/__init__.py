@@ -14,6 +14,7 @@ _LATER = {
     "SGDLinear": "estimators",
     "compare": "scoring",
     "evaluate": "scoring",
+    "extract": "extraction",
     "measures": "scoring",
 }
 

@@ -1,0 +1,205 @@
+"""Features of arrays of images by a frozen backbone, prepared, fed and computed as the stages do."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.interface.fitting import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_NAME, _IMAGES = "given", "images"
+# modules that are being extracted with, by a name that the entry of a backbone can hold
+_MODULES: dict[str, nn.Module] = {}
+
+
+def extract(
+    backbone: str | Mapping | nn.Module,
+    images,
+    *,
+    bands: Sequence[str] = ("red", "green", "blue"),
+    sensor: str = "rgb",
+    units: Mapping | str = "uint8",
+    reference=None,
+    input: Mapping | None = None,
+    size: int | None = None,
+    batch_size: int = 64,
+    precision: str = "fp32",
+    device: str = "auto",
+    catalogues: Sequence = ("config",),
+) -> np.ndarray:
+    """Features of images by a frozen backbone.
+
+    Parameters
+    ----------
+    backbone : a name of the catalogue; ``timm:MODEL``, with its pretrained weights; an entry as in YAML; or a
+        module that takes float32 (B, C, H, W) and returns what `config/backbones/template.py` says.
+    images : (N, C, H, W) of a type that stores hold (uint8, uint16, int16, float32, …), channels as in `bands`.
+    bands, sensor, units : as in the entry of a dataset; units may be the name of a unit.
+    reference : images whose statistics normalise, where the backbone is normalised by its dataset; `images` by
+        default. A benchmark takes those of train.
+    input : what the backbone wants, as in an entry; of a module and of timm, red, green and blue by default.
+    size : pixels that images are resized to where the backbone's entry says nothing.
+    catalogues : folders of entries that names are looked up in.
+
+    Returns
+    -------
+    (N, K) float32, in the order of the images.
+
+    Raises
+    ------
+    PermafrostError : what would stop a run: bands that are missing, weights that do not fit, NaN.
+    """
+    from permafrost.core.memory import keep_freed_memory
+    from permafrost.core.specification import from_json
+    from permafrost.features.extract import extract as extract_stores
+    from permafrost.features.specification import ExtractSpec, Running
+    from permafrost.plan.catalogue import Catalogue, result_fields
+    from permafrost.plan.options import extraction_of
+
+    images = _checked(images, len(bands), "images")
+    rows = [images] if reference is None else [images, _checked(reference, len(bands), "reference")]
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory(prefix="permafrost-extract-") as made:
+        folder = Path(made)
+        units = {"unit": units} if isinstance(units, str) else dict(units)
+        about = {"sensor": sensor, "bands": list(bands), "units": units}
+        card = _prepare(rows, about, folder)
+        try:
+            own = _entry(backbone, input)
+            known = Catalogue("backbone", [] if own else [Path(one) for one in catalogues], own)
+            entry = known.entry(_NAME if own else str(backbone))
+            options = {"size": size, "precision": precision, "dtype": "float32"}
+            entry, extraction = extraction_of(card.task, result_fields(entry), _filled(options))
+            spec = {
+                "stage": "extract",
+                "dataset": _IMAGES,
+                "backbone": _NAME if own else str(backbone),
+                "entry": entry,
+                "extraction": extraction,
+                "inputs": {"images": card.fingerprint},
+            }
+            splits = {split: folder / f"{split}.zarr" for split in ("train", "test")}
+            outputs = {split: folder / f"features-{split}.zarr" for split in splits}
+            extract_stores(
+                from_json(ExtractSpec, spec, where="extract"),
+                images=splits,
+                card=folder / "card.json",
+                outputs={"test": outputs["test"]},
+                fingerprint=card.fingerprint,
+                running=Running(device=device, batch_size=batch_size),
+            )
+        finally:
+            _MODULES.clear()
+        return _in_order(outputs["test"], len(images))
+
+
+def given_module(inputs) -> nn.Module:
+    """The module that `extract` was given; its entry point."""
+    return _MODULES[_NAME]
+
+
+def _checked(images, channels: int, what: str) -> np.ndarray:
+    images = np.asarray(images)
+    if images.ndim != 4 or 0 in images.shape:
+        raise InputError(
+            f"{what} have the shape {images.shape}",
+            remedy="give (number, channels, height, width)",
+        )
+    if images.shape[1] != channels:
+        raise InputError(
+            f"{what} have {images.shape[1]} channels for {channels} bands",
+            remedy="name the channels in their order: bands=[…]",
+        )
+    if images.dtype == np.float64:
+        images = images.astype(np.float32)
+    return images
+
+
+def _entry(backbone, input: Mapping | None) -> dict[str, dict]:
+    """The entry of what is no name of the catalogue, by the name that it gets here."""
+    more = {} if input is None else {"input": dict(input)}
+    if isinstance(backbone, Mapping):
+        return {_NAME: {**backbone, **more}}
+    if isinstance(backbone, str):
+        kind, _, model = backbone.partition(":")
+        if kind == "timm" and model:
+            rgb = {"bands": "rgb", "normalization": "weights"}
+            weights = {"source": "pretrained"}
+            return {_NAME: {"kind": kind, "model": model, "weights": weights, "input": rgb, **more}}
+        if input is not None:
+            raise InputError(f"input is given for {backbone!r}, whose entry has its own")
+        return {}
+    _MODULES[_NAME] = backbone
+    return {_NAME: {"kind": "entrypoint", "entrypoint": f"{__name__}:given_module", **more}}
+
+
+def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
+    """Write image stores of the images (test) and of what normalises them (train), and their card; returns the card."""
+    import tifffile
+
+    from permafrost.core.identity import fingerprint
+    from permafrost.core.specification import SPLITS
+    from permafrost.data.card import read_card
+    from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.plan.catalogue import Catalogue, result_fields
+
+    # a dataset wants targets that differ, which are of no use here; of one image there are two in train
+    train = rows[-1] if len(rows[-1]) > 1 else np.repeat(rows[-1], 2, axis=0)
+    splits = [("test", rows[0]), ("train", train), ("val", train[:1])]
+    with (folder / "images.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["file", "split", "number"])
+        for split, images in splits:
+            for number, image in enumerate(images):
+                name = f"{split}-{number:09d}.tif"
+                tifffile.imwrite(
+                    folder / name, image, photometric="minisblack", planarconfig="separate"
+                )
+                writer.writerow([name, split, number])
+    source = {"kind": "table", "table": "images.csv", "images": ".", "path": "file"}
+    source = {**source, "table": str(folder / "images.csv"), "images": str(folder)}
+    entry = {
+        "task": "regression",
+        "source": {**source, "target": "number", "split": "split"},
+        "splits": {"method": "given"},
+        **about,
+    }
+    entry = result_fields(Catalogue("dataset", [], {_IMAGES: entry}).entry(_IMAGES))
+    prepare(
+        PrepareSpec(dataset=_IMAGES, entry=entry),
+        outputs={split: folder / f"{split}.zarr" for split in SPLITS},
+        card_path=folder / "card.json",
+        fingerprint=fingerprint("extract", about),
+    )
+    return read_card(folder / "card.json")
+
+
+def _filled(options: dict) -> dict:
+    """Options of extraction, what is left out filled in by the schema."""
+    from permafrost.plan.validation import problems
+
+    complete = {"extraction": options}
+    wrong = [text for text in problems(complete, "config") if text.startswith("extraction")]
+    if wrong:
+        raise PermafrostError(wrong[0], where="extract")
+    return complete["extraction"]
+
+
+def _in_order(store: Path, count: int) -> np.ndarray:
+    from permafrost.core.stores import Store
+
+    found = Store(store)
+    names = found.samples(["sample_id"])["sample_id"].to_pylist()
+    order = np.argsort(names)
+    if len(names) != count:
+        raise PermafrostError(f"{len(names)} features of {count} images", where=store)
+    return found.read("embeddings")[order].astype(np.float32, copy=False)
