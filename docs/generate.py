@@ -1,0 +1,207 @@
+"""Pages of the site that are made when it is built: the first one, and all of the reference. A hook of mkdocs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+SCHEMAS = ROOT / "workflow/schemas"
+CATALOGUES = {
+    "backbones": ("parameters", "year", "trained_on"),
+    "datasets": ("task", "sensor", "gsd_m"),
+}
+
+
+def on_files(files, config):
+    """Add the pages to what mkdocs found."""
+    from mkdocs.structure.files import File
+
+    for name, text in pages().items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def pages() -> dict[str, str]:
+    """Name to markdown of every page that is made."""
+    sys.path.insert(0, str(ROOT / "workflow"))
+    readme = (ROOT / "README.md").read_text()
+    return {
+        "index.md": re.sub(r"\]\(docs/", "](", readme),
+        "changes.md": (ROOT / "CHANGELOG.md").read_text(),
+        "quirks.md": (ROOT / "workflow/permafrost/evaluators/detection/QUIRKS.md").read_text(),
+        "reference/results.md": (ROOT / "results/README.md").read_text(),
+        **{f"reference/{name}.md": _schema(name) for name in ("config", "backbone", "dataset")},
+        **{f"reference/{kind}.md": _catalogue(kind) for kind in CATALOGUES},
+        "reference/columns.md": _columns(),
+        "reference/options.md": _commands(),
+        "reference/python.md": _python(),
+    }
+
+
+# --- schemas --------------------------------------------------------------------------------------
+
+
+def _read(name: str) -> dict:
+    return yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
+
+
+def _schema(name: str) -> str:
+    """Every key of a schema: a table of the top, and one of each part that others refer to."""
+    schema = _read(name)
+    lines = [f"# {schema.get('title', name)}", "", _text(schema.get("description", "")), ""]
+    lines += [*_table(schema), ""]
+    for part, entry in schema.get("$defs", {}).items():
+        alternatives = [
+            one for one in entry.get("oneOf", entry.get("anyOf", [])) if "properties" in one
+        ]
+        if "properties" in entry or alternatives:
+            lines += [f"## {part}", "", _text(entry.get("description", "")), ""]
+            for one in [entry, *alternatives]:
+                lines += [*_table(one), ""]
+        else:
+            lines += [
+                f"## {part}",
+                "",
+                f"{_kind(entry)}. {_text(entry.get('description', ''))}",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def _table(entry: dict) -> list[str]:
+    rows = list(_keys(entry, ""))
+    if not rows:
+        return []
+    return ["| key | value | default | |", "|---|---|---|---|", *rows]
+
+
+def _keys(entry: dict, above: str) -> Iterator[str]:
+    """A line for each key, those of objects below their own."""
+    for key, value in entry.get("properties", {}).items():
+        value = value if isinstance(value, dict) else {}  # true: anything
+        default = f"`{_yaml(value['default'])}`" if "default" in value else ""
+        needed = " (needed)" if key in entry.get("required", []) else ""
+        yield f"| `{above}{key}`{needed} | {_kind(value)} | {default} | {_text(value.get('description', ''))} |"
+        yield from _keys(value, f"{above}{key}.")
+        for inner, mark in (("items", "[]."), ("additionalProperties", ".NAME.")):
+            if isinstance(value.get(inner), dict):
+                yield from _keys(value[inner], f"{above}{key}{mark}")
+
+
+def _kind(value: dict) -> str:
+    """What a value may be, in words."""
+    if "$ref" in value:
+        part = value["$ref"].rpartition("/")[2]
+        return (
+            f"[{part}](#{part.lower()})" if value["$ref"].startswith("#/$defs/") else f"as `{part}`"
+        )
+    if "const" in value:
+        return f"`{_yaml(value['const'])}`"
+    if "enum" in value:
+        return ", ".join(f"`{_yaml(one)}`" for one in value["enum"])
+    for several in ("oneOf", "anyOf"):
+        if several in value:
+            return " or ".join(dict.fromkeys(_kind(one) for one in value[several]))
+    if value.get("type") == "array" and isinstance(value.get("items"), dict):
+        return f"list of {_kind(value['items'])}"
+    kinds = value.get("type", "any")
+    return " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
+
+
+def _yaml(value) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000).strip()
+    return text.removesuffix("...").strip().replace("|", "\\|")
+
+
+def _text(text: str) -> str:
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _columns() -> str:
+    from yaml import safe_load
+
+    lines = ["# Columns of results", ""]
+    for path in sorted(SCHEMAS.glob("*.schema.yaml")):
+        schema = safe_load(path.read_text())
+        columns = schema.get("properties", {})
+        if (
+            not any("x-arrow" in one or "$ref" in one for one in columns.values())
+            or "$defs" in schema
+        ):
+            continue
+        lines += [f"## {path.name.partition('.')[0]}", "", _text(schema.get("description", "")), ""]
+        lines += ["| column | type | |", "|---|---|---|"]
+        for name, entry in columns.items():
+            file, _, place = entry.get("$ref", "").partition("#/")
+            if file:
+                whole = safe_load((SCHEMAS / file).read_text())
+                for key in place.split("/"):
+                    whole = whole[key]
+                entry = {**whole, **entry}
+            lines.append(
+                f"| `{name}` | {entry.get('x-arrow', '')} | {_text(entry.get('description', ''))} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
+# --- catalogues, commands, Python -----------------------------------------------------------------
+
+
+def _catalogue(kind: str) -> str:
+    columns = CATALOGUES[kind]
+    lines = [f"# Catalogue of {kind}", ""]
+    for path in sorted((ROOT / "config" / kind).glob("*.yaml")):
+        entries = yaml.safe_load(path.read_text()) or {}
+        lines += [f"## {path.name}", "", f"| name | {' | '.join(columns)} | licence | citation |"]
+        lines.append("|---" * (len(columns) + 3) + "|")
+        for name, entry in sorted(entries.items()):
+            shown = [_text(entry.get(one, "")) for one in (*columns, "licence", "citation")]
+            lines.append(f"| `{name}` | {' | '.join(shown)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _commands() -> str:
+    from permafrost.stages.cli import parser_of
+    from permafrost.stages.commands import GROUPS
+
+    lines = ["# Options of commands", ""]
+    for group, commands in GROUPS.items():
+        for name in commands:
+            lines += [
+                f"## {name}",
+                "",
+                f"{group}.",
+                "",
+                "```text",
+                parser_of(name).format_help().rstrip(),
+                "```",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def _python() -> str:
+    import permafrost as pf
+    from permafrost import interface
+
+    lines = ["# Python interface", "", "What [Python](../python.md) shows in use.", ""]
+    for name in sorted(interface._LATER):
+        offered = getattr(pf, name)
+        lines += [f"## pf.{name}", "", "```text", f"{name}{inspect.signature(offered)}", ""]
+        lines += [inspect.getdoc(offered) or "", "```", ""]
+        for method, member in (
+            inspect.getmembers(offered, callable) if inspect.isclass(offered) else []
+        ):
+            own = method in vars(offered) or method in vars(offered.__mro__[1])
+            if not method.startswith("_") and own and inspect.getdoc(member):
+                head = f"{name}.{method}{inspect.signature(member)}"
+                lines += ["```text", head, "", inspect.getdoc(member), "```", ""]
+    return "\n".join(lines)
