@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,58 @@ def test_the_capabilities_of_geobench2_are_groups_of_the_catalogue():
         assert set(names) <= set(entries) and len(set(names)) == len(names)
     # its 19 datasets, each as one entry
     assert len({name for names in groups.values() for name in names}) == 19
+
+
+# --- bounds from a file ---------------------------------------------------------------------------
+
+
+def with_bounds(root, config, text: str, **datasets: str) -> dict:
+    (root / "theirs.json").write_text(text)
+    config["ranking"] = {"bounds": {"file": "theirs.json", "datasets": datasets}}
+    return config
+
+
+def test_bounds_of_a_file_are_those_of_the_names_that_are_given(root, config):
+    ours = next(iter(config["extra_datasets"]))
+    plan = make_plan(root, with_bounds(root, config, '{"a": [0.25, 1], "b": [0, 0]}', a=ours))
+    assert json.loads(plan.aggregate().spec)["ranking"]["bounds"] == {ours: [0.25, 1]}
+    direct = copy.deepcopy(CONFIG)
+    direct["ranking"] = {"bounds": {ours: [0.25, 1]}}
+    # numbers identify the job, and not where they come from
+    assert plan.aggregate().fingerprint == make_plan(root, direct).aggregate().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "theirs", "words"),
+    [
+        ("{", "a", "cannot be read"),
+        ("[1, 2]", "a", "holds no names"),
+        ('{"abc": [0, 1]}', "abd", "has no 'abd', did you mean 'abc'"),
+        ('{"a": [0, 1, 2]}', "a", "'a' in .* is \\[0, 1, 2\\]"),
+        ('{"a": [0, NaN]}', "a", "give two numbers"),
+        ('{"a": [1, 0]}', "a", "the bounds of .* are 1 and 0"),
+    ],
+)
+def test_a_file_of_bounds_that_cannot_be_used_is_named(root, config, text, theirs, words):
+    ours = next(iter(config["extra_datasets"]))
+    with pytest.raises(PermafrostError, match=words):
+        make_plan(root, with_bounds(root, config, text, **{theirs: ours}))
+
+
+def test_two_names_for_one_dataset_and_a_missing_file_are_refused(root, config):
+    ours = next(iter(config["extra_datasets"]))
+    both = '{"a": [0, 1], "b": [0, 2]}'
+    with pytest.raises(PermafrostError, match="two names of .* are"):
+        make_plan(root, with_bounds(root, config, both, a=ours, b=ours))
+    config["ranking"]["bounds"]["file"] = "nowhere.json"
+    with pytest.raises(PermafrostError, match="nowhere.json cannot be read"):
+        make_plan(root, config)
+
+
+@pytest.mark.shared
+def test_the_published_bounds_of_geobench2_are_read(root, config, shared_data):
+    ours = next(iter(config["extra_datasets"]))
+    file = shared_data / "published/geobench2/normalizer.json"
+    plan = make_plan(root, with_bounds(root, config, file.read_text(), treesatai=ours))
+    low, high = json.loads(plan.aggregate().spec)["ranking"]["bounds"][ours]
+    assert (round(low, 3), round(high, 3)) == (0.539, 0.672)

@@ -14,6 +14,7 @@ from permafrost.plan.catalogue import EVERY, Catalogue, result_fields
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
+from permafrost.plan.groups import check_ranking, read_bounds
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.options import measuring, profiling
 from permafrost.plan.published import check_published, identify_published
@@ -70,6 +71,10 @@ class Configuration:
         self.config, self.root = config, root
         config = without_faults(config, faults) if faults else config
         self.data_root = str(config["data"])
+        ranking, bounds = config["ranking"], config["ranking"]["bounds"]
+        ranking["bounds"] = None
+        with mistakes.gathered():
+            ranking["bounds"] = read_bounds(bounds, self._locate, where)
         self._catalogues: dict[str, Catalogue] = {}
         for kind in ("backbone", "dataset"):
             folders = [root / folder for folder in config["catalogues"]]
@@ -110,7 +115,6 @@ class Configuration:
     def _check(self, config: dict, where: str, mistakes: Mistakes) -> None:
         """Add what is wrong with options and entries, and with backbones on datasets."""
         from permafrost.plan.checks import check_entries, check_options
-        from permafrost.plan.groups import check_ranking
 
         check_options(config, where, mistakes)
         if len(self._catalogues) < 2:

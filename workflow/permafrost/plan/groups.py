@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from permafrost.core.errors import PermafrostError, near_names
+import json
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError, first_line, near_names
 from permafrost.core.tasks import task_of
 from permafrost.plan.mistakes import Mistakes
 
@@ -50,6 +55,57 @@ def _of_entry(entry: dict) -> list[str]:
     if entry.get("gsd_m"):
         groups.append(next(name for end, name in GROUND if entry["gsd_m"] <= end))
     return groups
+
+
+def read_bounds(bounds: dict | None, locate: Callable[[str], Path], where: str) -> dict | None:
+    """The bounds of normalised means by dataset, from the file that the configuration names or from itself.
+
+    Parameters
+    ----------
+    locate : the path of a file that the configuration names.
+
+    Raises
+    ------
+    PermafrostError : the file cannot be read, lacks a name, or has anything but two numbers under it.
+    """
+    if bounds is None or not isinstance(bounds.get("file"), str):
+        return bounds
+    path, place = locate(bounds["file"]), f"{where}: ranking.bounds"
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise PermafrostError(
+            f"{path} cannot be read ({first_line(error)})", where=place, remedy="correct file"
+        ) from error
+    if not isinstance(content, dict):
+        raise PermafrostError(
+            f"{path} holds no names",
+            where=place,
+            remedy="give JSON of names, each with [low, high]",
+        )
+    found: dict[str, list[float]] = {}
+    for theirs, ours in bounds["datasets"].items():
+        if theirs not in content:
+            raise PermafrostError(
+                f"{path} has no {theirs!r}, {near_names(theirs, content)}",
+                where=f"{place}.datasets",
+            )
+        pair = content[theirs]
+        numbers = isinstance(pair, list) and len(pair) == 2
+        if not numbers or not all(type(one) in (int, float) and isfinite(one) for one in pair):
+            raise PermafrostError(
+                f"{theirs!r} in {path} is {pair!r}",
+                where=place,
+                remedy="give two numbers, [low, high]",
+            )
+        if ours in found:
+            raise PermafrostError(
+                f"two names of {path} are {ours!r} here",
+                where=f"{place}.datasets",
+                remedy="name one",
+            )
+        found[ours] = pair
+    return found
 
 
 def check_ranking(
