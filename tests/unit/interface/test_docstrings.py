@@ -15,7 +15,8 @@ from permafrost import interface
 @pytest.mark.parametrize("module", sorted(set(interface._LATER.values())))
 def test_the_examples_of_docstrings_run(module):
     result = doctest.testmod(import_module(f"permafrost.interface.{module}"), raise_on_error=False)
-    assert result.failed == 0
+    # who reads a run, or runs a network, has its examples in docs/python.md
+    assert result.failed == 0 and (result.attempted or module in ("results", "extraction"))
 
 
 def test_the_stub_names_what_is_offered_and_where_it_is():

@@ -66,6 +66,29 @@ def test_bare_answers_have_no_metrics_of_an_order_of_scores():
     )
 
 
+def test_metrics_of_an_order_are_those_that_move_with_scores_alone():
+    from permafrost.interface.scoring import _OF_SCORES
+
+    rng, moved, all_names = np.random.default_rng(0), set(), set()
+    for y in (rng.integers(0, 7, 80), rng.integers(0, 2, (80, 4))):
+        kinds = 7 if y.ndim == 1 else 4
+        one, other = rng.random((2, 80, kinds))
+        if y.ndim == 1:  # the same class is largest in both
+            first = np.eye(kinds)[rng.integers(0, kinds, 80)]
+            one, other = one + first, other + first
+        else:  # the same labels are above one half in both
+            one = one / 2 + 0.5 * (other > 0.5)
+        found = [
+            pf.evaluate(y, p, task="multilabel" if y.ndim == 2 else None) for p in (one, other)
+        ]
+        values = [
+            table.dropna(subset="value").set_index(["metric", "class"])["value"] for table in found
+        ]
+        all_names |= set(found[0]["metric"])
+        moved |= {name for (name, _), apart in (values[0] != values[1]).items() if apart}
+    assert moved == set(_OF_SCORES) & all_names and moved == set(_OF_SCORES)
+
+
 def test_numbers_are_scored_as_numbers():
     y = np.linspace(0.0, 1.0, 30)
     p = y + 0.1 * np.sin(40 * y)

@@ -165,11 +165,16 @@ def _prepare(rows: list[np.ndarray], about: dict, folder: Path):
                     folder / name, image, photometric="minisblack", planarconfig="separate"
                 )
                 writer.writerow([name, split, number])
-    source = {"kind": "table", "table": "images.csv", "images": ".", "path": "file"}
-    source = {**source, "table": str(folder / "images.csv"), "images": str(folder)}
     entry = {
         "task": "regression",
-        "source": {**source, "target": "number", "split": "split"},
+        "source": {
+            "kind": "table",
+            "table": str(folder / "images.csv"),
+            "images": str(folder),
+            "path": "file",
+            "target": "number",
+            "split": "split",
+        },
         "splits": {"method": "given"},
         **about,
     }
