@@ -9,6 +9,7 @@ import re
 import pytest
 from helpers.results.pages import build_report, open_page, prepare, small
 from permafrost.data.folders import content_digest
+from permafrost.report.sections.published import _cells
 from permafrost.report.tables.export import TORCHGEO_BENCH
 from permafrost.report.tables.gathered import write_published
 
@@ -93,10 +94,10 @@ def test_the_data_hold_every_published_score(made):
         for place in theirs
     }
     assert len(found) == len(theirs)
-    assert found["net7 · them · rgb · 224", "eurosat", "linear"] == 0.08
+    assert found["net7 · them · rgb", "eurosat", "linear"] == 0.08
     # another method, and another metric, are other columns
-    assert found["net7 · them · rgb · 224", "m-0 · them", "knn5 · them"] == 0.08
-    assert found["net7 · them · all · 224", "m-1 · them", "linear"] == 0.08
+    assert found["net7 · them · rgb", "m-0 · them", "knn5 · them"] == 0.08
+    assert found["net7 · them · all bands", "m-1 · them", "linear"] == 0.08
     assert all(cells[name][place] is None for place in theirs for name in ("rank", "alike"))
     # nothing that is ranked or compared knows of them
     assert "them" not in json.dumps([data["standings"], data["pairs"]])
@@ -115,11 +116,46 @@ def test_published_scores_are_shown_on_request_only(page):
     browser.find_element("css selector", "#pick-who option[value=published]").click()
     assert "who=published" in browser.current_url
     names = texts(browser, "#matrix .pick")
-    assert len(names) == 2 * THEIRS and f"{EVIL} · them · rgb · 224" in names
+    assert len(names) == 2 * THEIRS and f"{EVIL} · them · rgb" in names
     assert len(texts(browser, "#matrix .tag")) == 2 * THEIRS
     # all of theirs; eurosat is one of ours
     assert len(browser.find_elements("css selector", "#matrix th.turned")) == DATASETS
     assert "not ranked or tested" in texts(browser, "#verdict")[0]
+
+
+def test_of_published_scores_only_probes_and_figures_that_they_have_are_shown(page):
+    browser = page("#who=published&probe=knn")
+    chips = browser.find_elements("css selector", "[data-probe]")
+    shown = [one.get_attribute("data-probe") for one in chips if one.is_displayed()]
+    assert sorted(shown) == ["knn5 · them", "linear"]
+    assert len(texts(browser, "#matrix .pick")) == 2 * THEIRS
+    assert not browser.find_element("id", "overview").is_displayed()
+    heads = [head.strip() for head in texts(browser, "#matrix th[scope=col] button span")]
+    assert "rank" not in heads and "letters" not in heads
+    browser.find_element("css selector", "#pick-who option[value=own]").click()
+    assert sorted(texts(browser, "#matrix .pick")) == ["alpha", "beta"]
+    assert browser.find_element("id", "overview").is_displayed()
+
+
+def test_names_say_of_the_protocol_what_differs_on_one_dataset():
+    def row(dataset: str, bands: str, **options) -> dict:
+        said = {"source": "s", "backbone": "net", "method": "knn", "metric": "accuracy"}
+        said |= {"normalisation": "", "image_size": None, "grid": None, "dataset": dataset}
+        return {**said, "dataset_here": None, "probe_here": None, "bands": bands, **options}
+
+    def names(*rows) -> list[str]:
+        return sorted({name for name, *_ in _cells(list(rows), {})})
+
+    # one way on each dataset: one row, whatever it was
+    assert names(row("a", "rgb"), row("b", "all"), row("c", "1,2,3,4")) == ["net · s"]
+    two = [row("a", "rgb"), row("a", "all"), row("b", "1,2,3,4", image_size=128)]
+    assert names(*two) == ["net · s · all bands", "net · s · rgb"]
+    counted = [row("a", "1,2,3,4"), row("a", "1,2,3,4,5"), row("b", "rgb")]
+    assert names(*counted) == ["net · s · 4 bands", "net · s · 5 bands", "net · s · rgb"]
+    sizes = [row("a", "rgb", image_size=64), row("a", "rgb", image_size=128)]
+    assert names(*sizes) == ["net · s · 128", "net · s · 64"]
+    # seeds of one protocol are one cell
+    assert len(_cells([row("a", "rgb", seed=0), row("a", "rgb", seed=1)], {})) == 1
 
 
 def test_both_stand_together_and_the_best_ranked_is_ours(page):
@@ -132,11 +168,11 @@ def test_both_stand_together_and_the_best_ranked_is_ours(page):
 
 
 def test_beside_a_pair_stands_what_differs_in_the_protocol(page):
-    browser = page("#who=both&probe=linear&a=beta&b=net7+%C2%B7+them+%C2%B7+rgb+%C2%B7+224")
+    browser = page("#who=both&probe=linear&a=beta&b=net7+%C2%B7+them+%C2%B7+rgb")
     assert "No test compares published scores" in texts(browser, "#pair p")[0]
     (row,) = texts(browser, "#pair tbody tr")
     assert row.startswith("eurosat") and "image size: 224 there" in row
-    browser = page("#who=both&probe=linear&a=alpha&b=net7+%C2%B7+them+%C2%B7+rgb+%C2%B7+224")
+    browser = page("#who=both&probe=linear&a=alpha&b=net7+%C2%B7+them+%C2%B7+rgb")
     (row,) = texts(browser, "#pair tbody tr")
     assert "bands rgb; image size 224" in row
 

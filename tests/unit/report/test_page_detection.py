@@ -66,6 +66,7 @@ def test_every_figure_of_boxes_is_made(page):
             "dotplot",
             "detections",
             "detections_backbones",
+            "hardest",
             "precision_recall",
             "errors",
             "calibration",
@@ -79,7 +80,7 @@ def test_every_figure_of_boxes_is_made(page):
         )
     }
     pixels = {path.stem for path in (page[1] / "report/figures").glob("*.png")}
-    assert pixels == {"detections__trees", "detections_backbones__trees"}
+    assert pixels == {"detections__trees", "detections_backbones__trees", "hardest__trees"}
 
 
 def test_every_figure_of_points_is_made(points):
@@ -89,6 +90,7 @@ def test_every_figure_of_points_is_made(points):
             "dotplot",
             "detections",
             "detections_backbones",
+            "hardest",
             "precision_recall",
             "training",
             "metrics",

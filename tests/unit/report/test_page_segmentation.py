@@ -85,6 +85,7 @@ def test_every_figure_of_masks_is_made(page):
             "dotplot",
             "pictures",
             "backbones",
+            "hardest",
             "training",
             "confusion",
             "per_class",
@@ -100,6 +101,7 @@ def test_pictures_are_png_and_charts_svg(page):
     assert {name for name in files if name.endswith(".png")} == {
         "pictures__town.png",
         "backbones__town.png",
+        "hardest__town.png",
     }
     assert sorted(set(re.findall(r'src="../figures/([^"]+)"', page[0]))) == sorted(files)
 

@@ -60,10 +60,31 @@ def draw_strip(
     words : index -> the text under its picture.
     bands : which bands are shown and how, for the caption.
     """
-    columns = max(4, *(_columns(len(chosen)) for chosen in (right, wrong)))
+    groups = [
+        ("right" if right else "no right prediction", RIGHT, right),
+        ("wrong" if wrong else "no wrong prediction", WRONG, wrong),
+    ]
+    return _draw(images, groups, words, title=title, note=bands)
+
+
+def draw_hardest(
+    images: Callable[[int], np.ndarray],
+    chosen: list[int],
+    words: Callable[[int], str],
+    *,
+    title: str,
+    bands: str,
+):
+    """Pictures that no backbone gets, hardest first; parameters as of `draw_strip`."""
+    return _draw(images, [("", WRONG, chosen)], words, title=title, note=bands)
+
+
+def _draw(images, groups: list[tuple[str, str, list[int]]], words, *, title: str, note: str):
+    """Lines of pictures of every group (label, colour, indices), which begins a new line."""
+    columns = max(4, *(_columns(len(chosen)) for *_, chosen in groups))
     lines = [
         (label if first == 0 else "", colour, chosen[first : first + columns])
-        for label, colour, chosen in (("right", RIGHT, right), ("wrong", WRONG, wrong))
+        for label, colour, chosen in groups
         for first in range(0, max(1, len(chosen)), columns)
     ]
     cell = PAGE_WIDTH / _COLUMNS
@@ -76,9 +97,9 @@ def draw_strip(
         for row, (label, colour, chosen) in zip(grid, lines, strict=True):
             for axes, index in zip(row, chosen, strict=False):
                 _picture(axes, images(index), words(index), colour)
-            _label(row[0], label if chosen else f"no {label} prediction", colour)
+            _label(row[0], label, colour)
         put_title(figure, title)
-        put_note(figure, bands)
+        put_note(figure, note)
     return figure
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from permafrost.report.explanations.costs import WORDS
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.run import backbone_facts
+from permafrost.report.tables.compared import direction_of
 from permafrost.report.values.rows import distinct
 
 #: what `backbone_sections` asks of `sections.dataset.dataset_section`
@@ -111,7 +112,7 @@ def _against_best(lines: list[dict], compared: list[dict]) -> dict[tuple[str, st
     pairs: dict[tuple[str, str], list[dict]] = {}
     for row in compared:
         pairs.setdefault((row["probe"], row["other"]), []).append(row)
-    apart = {key: _told_apart(rows) for key, rows in pairs.items()}
+    apart = {key: direction_of(rows) != 0 for key, rows in pairs.items()}
     best = {row["probe"]: row["best"] for row in compared}
     found = {}
     for line in lines:
@@ -125,13 +126,6 @@ def _against_best(lines: list[dict], compared: list[dict]) -> dict[tuple[str, st
             words = "worse than" if beaten else "not told apart from"
             found[key] = (f"{words} {best[probe]} ({_chance(pairs[key])})", 2 if beaten else 1)
     return found
-
-
-def _told_apart(rows: list[dict]) -> bool:
-    certain = all(
-        row["p_adjusted"] is not None and row["p_adjusted"] <= 1 - row["confidence"] for row in rows
-    )
-    return certain and len({row["difference"] > 0 for row in rows}) == 1
 
 
 def _chance(rows: list[dict]) -> str:

@@ -95,6 +95,7 @@ def _cells(rows: list[dict], metrics: Mapping) -> dict[tuple[str, str, str], lis
     scored: dict[tuple, set[str]] = {}
     for row in rows:
         scored.setdefault(_scored(row), set()).add(row["metric"])
+    telling = _telling(rows)
     for row in rows:
         here = row["dataset_here"], row["probe_here"]
         probe = row["probe_here"] or f"{row['method']} · {row['source']}"
@@ -103,9 +104,8 @@ def _cells(rows: list[dict], metrics: Mapping) -> dict[tuple[str, str, str], lis
         # one dataset may be scored by two metrics
         if not known and len(scored[_scored(row)]) > 1:
             dataset = f"{dataset} · {row['metric']}"
-        parts = [row["backbone"], row["source"], _bands(row["bands"])]
-        parts += [row["normalisation"], row["image_size"], row["grid"] and f"C {row['grid']}"]
-        name = " · ".join(part for part in parts if part)
+        said = (words(row) for words in telling[row["source"], row["backbone"]])
+        name = " · ".join(part for part in (row["backbone"], row["source"], *said) if part)
         grouped.setdefault((name, dataset, probe), []).append(row)
     return grouped
 
@@ -114,9 +114,45 @@ def _scored(row: dict) -> tuple[str, str, str]:
     return row["source"], row["dataset"], row["method"]
 
 
-def _bands(text: str) -> str:
-    count = len(text.split(","))
-    return f"{count} bands" if count > 1 else text
+def _few_bands(row: dict) -> str:
+    return "rgb" if row["bands"] == "rgb" else "all bands" if row["bands"] else ""
+
+
+def _bands(row: dict) -> str:
+    count = len(row["bands"].split(","))
+    return f"{count} bands" if count > 1 else row["bands"]
+
+
+_OTHERS = (
+    lambda row: row["normalisation"],
+    lambda row: row["image_size"] and str(row["image_size"]),
+    lambda row: row["grid"] and f"C {row['grid']}",
+)
+
+
+def _telling(rows: list[dict]) -> dict[tuple[str, str], list]:
+    """(source, backbone) to what its names must say of the protocol: what differs on one dataset, by one method.
+
+    A backbone that was measured in one way on each dataset has one row; each cell says all that is known. All the
+    bands of one dataset are more than those of another, so they are counted only where two counts meet on one.
+    """
+    scored: dict[tuple, list[dict]] = {}
+    for row in rows:
+        same = (row["source"], row["backbone"], row["dataset"], row["method"], row["metric"])
+        scored.setdefault(same, []).append(row)
+    of_backbone: dict[tuple[str, str], list[list[dict]]] = {}
+    for (source, backbone, *_), same in scored.items():
+        of_backbone.setdefault((source, backbone), []).append(same)
+    found = {}
+    for key, groups in of_backbone.items():
+        counted = any(len(_said(same, _bands)) > len(_said(same, _few_bands)) for same in groups)
+        told = (_bands if counted else _few_bands, *_OTHERS)
+        found[key] = [of for of in told if any(len(_said(same, of)) > 1 for same in groups)]
+    return found
+
+
+def _said(rows: list[dict], words) -> set:
+    return {words(row) for row in rows}
 
 
 def _protocol(rows: list[dict]) -> str:

@@ -25,11 +25,17 @@ def told_apart_in(
     place = {name: number for number, name in enumerate(ranked)}
     better = np.zeros((len(ranked), len(ranked)), bool)
     for (a, b), rows in pairs.items():
-        signs = {higher * np.sign(row["difference"]) if _is_apart(row) else 0 for row in rows}
-        if a in place and b in place and len(signs) == 1:
-            better[place[a], place[b]] = signs == {1}
-            better[place[b], place[a]] = signs == {-1}
+        if a in place and b in place:
+            sign = higher * direction_of(rows)
+            better[place[a], place[b]] = sign > 0
+            better[place[b], place[a]] = sign < 0
     return better
+
+
+def direction_of(rows: list[dict]) -> int:
+    """Sign of the difference of two backbones where every seed tells them apart in one direction, else 0."""
+    signs = {int(np.sign(row["difference"])) if _is_apart(row) else 0 for row in rows}
+    return signs.pop() if len(signs) == 1 else 0
 
 
 def letters_of(rows: list[dict], ranked: list[str]) -> dict[str, str]:

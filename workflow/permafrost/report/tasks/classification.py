@@ -20,6 +20,7 @@ from permafrost.report.material.dataset import (
     save,
 )
 from permafrost.report.tasks.probe_figures import draw_gains, draw_settings, draw_training_curves
+from permafrost.report.values.notation import class_words
 from permafrost.report.values.rows import metric_name
 from permafrost.statistics.predictions.columns import array_of
 from permafrost.statistics.scores.gates import chance_level
@@ -160,13 +161,8 @@ def _strip(material: Material, best: Evaluation, truth: dict, folder: Path) -> D
 
 
 def _words(classes: list[str], truth):
-    def names(labels) -> str:
-        if np.ndim(labels) == 0:
-            return classes[int(labels)]
-        return ", ".join(classes[i] for i in np.flatnonzero(labels)) or "nothing"
-
     def words(index: int) -> str:
-        true, said = names(truth["target"][index]), names(truth["prediction"][index])
+        true, said = (class_words(classes, truth[name][index]) for name in ("target", "prediction"))
         return true if true == said else f"is {true}\nsaid {said}"
 
     return words

@@ -13,6 +13,7 @@ from permafrost.core.tasks import TASKS, task_of
 from permafrost.report.figures import dataset, dotplot, numbers, object_sizes
 from permafrost.report.material.dataset import Drawn, Material, best_evaluation, save
 from permafrost.report.material.objects import read_truth
+from permafrost.report.tasks.hardest_pictures import draw_hardest
 from permafrost.report.values.rows import distinct, metric_name, overall
 
 
@@ -39,7 +40,9 @@ def draw_dataset(material: Material, folder: Path) -> tuple[list[Drawn], list[st
             chance = task.chance(material, best) if own else None
             figures.append(_dotplot(material, rows, chance, folder))
     drawn, notes = task.draw(material, best, folder)
-    figures += drawn
+    hardest, said = draw_hardest(material, folder)
+    figures += [*drawn, *hardest]
+    notes = [*notes, *said]
     if task_of(material.card.task).objects:
         figures += _objects(material, folder)
     figures += [

@@ -60,6 +60,17 @@
   // a probe that serves most datasets first
   defaults.probe = first([...data.probes].sort((x, y) => served(y) - served(x) || (y === "linear") - (x === "linear")));
   function served(probe) { return data.datasets.filter((one) => !one.published && data.metrics[one.name + "|" + probe]).length; }
+  // published methods are probes of their own: what has scores of the chosen kind, most first
+  const scoredBy = (who) => {
+    const counts = new Map(data.probes.map((probe) => [probe, 0]));
+    data.cells.value.forEach((_, line) => {
+      const probe = data.probes[data.cells.probe[line]], published = (data.cells.published || [])[line] != null;
+      if (who === "both" || published === (who === "published")) counts.set(probe, counts.get(probe) + 1);
+    });
+    return counts;
+  };
+  const counts = Object.fromEntries(whose.map((who) => [who, scoredBy(who)]));
+  const probeOf = (probe, who) => counts[who].get(probe) ? probe : counts[who].get(defaults.probe) ? defaults.probe : first([...data.probes].sort((x, y) => counts[who].get(y) - counts[who].get(x)));
   let state = { ...defaults };
   const read = () => {
     state = { ...defaults };
@@ -67,9 +78,11 @@
     if (!data.probes.includes(state.probe)) state.probe = defaults.probe;
     if (!groups.includes(state.group)) state.group = defaults.group;
     if (!whose.includes(state.who)) state.who = defaults.who;
+    state.probe = probeOf(state.probe, state.who);
   };
   const set = (changes) => {
     Object.assign(state, changes);
+    state.probe = probeOf(state.probe, state.who);
     const kept = new URLSearchParams(Object.entries(state).filter(([name, value]) => value !== defaults[name]));
     history.replaceState(null, "", String(kept) ? "#" + kept : location.pathname + location.search);
     draw();
@@ -130,9 +143,9 @@
   };
   const drawAnswer = () => {
     const found = answer();
-    const theirs = state.who === "own" ? "" : "Published scores stand in rows of their own. They are not ranked or tested, and no letters are given to them: their test items are not known here.";
-    if (!found) {
-      at("verdict").replaceChildren(make("p", {}, "Nothing is ranked over " + state.group + " with " + state.probe + (theirs ? ". " + theirs : ": it takes two backbones.")));
+    const theirs = state.who === "own" ? "" : (state.who === "published" ? "These scores were published by others." : "Published scores stand in rows of their own.") + " They are not ranked or tested, and no letters are given to them: their test items are not known here.";
+    if (!found || state.who === "published") {
+      at("verdict").replaceChildren(make("p", {}, state.who === "published" ? theirs : "Nothing is ranked over " + state.group + " with " + state.probe + (theirs ? ". " + theirs : ": it takes two backbones.")));
       return;
     }
     const on = found.datasets.length === 1 ? "on " + found.datasets[0] : "over " + found.datasets.length + " datasets";
@@ -154,20 +167,22 @@
       key, head, title, number: true, sort: (name) => of(name)[key] && of(name)[key][0] != null ? (up ? 1 : -1) * of(name)[key][0] : null,
       show: (name) => [number((of(name)[key] || [])[0], digits), make("br"), make("small", {}, range(...(of(name)[key] || []).slice(1), (value) => number(value, digits)))],
       csv: (name) => of(name)[key] || [null, null, null], wide: true });
-    columns.push({ key: "rank", head: "rank", number: true, title: "Place by mean rank, and the ranks that chance leaves possible: all true ranks lie in these sets with " + level + " confidence.",
+    const ours = state.who !== "published";
+    if (ours) columns.push({ key: "rank", head: "rank", number: true, title: "Place by mean rank, and the ranks that chance leaves possible: all true ranks lie in these sets with " + level + " confidence.",
       sort: (name) => of(name).rank, csv: (name) => [of(name).rank, ...(of(name).ranks || [null, null])], heads: ["rank", "rank_low", "rank_high"],
       show: (name) => { const row = of(name), sets = row.ranks || []; return [row.rank == null ? NONE : String(row.rank), make("br"), make("small", {}, sets[0] == null ? "" : sets[0] === sets[1] ? "= " + sets[0] : sets[0] + "–" + sets[1])]; } });
-    columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter are not told apart.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
-    some("best") && columns.push({ key: "best", head: "best", number: true, title: "Chance of being the best by mean rank: share of the draws.", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
-    if (found && found.datasets.length > 1) {
+    if (ours) columns.push({ key: "letters", head: "letters", title: "Backbones that share a letter are not told apart.", sort: (name) => of(name).letters, show: (name) => [of(name).letters || ""], csv: (name) => [of(name).letters] });
+    if (ours && some("best")) columns.push({ key: "best", head: "best", number: true, title: "Chance of being the best by mean rank: share of the draws.", sort: (name) => of(name).best ? -of(name).best[0] : null, show: (name) => [percent((of(name).best || [])[0])], csv: (name) => [(of(name).best || [])[0]] });
+    if (ours && found && found.datasets.length > 1) {
       ranked("mean_rank", "mean rank", "Mean over datasets of the rank on each.", 2, true);
       ranked("mean", "mean", "Mean over datasets of the primary metric.");
       ranked("normalised", "normalised", "Mean over datasets of (score - low) / (high - low), with the bounds of the configuration.");
       ranked("elo", "Elo", "Bradley-Terry strength; 400 points are odds of ten to one.", 0);
       ranked("gain", "gain", "Mean over datasets of the score less the baseline's.");
     }
-    data.backbones.some((one) => one.parameters != null) && columns.push({ key: "parameters", head: "parameters", number: true, title: "Of what is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
-    data.backbones.some((one) => one.throughput != null) && columns.push({ key: "throughput", head: "images/s", number: true, title: "Of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
+    const has = (key) => data.backbones.some((one) => isShown(one) && one[key] != null);
+    if (has("parameters")) columns.push({ key: "parameters", head: "parameters", number: true, title: "Of what is run, without heads.", sort: (name) => facts(name).parameters, show: (name) => [big(facts(name).parameters)], csv: (name) => [facts(name).parameters] });
+    if (has("throughput")) columns.push({ key: "throughput", head: "images/s", number: true, title: "Of the forward pass on the machine of this run.", sort: (name) => facts(name).throughput == null ? null : -facts(name).throughput, show: (name) => [number(facts(name).throughput, 0)], csv: (name) => [facts(name).throughput] });
     for (const dataset of datasets) columns.push(datasetColumn(dataset, datasets.length < 5));
     return columns;
   };
@@ -278,7 +293,7 @@
       const found = (data.standings[state.group] || {})[button.dataset.probe], best = found && found.rows[0];
       button.setAttribute("aria-pressed", String(button.dataset.probe === state.probe));
       button.title = found ? found.verdict : "";
-      button.hidden = state.who === "own" && !served(button.dataset.probe) && button.dataset.probe !== state.probe;
+      button.hidden = !counts[state.who].get(button.dataset.probe) && button.dataset.probe !== state.probe;
       // who else has a letter of the first may be as good
       const alike = best && found.rows.filter((row) => [...(row.letters || "")].some((letter) => (best.letters || "").includes(letter))).length > 1;
       button.lastChild.textContent = best && best.rank != null ? " " + best.backbone + (alike ? " or others" : "") : "";

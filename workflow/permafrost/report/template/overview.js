@@ -44,10 +44,11 @@
       .map((one) => ({ other: one.a === state.probe ? one.b : one.a, label: (one.a === state.probe ? one.b : one.a) + one.label }));
     const tests = alone == null && (given.cliques[state.group] || {})[state.probe];
     const scored = points.filter((one) => one.probe === state.probe && one.score != null), drawn = diagram(scored, tests);
+    const priced = (cost) => scored.some((one) => one[cost] != null);
     return {
       tables: { points, agreement, ...drawn },
       rows: { ranked: scored.length, critical: drawn.bars.length + Math.ceil(scored.length / 2) },
-      has: { critical: Boolean(tests), probes: data.probes.length > 1 && agreement.length > 0 },
+      has: { ranked: scored.length > 0, cost_parameters: priced("parameters"), cost_ms: priced("ms"), critical: Boolean(tests) && scored.length > 0, probes: data.probes.length > 1 && agreement.length > 0 && scored.length > 0 },
       parameters: {
         probe: state.probe,
         measure: metric ? metric[0] + " on " + alone : "mean rank over " + (answer ? answer.datasets.length : 0) + " datasets",
@@ -94,6 +95,8 @@
     view = tablesOf(detail);
     stale = new Set(figures);
     for (const figure of figures) figure.hidden = view.has[figure.dataset.figure] === false;
+    // figures are of one's own scores: of published ones alone nothing is left
+    section.hidden = figures.every((figure) => figure.hidden);
     seen.forEach(draw);
   });
   for (const figure of figures) watch.observe(figure);

@@ -71,3 +71,10 @@ def p_value_text(value: float | None, *, smallest: float = 0.0, digits: int = 3)
     step = 10**-digits
     bound = max(step, math.ceil(smallest / step - 1e-9) * step) if value <= smallest else step
     return f"< {bound:.{digits}f}" if value < bound else f"{value:.{digits}f}"
+
+
+def class_words(classes: list[str], labels) -> str:
+    """The name of one class (an index), or of all that a row of zeros and ones has."""
+    if not hasattr(labels, "__len__"):
+        return classes[int(labels)]
+    return ", ".join(name for name, has in zip(classes, labels, strict=True) if has) or "nothing"

@@ -17,7 +17,7 @@ COSTS = {
     "parameters": ("Score against size", "parameters of what is run", "' parameters'"),
 }
 WORDS = (
-    "Better is higher, cheaper is further left. Blue with a name: on the Pareto front, no other backbone costs no more"
+    "Better is higher, cheaper is further left. Blue: on the Pareto front, no other backbone costs no more"
     " and scores no worse. A cost of 0 stands at the left edge. Whether a step of the front is more than chance, the"
     " intervals say."
 )
@@ -45,6 +45,29 @@ _EDGE = [
     {"calculate": "datum.cost > 0 ? datum.cost : null", "as": "positive"},
     {"joinaggregate": [{"op": "min", "field": "positive", "as": "least"}]},
     {"calculate": "datum.cost > 0 ? datum.cost : (datum.least || 1) / 4", "as": "place"},
+]
+# names on the front that would lie on the one before are left to the tooltip
+_NAMED = [
+    {
+        "joinaggregate": [
+            {"op": op, "field": field, "as": f"{op}_{field}"}
+            for field in ("place", "score")
+            for op in ("min", "max")
+        ]
+    },
+    {"filter": "datum.front"},
+    {
+        "window": [
+            {"op": "lag", "field": "place", "as": "place_before"},
+            {"op": "lag", "field": "score", "as": "score_before"},
+        ],
+        "sort": [{"field": "place"}],
+    },
+    {
+        "filter": "!isValid(datum.place_before)"
+        " || log(datum.place / datum.place_before) > 0.15 * log(datum.max_place / datum.min_place)"
+        " || abs(datum.score - datum.score_before) > 0.05 * (datum.max_score - datum.min_score)"
+    },
 ]
 
 
@@ -95,7 +118,7 @@ def draw_costs(cost: str) -> dict:
                 "encoding": {"y": score_axis(), "color": colour, **TELLS},
             },
             {
-                "transform": [{"filter": "datum.front"}],
+                "transform": _NAMED,
                 "mark": {"type": "text", "dy": -9, "limit": 150, "aria": False},
                 "encoding": {"y": score_axis(), "text": {"field": "backbone"}},
             },

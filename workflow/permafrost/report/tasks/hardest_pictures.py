@@ -1,0 +1,129 @@
+"""Pictures of the test images that no backbone gets, of any task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from permafrost.core.stores import Store
+from permafrost.core.tables import read_table
+from permafrost.core.tasks import task_of
+from permafrost.report.figures import strip
+from permafrost.report.figures.detections import LONGEST
+from permafrost.report.material import pictures
+from permafrost.report.material.dataset import Drawn, Evaluation, Material, best_of_each, save
+from permafrost.report.material.hardest import Hardest, hardest_images
+from permafrost.report.values.notation import class_words
+from permafrost.statistics.predictions.columns import array_of
+
+_MOST = 8  # pictures
+
+# by what is true of a sample: words for the least error under a picture, and for all images in the caption
+_WORDS: dict[str, tuple[Callable[[float], str], str]] = {
+    "label": (lambda error: "", ""),
+    "labels": (
+        lambda error: f"at best {1 - error:.0%} of labels",
+        "by the labels that are both true and predicted, of those that are either",
+    ),
+    "mask": (
+        lambda error: f"at best {1 - error:.0%} of pixels",
+        "by the share of pixels that are right",
+    ),
+    "number": (lambda error: f"off by {error:.3g} or more", "by the absolute error"),
+    "raster": (lambda error: f"RMSE {error:.3g} or more", "by the RMSE of an image"),
+    "boxes": (lambda error: f"F1 {1 - error:.2f} at most", "by F1, whatever the classes"),
+    "points": (lambda error: f"F1 {1 - error:.2f} at most", "by F1, whatever the classes"),
+}
+
+
+def draw_hardest(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:
+    """The images on which even the backbone that does best is farthest off; nothing of a single backbone.
+
+    Where images cannot be shown, a sentence says how many are wrong for all and names the first.
+    """
+    best = best_of_each(material)
+    if len(best) < 2:
+        return [], []
+    found = hardest_images(material, best)
+    if not found.sample_ids:
+        return [], ["Every test image is answered without an error by some backbone."]
+    of_least, by = _WORDS[task_of(material.card.task).targets]
+    said = _counted(material, found, len(best), by)
+    if material.without_images is not None:
+        return [], [said]
+    shown = found.sample_ids[:_MOST]
+    images, how = _pictures(material, shown)
+    truth = _true_words(material, best[0])
+    figure = strip.draw_hardest(
+        lambda place: images[shown[place]],
+        list(range(len(shown))),
+        lambda place: f"{truth.get(shown[place], '')}{of_least(found.least[place])}",
+        title=f"{material.name}: what no backbone gets",
+        bands=how,
+    )
+    return [
+        save(
+            figure,
+            folder,
+            "hardest",
+            material.name,
+            wide=True,
+            pixels=True,
+            alt=f"The test images of {material.name} that are hardest for all {len(best)} backbones",
+            caption=said,
+        )
+    ], []
+
+
+def _counted(material: Material, found: Hardest, backbones: int, by: str) -> str:
+    """How many images no backbone gets, and the names of the hardest."""
+    names = ", ".join(found.sample_ids[:_MOST])
+    many = f"{len(found.sample_ids)} of {found.count} test images"
+    if task_of(material.card.task).targets == "label":
+        head = f"Hardest test images: {many} are wrong for all {backbones} backbones."
+    else:
+        head = (
+            f"Hardest test images: those on which the closest of {backbones} backbones is farthest off, {by}. "
+            f"On {many} each of them has an error."
+        )
+    return (
+        f"{head} The best evaluation of each backbone counts. Look here for wrong labels and for what no backbone "
+        f"can see. Hardest first: {names}."
+    )
+
+
+def _pictures(material: Material, names: list[str]) -> tuple[dict, str]:
+    """Sample id -> picture, and how it was made."""
+    store = Store(material.images, expect=material.expected(material.images), split="test")
+    bands, how = pictures.picture_bands(material.card)
+    task = task_of(material.card.task)
+    if task.objects:
+        wholes = pictures.read_wholes(store, names, bands, LONGEST)
+        return {name: picture for name, (picture, _) in wholes.items()}, how
+    places = pictures.places_of(store)
+    at = [places[name] for name in names]
+    if task.of_pairs:
+        pairs = pictures.read_pairs(store, at, bands)
+        return {name: pairs[place][1] for name, place in zip(names, at, strict=True)}, how
+    read = pictures.read_pictures(store, at, bands)
+    return {name: read[place] for name, place in zip(names, at, strict=True)}, how
+
+
+def _true_words(material: Material, best: Evaluation) -> dict[str, str]:
+    """Sample id -> true class, classes or number, as lines; empty where the truth is a mask or objects."""
+    card, path = material.card, material.predictions[best]
+    targets = task_of(card.task).targets
+    if targets not in ("label", "labels", "number"):
+        return {}
+    wanted = ["sample_id", "target", "prediction"]
+    table, _ = read_table(path, expect=material.expected(path), columns=wanted)
+    rows = zip(
+        table["sample_id"].to_pylist(), *(array_of(table, name) for name in wanted[1:]), strict=True
+    )
+    if targets == "number":
+        return {name: f"is {true:.3g}\n" for name, true, _ in rows}
+    lines = {}
+    for name, true, answer in rows:
+        said = f"best says {class_words(card.classes, answer)}" if targets == "label" else ""
+        lines[name] = f"is {class_words(card.classes, true)}\n{said}"
+    return lines
