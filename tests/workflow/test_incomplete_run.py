@@ -14,6 +14,7 @@ import zipfile
 import pyarrow.parquet as pq
 import pytest
 from helpers.project import Project
+from permafrost.report.tables.export import TORCHGEO_BENCH
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,10 @@ class Means(torch.nn.Module):
 def build(inputs, **options):
     return Means()
 """
+PUBLISHED = {
+    "dataset": "m-eurosat", "method": "linear", "metric_name": "accuracy", "metric_value": "0.5", "name": "far-net",
+    "bands": "rgb", "image_size": "224",
+}  # fmt: skip
 NAN_SENTENCE = "the features of 16 of 16 samples hold NaN or infinity"
 KILLED_SENTENCE = "it ended without an error message: killed, or out of memory"
 
@@ -81,6 +86,13 @@ def failed(tmp_path_factory) -> tuple[Project, str]:
     """A run in which one backbone gives NaN and another is killed, and what it printed to stdout."""
     project = Project(tmp_path_factory.mktemp("incomplete") / "project")
     with_backbones(project, broken=NAN, killed=KILLED)
+    project.path("theirs.csv").write_text(
+        ",".join(TORCHGEO_BENCH)
+        + "\n"
+        + ",".join(PUBLISHED.get(name, "") for name in TORCHGEO_BENCH)
+        + "\n"
+    )
+    project.configure(published=["theirs.csv"])
     done = project.snakemake(check=False)
     assert done.returncode == 1
     return project, done.stdout
@@ -114,6 +126,7 @@ def test_the_page_shows_what_succeeded_under_a_banner(failed):
     project, _ = failed
     page = project.path("results/report/index.html").read_text()
     assert "Incomplete: 2 of 4 backbones" in page and NAN_SENTENCE in page
+    assert "far-net · theirs" in page and project.path("results/published.csv").exists()
     (of_dataset,) = project.path("results/report/datasets").glob("*.html")
     assert "Paired comparisons" in of_dataset.read_text()
     assert list(project.path("results/report/figures").glob("*.svg"))

@@ -147,6 +147,7 @@ def record_failures(plan, plan_file: str, results: str, failures: list[Failure])
         "plan": plan_file,
         "failures": [asdict(failure) for failure in failures],
         "aggregate": plan.aggregate().spec,
+        "published": [str(path) for path in plan.aggregate().places.get("published", [])],
         "report": plan.report().spec,
         "compare": [plan.compare(*names).spec for names in plan.compared()],
     }
@@ -170,6 +171,7 @@ def read_failures(path: Path) -> dict:
         "plan": Path(content["plan"]),
         "failures": [Failure(**failure) for failure in content["failures"]],
         "aggregate": json.loads(content["aggregate"]),
+        "published": [Path(path) for path in content["published"]],
         "report": json.loads(content["report"]),
         "compare": [json.loads(spec) for spec in content["compare"]],
     }

@@ -11,8 +11,9 @@ from permafrost.core.outputs import whole_directory
 from permafrost.core.specification import from_json
 from permafrost.core.tables import read_metadata, read_table, write_table
 from permafrost.plan.failures import Failure
-from permafrost.plan.recorded import by_names, expected, forget_gathered, planned
+from permafrost.plan.recorded import by_names, expected, forget_gathered, planned, published_files
 from permafrost.report.explanations.leaderboard_state import KEY, failures_table, mark_incomplete
+from permafrost.report.tables.gathered import write_published
 from permafrost.report.tables.leaderboard import build_leaderboard, write_csv
 from permafrost.report.tables.standings import write_standings
 
@@ -52,13 +53,15 @@ def are_made(plan: dict, stage: str) -> bool:
     return all(_is_made(row) for row in planned(plan, stage))
 
 
-def write_made_tables(plan: dict, tables: list, about: dict, job: dict) -> None:
+def write_made_tables(
+    plan: dict, tables: list, about: dict, job: dict, published: list[Path]
+) -> None:
     """Write leaderboard and standings where those of a complete run lie, marked as incomplete.
 
     Parameters
     ----------
     tables : score tables; about : what the leaderboard says of itself (`leaderboard_state.describe`).
-    job : spec of the plan's aggregate.
+    job : spec of the plan's aggregate; published : files of published results that it names.
     """
     results = Path(plan["results"])
     table = mark_incomplete(build_leaderboard(tables), about["missing"])
@@ -71,6 +74,8 @@ def write_made_tables(plan: dict, tables: list, about: dict, job: dict) -> None:
     write_standings(
         tables, results / "standings.parquet", results / "standings.csv", metadata, options
     )
+    if published:
+        write_published(job["published"], published, *published_files(plan), metadata)
 
 
 def write_made_page(
@@ -102,6 +107,7 @@ def write_made_page(
             plan=plan,
             leaderboard=leaderboard,
             standings=leaderboard.with_name("standings.parquet"),
+            published=next(iter(published_files(plan)), None),
             cards=by_names(plan, "card", "dataset"),
             predictions=predictions,
             scores=by_names(plan, "bootstrap", "dataset", "backbone", "seed", "probe"),

@@ -50,7 +50,7 @@ def run(arguments) -> None:
         return
     leaderboard = results / "leaderboard.parquet"
     if missing:
-        write_made_tables(plan, tables, about, failed["aggregate"])
+        write_made_tables(plan, tables, about, failed["aggregate"], failed["published"])
     elif not are_made(plan, "aggregate"):
         return
     write_made_page(plan, leaderboard, about, failed["compare"], failed["report"]["options"])
