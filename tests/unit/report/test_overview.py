@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import vl_convert
 from helpers.results.pages import build_report, open_page, prepare, small
 from permafrost.report.figures.interactive.costs import draw_costs
 from permafrost.report.figures.interactive.ranked import draw_ranked
+from permafrost.report.sections.explorer import embedded
 from permafrost.report.sections.overview import _agreement, _diagram
 from permafrost.statistics.across_datasets.ranks import pareto_front
 
@@ -207,6 +209,29 @@ def test_figures_follow_the_filters(page):
     assert browser.execute_script("return document.querySelector('[data-figure=critical]').hidden")
     browser.execute_script("location.hash = 'probe=knn'")
     shows(browser, "critical", "mean rank over 3 datasets")
+
+
+def test_letters_after_z_are_not_those_before(browser, made, tmp_path):
+    shutil.copytree(made / "figures", tmp_path / "figures")
+    text = (made / "index.html").read_text()
+    held = re.search(r'(id="data">)(.*?)(</script>)', text, re.S)
+    data = json.loads(held[2])
+    rows = data["standings"]["all"]["knn"]["rows"]
+    for row, letters in zip(rows, ["a", "a'", "ab", "a''b'"], strict=True):
+        row["letters"] = letters
+    (tmp_path / "index.html").write_text(text.replace(held[2], embedded(data)))
+    open_page(browser, tmp_path, "#probe=knn")
+    colours = re.findall(
+        r'aria-label="(\w+), knn: [^"]*"[^>]*fill="([^"]+)"', drawn(browser, "ranked")
+    )
+    of = dict(colours)
+    first, other, alike, far = (of[row["backbone"]] for row in rows)
+    assert first == alike and other == far and first != other
+    assert "or others" in browser.find_element("css selector", "[data-probe=knn]").text
+    rows[2]["letters"] = "b"
+    (tmp_path / "index.html").write_text(text.replace(held[2], embedded(data)))
+    open_page(browser, tmp_path, "#probe=knn")
+    assert "or others" not in browser.find_element("css selector", "[data-probe=knn]").text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

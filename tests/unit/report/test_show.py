@@ -55,6 +55,10 @@ def test_the_verdict_says_who_is_first_and_whether_that_is_certain():
     assert says(standing("x", 1.5), standing("y", 1.5), standing("z", 3, "b")) == (
         "x and y are first by mean rank, and told apart from the other."
     )
+    # the letter after z is another one than a
+    assert says(standing("x", 1, "ab"), standing("y", 2, "cd'"), standing("z", 3, "a'b'")) == (
+        "x is first by mean rank, and told apart from all 2 others."
+    )
     many = [standing(f"b{number}", number) for number in range(1, 7)]
     assert says(*many) == (
         "b1 is first by mean rank, but none of the 5 others can be told apart from it."

@@ -10,6 +10,7 @@ from pathlib import Path
 from permafrost.report.figures.interactive import costs, critical, probes, ranked
 from permafrost.report.material.dataset import slug
 from permafrost.report.sections.explorer import embedded
+from permafrost.statistics.across_datasets.letters import letters_in
 
 _WIDTH = 640  # pixels of an SVG
 _LICENCES = Path(__file__).parents[1] / "template" / "vega-licences.txt"
@@ -209,7 +210,7 @@ def _points(data: dict, group: str) -> list[dict]:
                     "rank": row["rank"],
                     "letters": letters,
                     "alike": row["rank"] == first["rank"]
-                    or bool(set(letters) & set(first["letters"] or "")),
+                    or bool(letters_in(letters) & letters_in(first["letters"])),
                     "parameters": facts[row["backbone"]]["parameters"],
                     "ms": 1000 / speed if speed else None,
                 }

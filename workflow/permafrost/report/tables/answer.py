@@ -5,7 +5,7 @@ from __future__ import annotations
 from permafrost.report.tables.blocks import Block
 from permafrost.report.values.notation import interval_of, number, p_value_text, places
 from permafrost.report.values.rows import distinct, finite
-from permafrost.statistics.across_datasets.letters import ranks_text
+from permafrost.statistics.across_datasets.letters import letters_in, ranks_text
 from permafrost.statistics.across_datasets.standings_table import RANKED_BY
 
 #: what an interval holds, in words
@@ -49,8 +49,8 @@ def verdict(found: dict[str, list[dict]]) -> str:
         says += f" (chance of being best {percent(chances[best[0]])})"
     if ranked[0]["uncertainty"] == "none":
         return f"{says}. Whether that is chance is not known: {ranked[0]['note']}."
-    letters = set("".join(row["letters"] or "" for row in ranked[: len(best)]))
-    alike = [row["backbone"] for row in others if letters & set(row["letters"] or "")]
+    letters = letters_in("".join(row["letters"] or "" for row in ranked[: len(best)]))
+    alike = [row["backbone"] for row in others if letters & letters_in(row["letters"])]
     if not others:
         return f"{says}."
     if not alike:

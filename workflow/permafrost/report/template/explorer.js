@@ -5,6 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const level = 100 * data.confidence + " %", alpha = 1 - data.confidence;
   const at = (id) => document.getElementById(id);
+  const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter after z is a'
   const NONE = "–", minus = (text) => text.replace("-", "−");
   const number = (value, digits = 3) => value == null ? NONE : minus((Math.round(value * 10 ** digits) / 10 ** digits + 0).toFixed(digits));
   const signed = (value) => value == null ? NONE : (value > 0 ? "+" : "") + number(value);
@@ -295,7 +296,7 @@
       button.title = found ? found.verdict : "";
       button.hidden = !counts[state.who].get(button.dataset.probe) && button.dataset.probe !== state.probe;
       // who else has a letter of the first may be as good
-      const alike = best && found.rows.filter((row) => [...(row.letters || "")].some((letter) => (best.letters || "").includes(letter))).length > 1;
+      const alike = best && found.rows.filter((row) => lettersIn(row.letters).some((letter) => lettersIn(best.letters).includes(letter))).length > 1;
       button.lastChild.textContent = best && best.rank != null ? " " + best.backbone + (alike ? " or others" : "") : "";
     }
     for (const name of ["group", "cells", "who", "task", "dataset", "sensor", "size", "licence", "trained"]) if (at("pick-" + name)) at("pick-" + name).value = state[name];

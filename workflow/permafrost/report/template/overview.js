@@ -16,6 +16,7 @@
   });
 
   // --- what `overview.py` makes for the SVG, of what is left by the filters
+  const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter after z is a'
   const tablesOf = ({ data, state, datasets, backbones }) => {
     const names = data.backbones.map((one) => one.name), shown = new Set(backbones);
     const answers = data.standings[state.group] || {}, answer = answers[state.probe];
@@ -35,9 +36,9 @@
         add(name, { probe, score, lower: cells.lower[at], upper: cells.upper[at], rank: cells.rank[at], letters: letters(name, probe) || "", alike: cells.alike[at] === 1 || cells.rank[at] === 1 });
       });
     } else for (const [probe, one] of Object.entries(answers)) for (const row of one.rows) {
-      const best = one.rows[0].letters || "";
+      const best = lettersIn(one.rows[0].letters);
       const [score, lower, upper] = row.mean_rank;
-      add(row.backbone, { probe, score, lower, upper, rank: row.rank, letters: row.letters || "", alike: row.rank === one.rows[0].rank || [...(row.letters || "")].some((letter) => best.includes(letter)) });
+      add(row.backbone, { probe, score, lower, upper, rank: row.rank, letters: row.letters || "", alike: row.rank === one.rows[0].rank || lettersIn(row.letters).some((letter) => best.includes(letter)) });
     }
     const metric = alone != null ? data.metrics[alone + "|" + state.probe] : null, level = 100 * data.confidence + " %";
     const agreement = (given.agreement[alone ?? state.group] || []).filter((one) => one.a === state.probe || one.b === state.probe)

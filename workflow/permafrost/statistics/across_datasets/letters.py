@@ -6,6 +6,8 @@ holds for all pairs together (`p_adjusted` of the comparisons on one dataset, `d
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 
@@ -38,6 +40,11 @@ def compact_letters(different, order=None) -> list[str]:
         "".join(_letter(number) for number, group in enumerate(groups) if backbone in group)
         for backbone in range(len(different))
     ]
+
+
+def letters_in(text: str | None) -> set[str]:
+    """The letters of a backbone one by one: ``{"a", "b'"}`` of ``ab'``; none of None."""
+    return set(re.findall("[a-z]'*", text or ""))
 
 
 def ranks_possible(better) -> np.ndarray:
