@@ -50,6 +50,11 @@ onerror:
     end_failed_run(workflow, PLAN, PLAN_FILE, RESULTS, MESSAGES, since=STARTED)
 
 
+# of a module, Snakemake leaves them out
+if not workflow.modifier.is_main_snakefile():
+    workflow._onstart, workflow._onerror = onstart.func, onerror.func
+
+
 localrules:
     all,
     features,

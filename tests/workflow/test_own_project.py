@@ -10,6 +10,18 @@ import pytest
 import yaml
 from helpers.project import REPOSITORY, SCENES
 
+MODULE = """
+configfile: "config/config.yaml"
+
+module permafrost:
+    snakefile: "{clone}/Snakefile"
+    config: config
+
+use rule * from permafrost
+
+use rule bootstrap from permafrost with:
+    threads: 2
+"""
 SNAKEFILE = """
 include: "{clone}/Snakefile"
 
@@ -57,8 +69,11 @@ def _snakemake(root, *options):
     return subprocess.run(command, cwd=root, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("clones", [False, True], ids=["own Snakefile", "the clone's"])
-def test_jobs_of_own_and_catalogued_entries_are_planned(own_project, clones):
+@pytest.mark.parametrize("snakefile", ["include", "module", "the clone's"])
+def test_jobs_of_own_and_catalogued_entries_are_planned(own_project, snakefile):
+    if snakefile == "module":
+        (own_project / "workflow/Snakefile").write_text(MODULE.format(clone=REPOSITORY))
+    clones = snakefile == "the clone's"
     started = ["--snakefile", str(REPOSITORY / "workflow/Snakefile")] if clones else []
     done = _snakemake(own_project, "--dry-run", *started)
     assert done.returncode == 0, done.stderr

@@ -36,10 +36,12 @@ rule aggregate:
         mem_mb=memory_mb(2000),
         runtime=minutes(30),
     params:
+        **RUN,
         job=PLAN.aggregate().fingerprint,
+        published=published_options,
     shell:
-        "permafrost aggregate --job {params.job} --plan {PLAN_FILE:q} "
+        "permafrost aggregate --job {params.job} --plan {params.plan:q} "
         "--parquet {output.parquet:q} --csv {output.csv:q} "
         "--standings {output.standings:q} --standings-csv {output.standings_csv:q} --stamp {output.stamp:q} "
-        "{PUBLISHED_OPTIONS} "
+        "{params.published} "
         "2>&1 | tee {log:q}"

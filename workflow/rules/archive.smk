@@ -9,8 +9,9 @@ rule archive:
     log:
         f"{RESULTS}/logs/archive.log",
     params:
-        plan=PLAN.hash,
+        **RUN,
+        hash=PLAN.hash,
         stores="--include-stores" if config["archive"]["include_stores"] else "",
     shell:
-        "permafrost archive --plan {PLAN_FILE:q} {params.stores} --output {output:q} "
+        "permafrost archive --plan {params.plan:q} {params.stores} --output {output:q} "
         "2>&1 | tee {log:q}"

@@ -9,7 +9,8 @@ rule bootstrap:
         mem_mb=memory_mb(1000),
         runtime=minutes(20),
     params:
+        **RUN,
         job=job("bootstrap", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost bootstrap --job {params.job} --plan {PLAN_FILE:q} "
+        "permafrost bootstrap --job {params.job} --plan {params.plan:q} "
         "--predictions {input:q} --output {output:q} 2>&1 | tee {log:q}"

@@ -89,9 +89,20 @@ PUBLISHED = (
     if config["published"]
     else {}
 )
-PUBLISHED_OPTIONS = " ".join(
-    f"--{name.replace('_', '-')} {shlex.quote(path)}"
-    for name, path in PUBLISHED.items()
+
+
+def not_compared(**values):
+    """Parameters that may change without running a job again: Snakemake compares none that is made of the output."""
+
+    def constant(value):
+        return lambda wildcards, output: value
+
+    return {name: constant(value) for name, value in values.items()}
+
+
+# what stands in commands and changes no result; a parameter, since a command sees no name of a module
+RUN = not_compared(
+    plan=PLAN_FILE, results=RESULTS, data=config["data"], device=RUNTIME["device"]
 )
 
 
@@ -156,6 +167,13 @@ def beside_predictions(folder):
 
 def second_output(wildcards, output):
     return f"--second-output {shlex.quote(output.second)}"
+
+
+def published_options(wildcards, output):
+    return " ".join(
+        f"--{name.replace('_', '-')} {shlex.quote(getattr(output, name))}"
+        for name in PUBLISHED
+    )
 
 
 def views_measured(wildcards):

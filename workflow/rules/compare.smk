@@ -9,7 +9,8 @@ rule compare:
         mem_mb=memory_mb(2000),
         runtime=minutes(30),
     params:
+        **RUN,
         job=job("compare", "dataset", "probe"),
     shell:
-        "permafrost compare --job {params.job} --plan {PLAN_FILE:q} "
-        "--results {RESULTS:q} --output {output:q} 2>&1 | tee {log:q}"
+        "permafrost compare --job {params.job} --plan {params.plan:q} "
+        "--results {params.results:q} --output {output:q} 2>&1 | tee {log:q}"

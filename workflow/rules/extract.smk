@@ -21,13 +21,14 @@ rule extract:
         gpu=gpu,
         batch_size=batch_size,
     params:
+        **RUN,
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,
     shell:
-        "{params.program} extract --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "{params.program} extract --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output.train:q} {output.val:q} {output.test:q} "
-        "--device {RUNTIME[device]} --batch-size {resources.batch_size} --threads {threads} "
+        "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
         "2>&1 | tee {log:q}"

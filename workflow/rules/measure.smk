@@ -13,10 +13,11 @@ rule measure:
         mem_mb=memory_mb(4000 if VIEWED else 2000),
         runtime=minutes(30),
     params:
+        **RUN,
         job=job("measure", "dataset", "backbone"),
         views=views_option,
     shell:
-        "permafrost measure --job {params.job} --plan {PLAN_FILE:q} "
+        "permafrost measure --job {params.job} --plan {params.plan:q} "
         "--features {input.features:q} {params.views} --output {output:q} "
         "--threads {threads} 2>&1 | tee {log:q}"
 
@@ -32,7 +33,8 @@ rule similarity:
         mem_mb=memory_mb(4000),
         runtime=minutes(240),
     params:
+        **RUN,
         job=job("similarity", "dataset"),
     shell:
-        "permafrost similarity --job {params.job} --plan {PLAN_FILE:q} "
-        "--results {RESULTS:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"
+        "permafrost similarity --job {params.job} --plan {params.plan:q} "
+        "--results {params.results:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"

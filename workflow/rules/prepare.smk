@@ -9,9 +9,10 @@ rule prepare:
         mem_mb=memory_mb(4000),
         runtime=minutes(120),
     params:
+        **RUN,
         job=job("prepare", "dataset"),
     shell:
-        "permafrost prepare --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "permafrost prepare --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--workers {threads} "
         "--output {output.train:q} {output.val:q} {output.test:q} --card {output.card:q} "
         "2>&1 | tee {log:q}"

@@ -15,14 +15,15 @@ rule probe_embeddings:
         mem_mb=probe_memory_mb,
         runtime=probe_minutes,
     params:
+        **RUN,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second="",
     shell:
-        "permafrost {params.kind} --job {params.job} --plan {PLAN_FILE:q} "
+        "permafrost {params.kind} --job {params.job} --plan {params.plan:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.second} "
-        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+        "--device {params.device} --threads {threads} 2>&1 | tee {log:q}"
 
 
 use rule probe_embeddings as probe_patches with:
@@ -37,6 +38,7 @@ use rule probe_embeddings as probe_patches_with_masks with:
     wildcard_constraints:
         probe=probes_that_read("patches", "masks"),
     params:
+        **RUN,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second=second_output,
@@ -88,13 +90,14 @@ rule probe_images:
         runtime=probe_minutes,
         gpu=gpu,
     params:
+        **RUN,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         prepare_job=job("prepare", "dataset"),
         program=program,
     shell:
-        "{params.program} {params.kind} --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "{params.program} {params.kind} --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
         "--output {output.table:q} "
-        "--device {RUNTIME[device]} --threads {threads} 2>&1 | tee {log:q}"
+        "--device {params.device} --threads {threads} 2>&1 | tee {log:q}"

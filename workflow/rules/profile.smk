@@ -21,12 +21,13 @@ rule profile:
         runtime=minutes(60),
         gpu=gpu,
     params:
+        **RUN,
         job=job("profile", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,
     shell:
-        "{params.program} profile --job {params.job} --plan {PLAN_FILE:q} --data {config[data]:q} "
+        "{params.program} profile --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
-        "--output {output:q} --device {RUNTIME[device]} --threads {threads} "
+        "--output {output:q} --device {params.device} --threads {threads} "
         "2>&1 | tee {log:q}"

@@ -33,8 +33,10 @@ rule report:
         mem_mb=memory_mb(3000),
         runtime=minutes(30),
     params:
+        **RUN,
+        **not_compared(folder=REPORT),
         job=PLAN.report().fingerprint,
     shell:
-        "permafrost report --job {params.job} --plan {PLAN_FILE:q} "
+        "permafrost report --job {params.job} --plan {params.plan:q} "
         "--standings {input.standings:q} "
-        "--output {REPORT:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"
+        "--output {params.folder:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"
