@@ -3,7 +3,7 @@
 The contract
 ------------
 1. An entry names a function: ``{kind: entrypoint, entrypoint: path/to/file.py:build}`` (the path is
-   relative to the repository root) or ``entrypoint: package.module:build``.
+   relative to the project's folder) or ``entrypoint: package.module:build``.
 2. It is called once, ``build(inputs, **options)``; ``options`` come from the entry, and ``weights`` is
    among them, as a path, where the entry has ``weights: {source: file, path: …}``.
 3. ``inputs`` says what will be fed: ``len(inputs)`` channels, ``inputs.names``, ``inputs.wavelengths_nm``
@@ -24,7 +24,7 @@ The contract
    from 1 (of all dates ``(B, T, 2)``), ``ground_distance_m`` float32 ``(B,)`` between pixels as fed. Give them the
    default None, or the datasets that lack them are refused. ``input: {metadata: withheld}`` keeps them away.
 8. Random weights drawn inside ``build`` follow the entry's ``seed``. The file, the modules of your own that it
-   imports (from its folder or the repository root), the weights file and what the entry lists under ``files``
+   imports (from its folder or the project's), the weights file and what the entry lists under ``files``
    identify the backbone: a change of their content runs its jobs again.
 """
 

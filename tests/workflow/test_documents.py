@@ -38,6 +38,7 @@ NOT_RUN = {
     "permafrost fetch": "downloads; test_fetch.py does so from a server of its own",
     "permafrost check": "of a dataset and weights to be downloaded; test_check.py runs one of the demo",
     "rsync": "a cluster of the reader's",
+    "cd my-project && permafrost run": "test_own_project.py runs it",
     "HF_HUB_OFFLINE=1 permafrost run": "minutes, like permafrost run",
     "printf": "a package of the reader's; test_environments.py writes such files",
     "envs/lock.sh": "asks the package registry",
@@ -156,6 +157,8 @@ def test_a_command_runs_as_printed(place, command, request, tmp_path):
     elif words[0] == "permafrost" and words[1].startswith("evaluate-"):
         folder = tmp_path
         documents.write_predictions(folder, words[1])
+    elif words[:2] == ["permafrost", "init"]:
+        folder = tmp_path
     elif words[:2] == ["permafrost", "convert-checkpoint"]:
         folder = tmp_path
         torch.save({"state_dict": {"weight": torch.ones(2)}}, folder / words[2])

@@ -1,81 +1,97 @@
-"""A project of one's own includes the workflow of the clone, which nobody edits."""
+"""A project of one's own, as `permafrost init` writes it, runs the workflow that is installed."""
 
 from __future__ import annotations
 
-import shutil
+import csv
 import subprocess
 import sys
 
 import pytest
 import yaml
-from helpers.project import REPOSITORY, SCENES
+from helpers.project import REPOSITORY
+from permafrost.plan.new_project import write_project
 
-MODULE = """
-configfile: "config/config.yaml"
-
-module permafrost:
-    snakefile: "{clone}/Snakefile"
-    config: config
-
-use rule * from permafrost
-
-use rule bootstrap from permafrost with:
-    threads: 2
-"""
-SNAKEFILE = """
-include: "{clone}/Snakefile"
-
-rule everything:
-    default_target: True
-    input:
-        rules.all.input,
-"""
-OWN = {
-    "kind": "entrypoint",
-    "entrypoint": "models/mine.py:build",
-    "input": {"bands": "all", "size": 32, "normalization": "minmax"},
-}
-CHIPS = {"train": 60, "val": 24, "test": 36}
-DATASET = {
-    "task": "classification",
-    "source": {"kind": "demo", "chips": CHIPS, "chip_size": 32, **SCENES},
-}
+CHANGED_RULE = "\nuse rule extract from permafrost with:\n    threads: 1\n"
 
 
 @pytest.fixture
 def own_project(tmp_path):
-    """A folder with a model, a dataset and a configuration, beside the clone."""
-    config = {
-        "catalogues": [str(REPOSITORY / "config"), "config"],
-        "backbones": ["imagestats", "mine"],
-        "datasets": ["my-landcover"],
-        "probes": {"knn": {"kind": "knn"}},
-        "bootstrap": {"resamples": 100},
-        "runtime": {"device": "cpu", "workers": 1},
-    }
-    for folder in ("config/backbones", "config/datasets", "models", "workflow"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "workflow/Snakefile").write_text(SNAKEFILE.format(clone=REPOSITORY))
-    (tmp_path / "config/config.yaml").write_text(yaml.safe_dump(config))
-    (tmp_path / "config/backbones/own.yaml").write_text(yaml.safe_dump({"mine": OWN}))
-    (tmp_path / "config/datasets/own.yaml").write_text(yaml.safe_dump({"my-landcover": DATASET}))
-    shutil.copy(REPOSITORY / "config/backbones/template.py", tmp_path / "models/mine.py")
-    shutil.copytree(REPOSITORY / "profiles/default", tmp_path / "profiles/default")
-    return tmp_path
+    """Writes a project, and returns its folder."""
+
+    def write(module: bool = False):
+        folder = tmp_path / "mine"
+        write_project(folder, module=module)
+        return folder
+
+    return write
 
 
-def _snakemake(root, *options):
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", *options]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+def _started(folder, module: str, *options: str):
+    command = [sys.executable, "-m", module, *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
 
 
-@pytest.mark.parametrize("snakefile", ["include", "module", "the clone's"])
-def test_jobs_of_own_and_catalogued_entries_are_planned(own_project, snakefile):
-    if snakefile == "module":
-        (own_project / "workflow/Snakefile").write_text(MODULE.format(clone=REPOSITORY))
-    clones = snakefile == "the clone's"
-    started = ["--snakefile", str(REPOSITORY / "workflow/Snakefile")] if clones else []
-    done = _snakemake(own_project, "--dry-run", *started)
+def _permafrost(folder, *options: str):
+    return _started(folder, "permafrost.stages.cli", *options)
+
+
+def _configure(folder, **changes) -> None:
+    file = folder / "config/config.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("module", [False, True], ids=["include", "module"])
+def test_jobs_of_own_and_catalogued_entries_are_planned(own_project, module):
+    folder = own_project(module)
+    if module:
+        with open(folder / "Snakefile", "a") as snakefile:
+            snakefile.write(CHANGED_RULE)
+    done = _permafrost(folder / "data", "run", "-n", "--printshellcmds")
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
-    assert "extract" in said and "mine" in said, said
+    assert f"project {folder}" in said
+    assert "permafrost extract" in said and "my-backbone" in said and "imagestats" in said, said
+    (command, *_) = [line for line in said.splitlines() if "permafrost extract" in line]
+    assert ("--threads 1 " in command) is module
+
+
+def test_the_clones_snakefile_runs_it_too(own_project):
+    options = ["--dry-run", "--snakefile", str(REPOSITORY / "workflow/Snakefile")]
+    done = _started(own_project(), "snakemake", *options, "--cores", "2")
+    assert done.returncode == 0 and "my-backbone" in done.stdout + done.stderr, done.stderr
+
+
+@pytest.mark.slow
+def test_a_new_project_runs_and_leaves_nothing_to_do(own_project):
+    folder = own_project()
+    done = _permafrost(folder, "run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(folder / "results/leaderboard.csv") as table:
+        rows = [row for row in csv.DictReader(table) if row["metric"] == "accuracy"]
+    values = {(row["backbone"], row["probe"]): float(row["value"]) for row in rows}
+    names = {(b, p) for b in ("imagestats", "my-backbone") for p in ("knn", "linear")}
+    # eight classes in equal parts
+    assert set(values) == names and min(values.values()) > 2 / 8
+    again = _permafrost(folder, "run", "-n")
+    assert "Nothing to be done" in again.stdout + again.stderr
+    archived = _permafrost(folder, "archive", "--output", "run.zip")
+    assert archived.returncode == 0, archived.stderr
+
+
+@pytest.mark.slow
+def test_a_module_runs_and_names_what_failed(own_project):
+    folder = own_project(module=True)
+    broken = {"kind": "entrypoint", "entrypoint": "broken.py:build", "input": {"bands": "rgb"}}
+    (folder / "broken.py").write_text("def build(inputs):\n    raise ValueError('no such model')\n")
+    _configure(
+        folder,
+        backbones=["imagestats", "broken"],
+        extra_backbones={"broken": broken},
+        probes={"knn": {"kind": "knn"}},
+    )
+    done = _permafrost(folder, "run")
+    assert done.returncode == 1, done.stdout + done.stderr
+    with open(folder / "results/report/failures.csv") as table:
+        (failed,) = csv.DictReader(table)
+    assert failed["backbone"] == "broken" and "no such model" in failed["error"]
+    assert (folder / "results/leaderboard.csv").is_file()

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.catalogue import Catalogue, read_yaml, result_fields
+from permafrost.core.home import HOME
+from permafrost.plan.catalogue import Catalogue, catalogue_folders, read_yaml, result_fields
 
 
 @pytest.fixture
@@ -28,6 +29,27 @@ def test_entries_come_from_all_files_and_from_the_configuration(folder):
     )
     assert list(known.choose(["all"])) == ["own", "rcf", "stats"]
     assert list(known.choose(["stats", "own"])) == ["stats", "own"]
+
+
+def test_a_catalogue_that_is_named_twice_is_read_once(tmp_path):
+    (tmp_path / "own").mkdir()
+    named = ["{permafrost}/config", "own", "./own", str(tmp_path / "own")]
+    folders = catalogue_folders({"catalogues": named}, tmp_path)
+    assert folders == [HOME / "config", tmp_path / "own"]
+    both = catalogue_folders({"catalogues": ["{permafrost}/config", "config"]}, HOME)
+    assert both == [HOME / "config"]
+    assert catalogue_folders({}, tmp_path) == [tmp_path / "config"]
+
+
+def test_places_beside_the_workflow_are_found_from_any_project(folder, tmp_path):
+    text = (
+        'own: {kind: entrypoint, entrypoint: "{permafrost}/a.py:build", files: ["{permafrost}/b"]}'
+    )
+    folders = [folder(a=text)]
+    entry = Catalogue("backbone", folders, {}, tmp_path).entry("own")
+    assert (entry["entrypoint"], entry["files"]) == (f"{HOME}/a.py:build", [f"{HOME}/b"])
+    # in a clone that is the project, the place does not change when it is moved
+    assert Catalogue("backbone", folders, {}, HOME).entry("own")["entrypoint"] == "./a.py:build"
 
 
 def test_files_may_end_in_yml(folder):

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 import pytest
+from helpers.project import REPOSITORY
+from permafrost.core import home
 from permafrost.core.errors import PermafrostError
 from permafrost.stages import cli, run
 
@@ -13,8 +15,7 @@ from permafrost.stages import cli, run
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
     """A folder that looks like a project; the current folder is one inside it."""
-    (tmp_path / "workflow" / "permafrost").mkdir(parents=True)
-    (tmp_path / "Snakefile").touch()
+    (tmp_path / "Snakefile").write_text("# Permafrost's workflow\n")
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("results: made\n")
     (tmp_path / "inside").mkdir()
@@ -79,6 +80,16 @@ def test_a_profile_is_named_to_snakemake_only_where_one_was_asked_for(project, s
     assert started[2][0] == ["features", "--profile", "slurm"]
 
 
+def test_a_profile_of_the_projects_own_folder_of_profiles_is_found(project, started):
+    (project / "profiles" / "slurm").mkdir(parents=True)
+    cli.main(["run", "--profile", "slurm"])
+    assert started[0][0] == ["--profile", "profiles/slurm"]
+    # a link of that name, as a clone has, is what snakemake itself takes
+    (project / "slurm").symlink_to("profiles/slurm")
+    cli.main(["run", "--profile", "slurm"])
+    assert started[2][0] == ["--profile", "slurm"]
+
+
 def test_a_dry_run_ends_without_a_leaderboard(project, started):
     assert cli.main(["run", "-n"]) == 0
     assert len(started) == 1
@@ -93,11 +104,22 @@ def test_a_configuration_file_beside_the_user_is_found(project, started):
 
 def test_outside_of_a_project_that_of_the_library_is_taken(tmp_path):
     assert run.find_root(tmp_path) == Path(run.__file__).resolve().parents[3]
+    # workflow holds a Snakefile too, but no configuration
+    assert run.find_root(REPOSITORY / "workflow" / "rules") == REPOSITORY
+
+
+def test_a_project_of_another_workflow_is_none_of_ours(project):
+    (project / "Snakefile").write_text("rule all:\n")
+    assert run.find_root(project / "inside") == REPOSITORY
+    (project / "workflow").mkdir()
+    (project / "workflow" / "Snakefile").write_text("module permafrost:\n")
+    assert run.find_root(project / "inside") == project
 
 
 def test_without_any_project_the_remedy_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "__file__", str(tmp_path / "a/b/c/run.py"))
-    with pytest.raises(PermafrostError, match="no project was found"):
+    # as in an environment into which a wheel was installed
+    monkeypatch.setattr(home, "HOME", tmp_path)
+    with pytest.raises(PermafrostError, match="permafrost init"):
         run.find_root(tmp_path)
 
 

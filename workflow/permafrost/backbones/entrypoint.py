@@ -135,7 +135,7 @@ def load_module(place: str, where: str):
         raise PermafrostError(
             f"the file {place} does not exist",
             where=where,
-            remedy="give the path relative to the repository root",
+            remedy="give the path relative to the project's folder",
         ) from error
     except Exception as error:
         raise PermafrostError(
@@ -161,7 +161,7 @@ def _load_file(path: Path):
 
 
 def _folders(place: str) -> list[Path]:
-    """Where an entry point's own modules are looked for: beside its file, then in the repository root."""
+    """Where an entry point's own modules are looked for: beside its file, then in the project's folder."""
     beside = [Path(place).resolve().parent] if place.endswith(".py") else []
     return list(dict.fromkeys([*beside, Path.cwd()]))
 

@@ -65,14 +65,14 @@ def _nested(kind: type) -> dict[str, type]:
     return found
 
 
-def substitute(value, data_root: str):
-    """`value` (text, list or mapping) with ``{data}`` replaced by `data_root`."""
+def substitute(value, folder: str, mark: str = "{data}"):
+    """`value` (text, list or mapping) with `mark` replaced by `folder`."""
     if isinstance(value, str):
-        return value.replace("{data}", data_root)
+        return value.replace(mark, folder)
     if isinstance(value, dict):
-        return {key: substitute(item, data_root) for key, item in value.items()}
+        return {key: substitute(item, folder, mark) for key, item in value.items()}
     if isinstance(value, list):
-        return [substitute(item, data_root) for item in value]
+        return [substitute(item, folder, mark) for item in value]
     return value
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import yaml
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.home import MARK, home_from
 from permafrost.core.identity import canonical_json
+from permafrost.core.specification import substitute
 from permafrost.plan.validation import validate
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -131,15 +133,34 @@ def check_configuration_files(arguments: list[str]) -> None:
         sys.exit(f"permafrost: error: {error}")
 
 
+def catalogue_folders(config: dict, root: Path) -> list[Path]:
+    """The folders of catalogues that a configuration names, each once, however its path is written.
+
+    Parameters
+    ----------
+    root : the folder that relative paths refer to; ``{permafrost}`` stands for the workflow's own folder.
+    """
+    named = [substitute(one, home_from(root), MARK) for one in config.get("catalogues", ["config"])]
+    folders: dict[Path, Path] = {}
+    for folder in named:
+        folders.setdefault((root / folder).resolve(), root / folder)
+    return list(folders.values())
+
+
 class Catalogue:
     """Entries of one kind (``backbone`` or ``dataset``), each known with the file it came from.
 
     Only the entries that are asked for are validated, so one broken entry does not stop
     the work on others.
+
+    Parameters
+    ----------
+    folders : as `catalogue_folders` gives them; extra : entries of the configuration itself.
+    root : the folder that relative paths in entries refer to.
     """
 
-    def __init__(self, kind: str, folders: list[Path], extra: dict) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, folders: list[Path], extra: dict, root: Path = Path()) -> None:
+        self.kind, self._home = kind, home_from(root)
         self._entries: dict[str, tuple[dict, str]] = {}
         for folder in folders:
             for path in _files(folder, kind):
@@ -161,7 +182,7 @@ class Catalogue:
                 where=origin,
                 remedy="rename one of them",
             )
-        self._entries[name] = (entry, f"{origin}: {name}")
+        self._entries[name] = (substitute(entry, self._home, MARK), f"{origin}: {name}")
 
     def names(self, names: list[str]) -> list[str]:
         """The names that are meant: ``[all]`` is the whole catalogue."""

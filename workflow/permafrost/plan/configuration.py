@@ -10,7 +10,7 @@ from pathlib import Path
 from permafrost.core.environment import ROLE
 from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import substitute
-from permafrost.plan.catalogue import EVERY, Catalogue, result_fields
+from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, result_fields
 from permafrost.plan.demo import NAMED
 from permafrost.plan.digests import DIGESTS, DigestCache
 from permafrost.plan.environments import Environment, environment_of
@@ -77,9 +77,9 @@ class Configuration:
             ranking["bounds"] = read_bounds(bounds, self._locate, where)
         self._catalogues: dict[str, Catalogue] = {}
         for kind in ("backbone", "dataset"):
-            folders = [root / folder for folder in config["catalogues"]]
+            folders, extra = catalogue_folders(config, root), config[f"extra_{kind}s"]
             with mistakes.gathered():
-                self._catalogues[kind] = Catalogue(kind, folders, config[f"extra_{kind}s"])
+                self._catalogues[kind] = Catalogue(kind, folders, extra, root)
         named = {
             kind: catalogue.names(config[f"{kind}s"])
             for kind, catalogue in self._catalogues.items()

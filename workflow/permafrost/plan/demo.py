@@ -6,7 +6,7 @@ import copy
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.catalogue import Catalogue
+from permafrost.plan.catalogue import Catalogue, catalogue_folders
 from permafrost.probes.kinds import KINDS
 
 NAMED = ("backbones", "datasets", "probes")
@@ -49,8 +49,8 @@ def complete(config: dict, layers: list[dict], demo: dict, root: Path) -> list[s
 def _keep_what_fits(config: dict, missing: list[str], root: Path) -> None:
     """Drop the demo's probes that serve no dataset, and its datasets that no probe serves, unless all are."""
     try:
-        folders = [root / folder for folder in config.get("catalogues", ["config"])]
-        catalogue = Catalogue("dataset", folders, config.get("extra_datasets", {}))
+        folders = catalogue_folders(config, root)
+        catalogue = Catalogue("dataset", folders, config.get("extra_datasets", {}), root)
         tasks = {n: entry["task"] for n, entry in catalogue.choose(config["datasets"]).items()}
         served = {n: KINDS[p["kind"]].tasks for n, p in config["probes"].items() if p is not None}
     except (PermafrostError, KeyError, TypeError, AttributeError):

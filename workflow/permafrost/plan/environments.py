@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.plan.sources import ROOT
+from permafrost.core.home import HOME
 
-FOLDER = ROOT.parents[1] / "envs"
+FOLDER = HOME / "envs"
 # the main environment, in its variants, and what installs it
 _MAIN = frozenset({"cpu", "cuda", "conda-cpu", "conda-cuda", "installer"})
 #: suffix of the file -> what Snakemake calls it where it deploys the environment

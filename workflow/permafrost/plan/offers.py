@@ -15,7 +15,7 @@ from permafrost.core.text import bytes_words, printable_name
 from permafrost.data.download.steps import fetchable
 from permafrost.data.files import is_junk
 from permafrost.data.sources import kind_of
-from permafrost.plan.catalogue import EVERY, Catalogue, read_yaml
+from permafrost.plan.catalogue import EVERY, Catalogue, catalogue_folders, read_yaml
 from permafrost.plan.chosen import (
     Choice,
     chosen,
@@ -74,10 +74,10 @@ def read_offers(root: Path, files: Sequence[Path] = (), data: Path | None = None
     for layer in map(read_yaml, [*([own] if own.exists() else []), *files]):
         extra = {key: config[key] | (layer.get(key) or {}) for key in config if "extra_" in key}
         config |= layer | extra
-    folders = [root / folder for folder in config.get("catalogues", ["config"])]
+    folders = catalogue_folders(config, root)
     return Offers(
-        Catalogue("dataset", folders, config["extra_datasets"]),
-        Catalogue("backbone", folders, config["extra_backbones"]),
+        Catalogue("dataset", folders, config["extra_datasets"], root),
+        Catalogue("backbone", folders, config["extra_backbones"], root),
         root,
         root / config.get("data", "data") if data is None else data,
         config,

@@ -25,6 +25,10 @@ USE: dict[str, Command] = {
             "permafrost run --profile slurm",
         ),
     ),
+    "init": Command(
+        "begin a project of one's own: configuration, a backbone, a dataset, profiles",
+        ("permafrost init my-project", "permafrost init my-project --module"),
+    ),
     "list": Command(
         "list the datasets, backbones or probes that can be named",
         (

@@ -28,7 +28,7 @@ def run(arguments) -> int:
     if root != Path.cwd():
         print(f"permafrost: project {root}", file=sys.stderr)
     passed = _from_root(arguments.passed, root)
-    profile = ["--profile", arguments.profile] if arguments.profile else []
+    profile = ["--profile", _profile(arguments.profile, root)] if arguments.profile else []
     # --profile takes any number of names, so it would take the targets behind it too
     place = passed.index("--") if "--" in passed else len(passed)
     options = [*passed[:place], *profile, *passed[place:]]
@@ -41,23 +41,43 @@ def run(arguments) -> int:
 
 
 def find_root(start: Path) -> Path:
-    """The project's folder: the nearest one from `start` upward, else the one of this library.
+    """The project's folder: the nearest one from `start` upward, else the clone that this library belongs to.
+
+    A project is a folder with ``config/config.yaml`` and a Snakefile that names Permafrost.
 
     Raises
     ------
     PermafrostError : there is none.
     """
     from permafrost.core.errors import PermafrostError
+    from permafrost.core.home import HOME
 
-    here = Path(__file__).resolve().parents[3]
-    for folder in (start, *start.parents, here):
-        if (folder / "Snakefile").is_file() and (folder / "workflow" / "permafrost").is_dir():
+    clone = [HOME] if (HOME / "workflow" / "permafrost").is_dir() else []
+    for folder in (start, *start.parents, *clone):
+        if (folder / "config" / "config.yaml").is_file() and _names_permafrost(folder):
             return folder
     raise PermafrostError(
-        "no project was found: no folder from here upward holds a Snakefile and workflow/permafrost",
+        "no project was found: no folder from here upward holds config/config.yaml and a Snakefile"
+        " that names permafrost",
         where=start,
-        remedy="go to your clone of the project",
+        remedy="go to your project, or make one with `permafrost init FOLDER`",
     )
+
+
+def _names_permafrost(folder: Path) -> bool:
+    for name in ("Snakefile", "workflow/Snakefile"):
+        try:
+            if b"permafrost" in (folder / name).read_bytes().lower():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _profile(name: str, root: Path) -> str:
+    """The profile of the project of that name, which snakemake would not look for in ``profiles``."""
+    own = f"profiles/{name}"
+    return own if (root / own).is_dir() and not (root / name).exists() else name
 
 
 def print_end(results: Path) -> None:

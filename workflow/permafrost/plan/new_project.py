@@ -1,0 +1,79 @@
+"""A project of one's own: a folder with a configuration, a backbone, a dataset and profiles that runs as it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.home import HOME
+from permafrost.core.outputs import whole_directory
+
+_TEMPLATE = Path(__file__).with_name("first_project")
+_PROFILES = ("default", "slurm")
+# a hidden name is left out by many tools that copy or pack files
+_HIDDEN = "gitignore"
+_BACKBONE = "config/backbones/my_backbone.py"
+_IMAGES = "data/my-scenes"
+_CHIPS = {"train": 60, "val": 20, "test": 40}
+_SCENES = {"train": 4, "val": 2, "test": 3}
+_BRIGHTEST = 3000.0  # as digital numbers; the rest of the range is clouds and bare roofs
+
+
+def write_project(folder: Path, *, module: bool) -> None:
+    """Write a project into a new or empty folder, whole or not at all.
+
+    Parameters
+    ----------
+    module : whether its Snakefile uses the workflow as a module; else it includes it.
+
+    Raises
+    ------
+    PermafrostError : there is something in the folder already, or it cannot be written.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise PermafrostError(
+            "this is no empty folder, and nothing is written over what is there",
+            where=folder,
+            remedy="name a new or an empty folder",
+        )
+    # an empty folder stays the one that it is: somebody may be inside
+    inside = folder / ".init" if folder.exists() else None
+    with whole_directory(inside or folder) as partial:
+        _write(partial, module)
+    if inside is not None:
+        for path in inside.iterdir():
+            path.rename(folder / path.name)
+        inside.rmdir()
+
+
+def _write(folder: Path, module: bool) -> None:
+    shutil.copytree(_TEMPLATE, folder, dirs_exist_ok=True)
+    (folder / _HIDDEN).rename(folder / f".{_HIDDEN}")
+    if module:
+        (folder / "module.smk").replace(folder / "Snakefile")
+    else:
+        (folder / "module.smk").unlink()
+    for name in _PROFILES:
+        shutil.copytree(HOME / "profiles" / name, folder / "profiles" / name)
+    shutil.copyfile(HOME / "config/backbones/template.py", folder / _BACKBONE)
+    _write_images(folder / _IMAGES)
+
+
+def _write_images(folder: Path) -> None:
+    """Chips of the generated world as PNG, in a folder per split and class."""
+    import numpy as np
+    from PIL import Image
+
+    from permafrost.data.sources import open_source, read_entry
+    from permafrost.plan.validation import validate
+
+    world = {"kind": "demo", "bands": "rgb", "scene_size": 256, "chip_size": 32}
+    entry = {"task": "classification", "source": {**world, "scenes": _SCENES, "chips": _CHIPS}}
+    validate(entry, "dataset", where=folder)
+    source = open_source(read_entry(entry, where=folder), where=folder)
+    for index, record in enumerate(source.records()):
+        place = folder / record.split / source.classes[record.label] / f"{index:03d}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shown = np.clip(source.decode(index).image / _BRIGHTEST * 255, 0, 255).astype(np.uint8)
+        Image.fromarray(np.moveaxis(shown, 0, -1)).save(place)
