@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from _timing import measure_command, one_thread
 from permafrost.plan.catalogue import read_yaml
+from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
 
@@ -49,8 +50,8 @@ def commands(plan: Plan, folder: Path) -> dict[str, list[str]]:
     found = {}
     for dataset, backbone, probe, seed in plan.evaluations():
         kind, table = plan.probes[probe]["kind"], f"{dataset}/{backbone}/seed{seed}/{probe}.parquet"
-        if kind == "segmentation":
-            continue  # it trains: no light stage
+        if KINDS[kind].reads not in ("embeddings", "patches") or leaves(plan.probes[probe]):
+            continue  # it trains, or writes more than a table: no light stage
         stores = [
             f"{results}/features/{dataset}/{backbone}/{s}.zarr" for s in ("train", "val", "test")
         ]

@@ -11,6 +11,7 @@ rule bootstrap:
     params:
         **RUN,
         job=job("bootstrap", "dataset", "backbone", "probe", "seed"),
+        light=light("bootstrap", "dataset", "backbone", "probe", "seed"),
     shell:
-        "permafrost bootstrap --job {params.job} --plan {params.plan:q} "
+        "{params.light} bootstrap --job {params.job} --plan {params.plan:q} "
         "--predictions {input:q} --output {output:q} 2>&1 | tee {log:q}"

@@ -26,7 +26,12 @@ from permafrost.plan.failures import check_executor, end_failed_run
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
-from permafrost.plan.snakemake_process import expose_commands, shorten_console
+from permafrost.plan.snakemake_process import (
+    expose_commands,
+    keep_warm,
+    light_program,
+    shorten_console,
+)
 
 expose_commands(WORKFLOW)
 STARTED = time.time()
@@ -71,6 +76,8 @@ if from_demo and workflow.is_main_process:
 RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]
+if RUNTIME["light_jobs"] == "fork":
+    keep_warm()
 GPU_HERE = takes_gpu(RUNTIME["device"])
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
 VIEWED = set(PLAN.viewed())
@@ -102,7 +109,10 @@ def not_compared(**values):
 
 # what stands in commands and changes no result; a parameter, since a command sees no name of a module
 RUN = not_compared(
-    plan=PLAN_FILE, results=RESULTS, data=config["data"], device=RUNTIME["device"]
+    plan=PLAN_FILE,
+    results=RESULTS,
+    data=config["data"],
+    device=RUNTIME["device"],
 )
 
 
@@ -126,6 +136,16 @@ def job(stage, *names):
     return lambda wildcards: build(
         *(types.get(n, str)(getattr(wildcards, n)) for n in names)
     ).fingerprint
+
+
+def light(stage, *names):
+    """Input function of a parameter: what stands for `permafrost` in the command of a job that mostly starts up."""
+    types = {"seed": int}
+    build = getattr(PLAN, stage)
+    # of the output, so that it is not compared
+    return lambda wildcards, output: light_program(
+        build(*(types.get(n, str)(getattr(wildcards, n)) for n in names)).code
+    )
 
 
 def probes_that_read(shape, leaving=None):

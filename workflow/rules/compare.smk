@@ -11,6 +11,7 @@ rule compare:
     params:
         **RUN,
         job=job("compare", "dataset", "probe"),
+        light=light("compare", "dataset", "probe"),
     shell:
-        "permafrost compare --job {params.job} --plan {params.plan:q} "
+        "{params.light} compare --job {params.job} --plan {params.plan:q} "
         "--results {params.results:q} --output {output:q} 2>&1 | tee {log:q}"

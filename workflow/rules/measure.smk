@@ -15,9 +15,10 @@ rule measure:
     params:
         **RUN,
         job=job("measure", "dataset", "backbone"),
+        light=light("measure", "dataset", "backbone"),
         views=views_option,
     shell:
-        "permafrost measure --job {params.job} --plan {params.plan:q} "
+        "{params.light} measure --job {params.job} --plan {params.plan:q} "
         "--features {input.features:q} {params.views} --output {output:q} "
         "--threads {threads} 2>&1 | tee {log:q}"
 
@@ -35,6 +36,7 @@ rule similarity:
     params:
         **RUN,
         job=job("similarity", "dataset"),
+        light=light("similarity", "dataset"),
     shell:
-        "permafrost similarity --job {params.job} --plan {params.plan:q} "
+        "{params.light} similarity --job {params.job} --plan {params.plan:q} "
         "--results {params.results:q} --output {output:q} --threads {threads} 2>&1 | tee {log:q}"

@@ -17,10 +17,11 @@ rule probe_embeddings:
     params:
         **RUN,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
+        light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second="",
     shell:
-        "permafrost {params.kind} --job {params.job} --plan {params.plan:q} "
+        "{params.light} {params.kind} --job {params.job} --plan {params.plan:q} "
         "--features {input.train:q} {input.val:q} {input.test:q} "
         "--output {output.table:q} {params.second} "
         "--device {params.device} --threads {threads} 2>&1 | tee {log:q}"
@@ -40,6 +41,7 @@ use rule probe_embeddings as probe_patches_with_masks with:
     params:
         **RUN,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
+        light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         second=second_output,
 
@@ -92,6 +94,7 @@ rule probe_images:
     params:
         **RUN,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
+        light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
         prepare_job=job("prepare", "dataset"),
         program=program,

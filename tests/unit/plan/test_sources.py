@@ -20,10 +20,11 @@ from permafrost.plan.sources import ROOT, module_path, stage_files, stage_module
 from permafrost.probes.kinds import KINDS
 from permafrost.stages import commands
 
-STAGES = (*KINDS, *commands.STAGES)
+# `serve` runs the jobs of others and has none
+STAGES = (*KINDS, *(name for name in commands.STAGES if name != "serve"))
 # commands that make no result: nothing is identified by their sources
 OTHERS = [name for name in commands.COMMANDS if name not in commands.STAGES]
-COMMANDS = (*(name.replace("-", "_") for name in OTHERS), "cli")
+COMMANDS = (*(name.replace("-", "_") for name in OTHERS), "cli", "serve")
 # for those who import the library: no command of its own
 OFFERED = {
     "permafrost.evaluators.detection.coco",

@@ -10,15 +10,19 @@ apart by the lines that the jobs themselves print, and is of no use in a file.
 
 from __future__ import annotations
 
+import atexit
 import copy
 import logging
 import os
 import re
+import shlex
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
 
 from permafrost.core.environment import MAIN_PYTHON
+from permafrost.plan import light_client
 from permafrost.plan.failures import NAMES, error_in, stage_of
 
 _TERMINAL = "DefaultStreamHandler"
@@ -52,6 +56,20 @@ def expose_commands(library: Path) -> None:
     os.environ[MAIN_PYTHON] = sys.executable
     # threads that spin while they wait starve the other jobs where cores are fewer than threads
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def keep_warm() -> None:
+    """Let the light jobs of this process share one that has done their imports (`light_client`)."""
+    if not hasattr(os, "pidfd_open"):
+        return
+    began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    os.environ[light_client.RUN] = run = f"{os.getpid()}-{began}"
+    atexit.register(shutil.rmtree, light_client.folder_of(run), ignore_errors=True)
+
+
+def light_program(code: str) -> str:
+    """What stands for `permafrost` in the command of a job of this code that mostly starts up."""
+    return shlex.join([sys.executable, "-I", "-S", light_client.__file__, code])
 
 
 def _prepend(variable: str, folder: Path) -> None:

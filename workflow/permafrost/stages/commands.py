@@ -166,6 +166,10 @@ STAGES: dict[str, Command] = {
         "paired differences between backbones",
         (f"permafrost compare {_JOB} --results results --output compared.parquet",),
     ),
+    "serve": Command(
+        "keep one process warm, whose forks are the light jobs of a run",
+        ("permafrost serve --folder /tmp/permafrost-0-1234-567890",),
+    ),
     "aggregate": Command(
         "gather all scores into the leaderboard",
         (

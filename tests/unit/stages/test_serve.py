@@ -1,0 +1,245 @@
+"""The warm process of light jobs: answers as without it, and no job is lost where it, its client or a source goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import permafrost
+import pytest
+from permafrost.plan.light_client import BEGUN, RUN, SOCKET, STARTED_BY, folder_of, own_folder
+
+PACKAGE = Path(permafrost.__file__).parent
+pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux alone has it")
+
+
+def wait_until(met, what: str, seconds: float = 60.0):
+    end = time.monotonic() + seconds
+    while not (found := met()):
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+    return found
+
+
+class Run:
+    """A run whose process is a `sleep`, and its light jobs."""
+
+    def __init__(self, folder: Path, monkeypatch, library: Path = PACKAGE.parent) -> None:
+        self.process = subprocess.Popen(["sleep", "600"])
+        began = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        name = f"{self.process.pid}-{began}"
+        monkeypatch.setenv("TMPDIR", str(folder))
+        self.folder = Path(folder_of(name))
+        self.path = self.folder / "code"
+        self.client = library / "permafrost/plan/light_client.py"
+        bin_folder = Path(sys.executable).parent
+        self.environment = {
+            **os.environ, RUN: name, "PYTHONPATH": str(library), "PATH": f"{bin_folder}:{os.environ['PATH']}",
+        }  # fmt: skip
+
+    def start(self, *command: str, **options) -> subprocess.Popen:
+        line = [sys.executable, "-I", "-S", str(self.client), "code", *command]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(line, env=self.environment, **pipes, **options)
+
+    def do(self, *command: str, **options) -> tuple[int, str, str]:
+        job = self.start(*command, **options)
+        out, err = job.communicate(timeout=120)
+        return job.returncode, out, err
+
+    def begun(self) -> int:
+        """How many jobs were not served."""
+        return (self.path / BEGUN).stat().st_size
+
+    def warm(self) -> int:
+        """Start the warm process; returns its number."""
+        for _ in range(STARTED_BY):
+            assert self.do("--version")[0] == 0
+        wait_until((self.path / SOCKET).exists, "no warm process was started")
+        (found,) = self.servers()
+        return found
+
+    def servers(self) -> list[int]:
+        found = subprocess.run(
+            ["pgrep", "-f", f"serve --folder {self.path}$"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [int(line) for line in found.stdout.split()]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    made = Run(tmp_path, monkeypatch)
+    yield made
+    made.process.kill()
+    made.process.wait()
+    wait_until(lambda: not made.servers(), "the warm process outlived its run")
+
+
+def children(process: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_jobs_are_the_same_as_alone_and_end_as_they_do(run):
+    expected = (0, f"permafrost {permafrost.__version__}\n", "")
+    assert [run.do("--version") for _ in range(STARTED_BY - 1)] == [expected] * (STARTED_BY - 1)
+    assert not (run.path / SOCKET).exists() and not run.servers()
+    alone = run.do("bootstrap", "--job", "x", "--predictions", "p", "--output", "o")
+    unknown = run.do("botstrap")
+    wait_until((run.path / SOCKET).exists, "no warm process was started")
+    begun = run.begun()
+    assert run.do("--version") == expected
+    assert run.do("bootstrap", "--job", "x", "--predictions", "p", "--output", "o") == alone
+    assert run.do("botstrap") == unknown
+    assert (alone[0], unknown[0]) == (1, 2) and "--job needs the recorded plan" in alone[2]
+    # an error of argparse, which ends by an exception
+    status, _, said = run.do("bootstrap", "--nonsense")
+    assert status == 2 and "usage: permafrost bootstrap" in said
+    assert run.begun() == begun
+
+
+def test_a_job_has_the_folder_the_environment_and_the_files_of_its_client(run, tmp_path):
+    run.warm()
+    begun = run.begun()
+    (tmp_path / "spec.json").write_text("no JSON")
+    command = (
+        "bootstrap",
+        "--spec",
+        "spec.json",
+        "--code",
+        "c",
+        "--predictions",
+        "p",
+        "--output",
+        "o",
+    )
+    status, _, said = run.do(*command, cwd=tmp_path)
+    assert status == 1 and "is no JSON" in said
+    assert "cannot be read" in run.do(*command, cwd="/")[2]
+    with open(tmp_path / "out.txt", "w") as stream:
+        line = [sys.executable, "-I", "-S", str(run.client), "code", "--version"]
+        subprocess.run(line, env=run.environment, stdout=stream, check=True)
+    assert (tmp_path / "out.txt").read_text().startswith("permafrost ")
+    assert run.begun() == begun
+
+
+def test_many_jobs_at_once_each_have_their_own_answer(run):
+    run.warm()
+    begun = run.begun()
+    jobs = [run.start("--version") if n % 2 else run.start(f"unknown{n}") for n in range(12)]
+    answers = [(*job.communicate(timeout=120), job.returncode) for job in jobs]
+    for number, (out, err, status) in enumerate(answers):
+        assert (status, bool(out)) == ((0, True) if number % 2 else (2, False))
+        assert number % 2 or f"unknown{number}" in err
+    assert run.begun() == begun
+
+
+def long_job(run, tmp_path, server: int) -> tuple[subprocess.Popen, int]:
+    """A job that waits (for jobs of its own, which nobody sends), and its process under the warm one."""
+    waiting = tmp_path / "waiting"
+    waiting.mkdir(0o700)
+    client = run.start("serve", "--folder", str(waiting))
+    wait_until((waiting / SOCKET).exists, "the job did not begin")
+    (job,) = children(server)
+    return client, job
+
+
+def test_a_job_ends_with_its_client(run, tmp_path):
+    server = run.warm()
+    client, job = long_job(run, tmp_path, server)
+    client.terminate()
+    wait_until(lambda: not alive(job), "the job outlived its client")
+    assert run.do("--version")[0] == 0 and run.servers() == [server]
+
+
+def test_a_killed_job_fails_as_in_a_shell_and_the_others_go_on(run, tmp_path):
+    server = run.warm()
+    client, job = long_job(run, tmp_path, server)
+    os.kill(job, signal.SIGKILL)
+    assert client.wait(60) == 137
+    begun = run.begun()
+    assert run.do("--version")[0] == 0 and run.begun() == begun
+
+
+def test_without_the_warm_process_its_jobs_run_alone(run, tmp_path):
+    server = run.warm()
+    client, job = long_job(run, tmp_path, server)
+    (tmp_path / "waiting" / SOCKET).unlink()
+    os.kill(server, signal.SIGKILL)
+    wait_until(lambda: not alive(job), "the job outlived the warm process")
+    # the client has become the command
+    wait_until((tmp_path / "waiting" / SOCKET).exists, "the job was not run anew")
+    assert client.poll() is None
+    client.kill()
+    client.wait()
+    assert run.do("--version")[0] == 0
+
+
+def test_a_changed_source_ends_it_and_is_what_runs(tmp_path, monkeypatch):
+    library = tmp_path / "library"
+    shutil.copytree(PACKAGE, library / "permafrost", ignore=shutil.ignore_patterns("__pycache__"))
+    run = Run(tmp_path, monkeypatch, library)
+    try:
+        server = run.warm()
+        assert run.do("nothing")[0] == 2
+        source = library / "permafrost/core/errors.py"
+        source.write_text(source.read_text() + "\n")
+        init = library / "permafrost/__init__.py"
+        init.write_text(init.read_text() + '\n__version__ = "99.0"\n')
+        assert run.do("--version")[1] == "permafrost 99.0\n"
+        wait_until(lambda: not alive(server), "a process with old sources went on")
+    finally:
+        run.process.kill()
+        run.process.wait()
+
+
+def test_it_ends_with_the_run_and_leaves_nothing(run):
+    server = run.warm()
+    run.process.kill()
+    run.process.wait()
+    wait_until(lambda: not alive(server), "the warm process outlived its run")
+    assert not run.path.exists()
+    # jobs that come later run by themselves, and nothing waits for a run that is over
+    for _ in range(STARTED_BY + 1):
+        assert run.do("--version")[0] == 0
+    time.sleep(1)
+    wait_until(lambda: not run.servers(), "a warm process waits for a run that is over")
+
+
+def test_it_has_one_thread(run):
+    assert len(list(Path(f"/proc/{run.warm()}/task").iterdir())) == 1
+
+
+def test_a_folder_that_others_can_write_is_not_used(run, tmp_path):
+    run.folder.mkdir(0o777)
+    run.folder.chmod(0o777)
+    for _ in range(STARTED_BY + 1):
+        assert run.do("--version")[0] == 0
+    assert not run.path.exists() and not run.servers()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    assert not own_folder(link) and own_folder(tmp_path / "own")
+
+
+def test_jobs_of_several_threads_or_without_a_run_go_alone(run):
+    run.warm()
+    begun = run.begun()
+    command = ("bootstrap", "--job", "x", "--predictions", "p", "--output", "o")
+    assert run.do("knn", "--threads", "2", "--help")[0] == 0
+    assert run.begun() == begun  # not counted either
+    del run.environment[RUN]
+    assert run.do(*command)[0] == 1

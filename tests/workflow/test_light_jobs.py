@@ -1,0 +1,95 @@
+"""Light jobs as forks of a warm process: the same bytes as processes of their own, each with its log and its error."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers.project import Project
+
+pytestmark = pytest.mark.slow
+
+PROBES = {
+    **{f"knn{k}": {"kind": "knn", "k": k} for k in (1, 3, 5, 7)},
+    **{f"linear{count}": {"kind": "linear", "c_count": count} for count in (5, 7, 9)},
+}
+WRITTEN = ("predictions", "scores", "comparisons", "measures")
+
+
+def written(project: Project) -> dict[str, bytes]:
+    results = project.path("results")
+    return {
+        str(path.relative_to(results)): path.read_bytes()
+        for folder in WRITTEN
+        for path in sorted((results / folder).rglob("*.parquet"))
+    }
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    made = Project(tmp_path_factory.mktemp("light") / "project")
+    made.configure(probes=PROBES, measures={})
+    return made
+
+
+@pytest.fixture
+def listened(monkeypatch) -> Iterator[set[str]]:
+    """Where warm processes listen during the test."""
+    folder, found, ended = Path(tempfile.mkdtemp(dir="/tmp")), set(), threading.Event()
+    monkeypatch.setenv("TMPDIR", str(folder))
+
+    def watch() -> None:
+        while not ended.wait(0.05):
+            found.update(path.parent.name for path in folder.glob("permafrost-*/*/socket"))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    yield found
+    ended.set()
+    watching.join()
+    shutil.rmtree(folder)
+
+
+def test_all_files_are_those_of_processes_of_their_own(project, listened):
+    runtime = {"device": "cpu", "batch_size": 16, "workers": 2}
+    project.configure(runtime={**runtime, "light_jobs": "process"})
+    project.snakemake()
+    assert not listened
+    alone = written(project)
+    assert len(alone) == 2 * 7 * 2 + 7 + 2
+    for folder in WRITTEN:
+        shutil.rmtree(project.path("results") / folder)
+    project.configure(runtime={**runtime, "light_jobs": "fork"})
+    project.snakemake()
+    assert written(project) == alone
+    # of knn, linear, bootstrap and compare
+    assert len(listened) == 4
+
+
+def test_one_item_that_fails_fails_alone_and_one_change_reruns_one(project):
+    (victim,) = project.path("results/features").glob("*/imagestats/val.zarr")
+    lost = project.path("results/scores/tiny-landcover/imagestats/seed0/knn3.parquet")
+    lost.unlink()
+    before = {name: data for name, data in written(project).items() if "scores" in name}
+    done = project.snakemake()
+    assert lost.exists()
+    assert {n: d for n, d in written(project).items() if n in before} == before
+    assert "bootstrap" in done.stdout + done.stderr
+    # a damaged table of predictions: its scores fail with their own words in their own log, the others are made
+    table = project.path("results/predictions/tiny-landcover/imagestats/seed0/knn5.parquet")
+    whole = table.read_bytes()
+    table.write_bytes(whole[: len(whole) // 2])
+    shutil.rmtree(project.path("results/scores"))
+    done = project.snakemake("--until", "bootstrap", check=False)
+    assert done.returncode == 1 and victim.exists()
+    log = project.path(
+        "results/logs/bootstrap/tiny-landcover/imagestats/seed0/knn5.log"
+    ).read_text()
+    assert log.startswith("permafrost bootstrap: error:") and str(table.name) in log
+    assert len(list(project.path("results/scores").rglob("*.parquet"))) == 13
+    others = project.path("results/logs/bootstrap/tiny-landcover/imagestats/seed0/knn7.log")
+    assert "error" not in others.read_text()

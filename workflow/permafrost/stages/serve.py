@@ -1,0 +1,308 @@
+"""``permafrost serve``: a warm process that runs the light jobs of one code in a run, so that none pays for imports.
+
+A job is a fork of this process, in the folder, with the environment and the files of its client (`light_client`), under
+its own command line; it ends with its client, and its failure is its own. The process has one thread, imports what its
+jobs turn out to need, ends with the run or when nothing came for a while, and takes no job once a source has changed.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from permafrost.plan.light_client import LOCK, RUN, SOCKET
+
+_IDLE = 300  # seconds
+_PATIENCE = 10  # seconds that a job whose client is gone has to end
+_SLOWEST = 10  # seconds in which a client has to say what it wants
+_PACKAGE = Path(__file__).parents[1]
+# what may start threads or open a device does not outlive a fork: never imported here
+_NEVER = {"torch", "triton", "jax", "tensorflow"}
+_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("--folder", type=Path, required=True, help="where to listen")
+
+
+def run(arguments) -> None:
+    sources = _sources()
+    for name in ("numpy", "pyarrow.parquet", "permafrost.stages.cli"):
+        __import__(name)
+    server = _Server(arguments.folder, sources)
+    try:
+        if server.run is not None:
+            server.serve()
+    finally:
+        server.close()
+        if server.run is None:
+            shutil.rmtree(arguments.folder, ignore_errors=True)
+
+
+@dataclass
+class _Job:
+    """A running job.
+
+    Attributes
+    ----------
+    process, ended : its number, and a descriptor that can be read when it has ended.
+    client : connection to who asked for it; told : descriptor of the names of modules that it imported.
+    deadline : when it is killed, where its client is gone.
+    """
+
+    process: int
+    ended: int
+    client: socket.socket
+    told: int
+    names: bytes = b""
+    deadline: float | None = None
+
+
+@dataclass
+class _Server:
+    """Forks a process for each job that a client brings.
+
+    Attributes
+    ----------
+    sources : file of the library -> what it was when this process began.
+    """
+
+    folder: Path
+    sources: dict[str, tuple[int, int]]
+    jobs: list[_Job] = field(default_factory=list)
+    open: bool = True
+
+    def __post_init__(self) -> None:
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        path = self.folder / SOCKET
+        path.unlink(missing_ok=True)
+        self.listener.bind(str(path))
+        self.listener.listen(256)
+        self.run = _opened_run(os.environ.get(RUN, ""))
+
+    def close(self) -> None:
+        """Take no more jobs; another process may be started for those that come."""
+        self.open = False
+        self.listener.close()
+        for name in (SOCKET, LOCK):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def serve(self) -> None:
+        """Run jobs until the run has ended, or none came for a while."""
+        idle_since = time.monotonic()
+        while self.open or self.jobs:
+            if self.jobs:
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > _IDLE:
+                return
+            for descriptor in self._wait():
+                if self.open and descriptor == self.listener.fileno():
+                    self._accept()
+                elif descriptor == self.run:
+                    self.run = None
+                    self.close()
+            self._look_after()
+
+    def _wait(self) -> list[int]:
+        """Descriptors that have something to say; after a second at most."""
+        poll = select.poll()
+        watched = [self.listener.fileno()] if self.open else []
+        watched += [] if self.run is None else [self.run]
+        for job in self.jobs:
+            watched += [job.ended, job.told]
+            watched += [job.client.fileno()] if job.deadline is None else []
+        for descriptor in watched:
+            poll.register(descriptor, select.POLLIN)
+        return [descriptor for descriptor, _ in poll.poll(1000)]
+
+    def _accept(self) -> None:
+        """Fork the job of a client; one that cannot be run here gets no answer, and runs it itself."""
+        client, _ = self.listener.accept()
+        client.settimeout(_SLOWEST)
+        try:
+            request, descriptors = _receive(client)
+        except (OSError, ValueError):
+            client.close()
+            return
+        if self._may_fork():
+            self.jobs.append(_fork(request, descriptors, client))
+        else:
+            client.close()
+            self.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _may_fork(self) -> bool:
+        """Whether a fork is this library as it is on disk now, and has no thread but its own."""
+        loaded = _files_loaded()
+        same = all(self.sources.get(file) == _state(file) for file in loaded)
+        return same and len(os.listdir("/proc/self/task")) == 1
+
+    def _look_after(self) -> None:
+        """Answer clients whose jobs have ended, and end jobs whose clients are gone."""
+        now = time.monotonic()
+        for job in list(self.jobs):
+            job.names += _read(job.told)
+            if _is_ready(job.ended):
+                self.jobs.remove(job)
+                self._end(job)
+            elif job.deadline is None and _is_ready(job.client.fileno()):
+                # a client says nothing after its request, so this is its end
+                job.deadline = now + _PATIENCE
+                _kill(job, signal.SIGTERM)
+            elif job.deadline is not None and now > job.deadline:
+                _kill(job, signal.SIGKILL)
+
+    def _end(self, job: _Job) -> None:
+        _, waited = os.waitpid(job.process, 0)
+        status = os.waitstatus_to_exitcode(waited)
+        with contextlib.suppress(OSError):
+            # as a shell says it of a signal
+            job.client.sendall(b"%d" % (status if status >= 0 else 128 - status))
+        job.names += _read(job.told)
+        job.client.close()
+        os.close(job.told)
+        os.close(job.ended)
+        if status == 0:
+            _import_all(job.names.decode().split())
+
+
+def _sources() -> dict[str, tuple[int, int]]:
+    return {str(path): _state(str(path)) for path in _PACKAGE.rglob("*.py")}
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _files_loaded() -> list[str]:
+    """Files of the library's modules that this process has imported."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    root = f"{_PACKAGE}{os.sep}"
+    return [file for file in files if file and file.startswith(root)]
+
+
+def _opened_run(text: str) -> int | None:
+    """A descriptor that can be read when the run has ended; None where it is not to be found."""
+    process, _, began = text.partition("-")
+    try:
+        found = os.pidfd_open(int(process))
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return found if fields[19] == began else None
+
+
+def _receive(client: socket.socket) -> tuple[list[str], list[int]]:
+    """A request: folder, number of arguments, arguments, environment; and three files."""
+    descriptors = array.array("i")
+    head, ancillary, _, _ = client.recvmsg(16, socket.CMSG_SPACE(3 * descriptors.itemsize))
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    if len(descriptors) != 3:
+        raise ValueError("a request has three files")
+    text, length = b"", int(head)
+    while len(text) < length:
+        part = client.recv(length - len(text))
+        if not part:
+            raise ValueError("a client went away")
+        text += part
+    return text.decode("utf-8", "surrogateescape").split("\0"), descriptors.tolist()
+
+
+def _fork(request: list[str], descriptors: list[int], client: socket.socket) -> _Job:
+    told, tell = os.pipe()
+    process = os.fork()
+    if not process:
+        status = 1
+        try:
+            status = _run_job(request, descriptors, tell)
+        finally:
+            os._exit(status)
+    os.close(tell)
+    os.set_blocking(told, False)
+    return _Job(process, os.pidfd_open(process), client, told)
+
+
+def _run_job(request: list[str], descriptors: list[int], tell: int) -> int:
+    """The job, in the process that was made for it, as if its client ran it; returns its exit status."""
+    import atexit
+    import ctypes
+    import traceback
+
+    server = os.getppid()
+    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != server:
+        return 1
+    os.setpgid(0, 0)
+    for place, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, place)
+    os.closerange(3, tell)
+    os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
+    folder, count, *rest = request
+    argv, environment = rest[: int(count)], rest[int(count) :]
+    os.environ.clear()
+    os.environ.update(dict(line.split("=", 1) for line in environment))
+    before, status = set(sys.modules), 1
+    sys.argv = ["permafrost", *argv]
+    try:
+        os.chdir(folder)
+        from permafrost.stages.cli import main
+
+        status = main(argv)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    new = [name for name in sys.modules if name not in before]
+    if not _NEVER & {name.partition(".")[0] for name in new}:
+        _write(tell, "\n".join(new).encode())
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return status
+
+
+def _import_all(names: list[str]) -> None:
+    """Import what a job had imported, for the next one."""
+    for name in names:
+        try:
+            __import__(name)
+        except Exception:  # what a job made up for itself is no module of others
+            continue
+
+
+def _kill(job: _Job, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(job.process, number)
+
+
+def _is_ready(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+def _read(descriptor: int) -> bytes:
+    """What can be read now, empty where nothing can."""
+    try:
+        return os.read(descriptor, 1 << 20)
+    except BlockingIOError:
+        return b""
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
