@@ -39,6 +39,11 @@ def own_folder(path):
     return found.st_uid == os.getuid() and found.st_mode & 0o170077 == 0o040000
 
 
+def address_of(path):
+    """The address of the socket in a folder, which stays open: a path of more than 107 bytes would be none."""
+    return f"/proc/self/fd/{os.open(path, os.O_RDONLY | os.O_DIRECTORY)}/{SOCKET}"
+
+
 def serve(path, argv):
     """Exit status of a job in the warm process; None where that is not there, refuses, or dies with the job."""
     environment = [f"{name}={value}" for name, value in os.environ.items()]
@@ -47,7 +52,7 @@ def serve(path, argv):
     descriptors = array.array("i", [0, 1, 2])
     try:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        connection.connect(os.path.join(path, SOCKET))
+        connection.connect(address_of(path))
         rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)
         connection.sendmsg([b"%16d" % len(text)], [rights])
         connection.sendall(text)

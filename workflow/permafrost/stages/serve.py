@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from permafrost.plan.light_client import LOCK, RUN, SOCKET
+from permafrost.plan.light_client import LOCK, RUN, SOCKET, address_of
 
 _IDLE = 300  # seconds
 _PATIENCE = 10  # seconds that a job whose client is gone has to end
@@ -83,9 +83,8 @@ class _Server:
 
     def __post_init__(self) -> None:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        path = self.folder / SOCKET
-        path.unlink(missing_ok=True)
-        self.listener.bind(str(path))
+        (self.folder / SOCKET).unlink(missing_ok=True)
+        self.listener.bind(address_of(self.folder))
         self.listener.listen(256)
         self.run = _opened_run(os.environ.get(RUN, ""))
 
