@@ -52,3 +52,27 @@ def test_a_name_that_the_run_has_not_is_refused_with_those_that_it_has(project):
         results.features(dataset, backbone, "tst")
     with pytest.raises(PermafrostError, match="no plan was recorded"):
         pf.Results(project.path("nothing"))
+
+
+def test_the_figures_are_those_of_the_report(project, tmp_path):
+    results = pf.Results(project.path("results"))
+    for name in ("ranked", "probes"):
+        plot = getattr(results, f"plot_{name}")(probe="knn")
+        still = project.path(f"results/report/figures/{name}__knn.svg").read_text()
+        plot.save(tmp_path / "figure.svg")
+        assert (tmp_path / "figure.svg").read_text() == still == plot._repr_svg_()
+    plot = results.plot_ranked()
+    points = [row for row in plot.specification["datasets"]["points"] if row["probe"] == "linear"]
+    assert {row["backbone"] for row in points} == set(results.backbones)
+    for form, start in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("json", b"{")):
+        plot.save(tmp_path / f"figure.{form}")
+        assert (tmp_path / f"figure.{form}").read_bytes().startswith(start)
+    with pytest.raises(PermafrostError, match="no figure is written as '.gif'"):
+        plot.save(tmp_path / "figure.gif")
+    with pytest.raises(PermafrostError, match="ranked nothing with 'lnear'.*did you mean 'linear'"):
+        results.plot_ranked("lnear")
+    with pytest.raises(PermafrostError, match="ranked nothing over 'nowhere'"):
+        results.plot_cost(group="nowhere")
+    with pytest.raises(PermafrostError, match="nothing for the figure 'critical'"):
+        results.plot_critical()
+    assert not (tmp_path / "figure.gif").exists()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from permafrost.interface.plots import Plot
+
 
 class Results:
     """What a finished run left in its folder.
@@ -126,6 +128,78 @@ class Results:
         samples = store.samples().to_pandas()
         labels = store.read("labels") if "labels" in store else None
         return FeatureSplit(store.read("embeddings"), labels, samples, dict(store.attributes))
+
+    def plot_ranked(self, probe: str | None = None, group: str = "all") -> Plot:
+        """Backbones by mean rank over a group of datasets (of one dataset, by score), with intervals and letters.
+
+        Parameters
+        ----------
+        probe : by default `linear` where it was run, else the first. group : of datasets, as in the standings.
+
+        Raises
+        ------
+        PermafrostError : nothing was ranked there, or the run has nothing to draw.
+        """
+        return self._plot("ranked", probe, group)
+
+    def plot_cost(
+        self, probe: str | None = None, group: str = "all", *, cost: str = "parameters"
+    ) -> Plot:
+        """Score against ``parameters`` or ``ms`` (per image), and the Pareto front; otherwise as `plot_ranked`."""
+        return self._plot(f"cost_{cost}", probe, group)
+
+    def plot_critical(self, probe: str | None = None, group: str = "all") -> Plot:
+        """The critical-difference diagram (Nemenyi's test) of several datasets; otherwise as `plot_ranked`."""
+        return self._plot("critical", probe, group)
+
+    def plot_probes(self, probe: str | None = None, group: str = "all") -> Plot:
+        """Places of backbones by one probe against those by every other, with Kendall's tau; as `plot_ranked`."""
+        return self._plot("probes", probe, group)
+
+    def _plot(self, name: str, probe: str | None, group: str) -> Plot:
+        from permafrost.interface.plots import Plot
+        from permafrost.report.sections.overview import figures_of
+
+        data, tests = self._explored
+        groups = data["standings"]
+        if group not in groups:
+            raise PermafrostError(
+                f"the run ranked nothing over {group!r}",
+                where=self.folder,
+                remedy=_listed(group, groups),
+            )
+        if probe is None:
+            probe = "linear" if "linear" in groups[group] else next(iter(groups[group]))
+        if probe not in groups[group]:
+            raise PermafrostError(
+                f"the run ranked nothing with {probe!r} over {group!r}",
+                where=self.folder,
+                remedy=_listed(probe, groups[group]),
+            )
+        found = figures_of(data, tests, group, probe)
+        if name not in found:
+            raise PermafrostError(
+                f"the run has nothing for the figure {name!r} of {probe} over {group}",
+                where=self.folder,
+                remedy=f"it has {', '.join(found)}",
+            )
+        return Plot(found[name])
+
+    @cached_property
+    def _explored(self) -> tuple[dict, list[dict]]:
+        """What the entrance of the report is made of, and the tests of the standings."""
+        from permafrost.core.tables import read_table
+        from permafrost.report.sections.explorer import explorer
+
+        table, about = read_table(self.folder / "standings.parquet")
+        rows = self._fixed("leaderboard.parquet").to_pylist()
+        compared = {
+            (row["dataset"], row["probe"]): self._table(row).to_pylist()
+            for row in self._planned("compare")
+            if self._path(row).exists()
+        }
+        tests = about.get("tests", [])
+        return explorer(self.plan, rows, compared, standings=table.to_pylist(), tests=tests), tests
 
     def _repr_html_(self) -> str:
         try:

@@ -135,12 +135,33 @@ def _agreement(data: dict) -> dict[str, list[dict]]:
 # --- as SVG: the rows that template/overview.js makes for the page, without filters
 
 
+def figures_of(data: dict, tests: list[dict], group: str, probe: str) -> dict[str, dict]:
+    """Name to whole Vega-Lite specification, with its rows, of the figures of a group and probe.
+
+    Parameters
+    ----------
+    data : of `explorer.explorer`; tests : of the standings' metadata.
+    """
+    given = {"cliques": _cliques(tests), "agreement": _agreement(data)}
+    return _whole(data, given, _figures(data, given), group, probe)
+
+
 def _stills(
     data: dict, given: dict, drawn: dict, group: str, probe: str, folder: Path
 ) -> dict[str, str]:
     """Write each figure of a group and probe; returns name to file."""
     import vl_convert
 
+    files = {}
+    for name, whole in _whole(data, given, drawn, group, probe).items():
+        files[name] = f"{name}__{slug(probe)}.svg"
+        svg = vl_convert.vegalite_to_svg(json.dumps(whole))
+        (folder / files[name]).write_text(svg, encoding="utf-8")
+    return files
+
+
+def _whole(data: dict, given: dict, drawn: dict, group: str, probe: str) -> dict[str, dict]:
+    """Name to specification with rows, of the figures that have some."""
     answer = data["standings"][group][probe]
     several = len(answer["datasets"]) > 1
     points = _points(data, group)
@@ -171,11 +192,11 @@ def _stills(
             "higher": higher,
             "how": f"{level} interval over {units} {unit}s",
         }
-    files = {}
+    found = {}
     for name, (title, _, spec) in drawn.items():
         if (name == "critical" and not tests) or (name == "probes" and not tables["agreement"]):
             continue
-        whole = {
+        found[name] = {
             **spec,
             "width": _WIDTH,
             "background": "white",
@@ -183,10 +204,7 @@ def _stills(
             "datasets": tables,
             "params": [{**one, "value": parameters[one["name"]]} for one in spec["params"]],
         }
-        files[name] = f"{name}__{slug(probe)}.svg"
-        svg = vl_convert.vegalite_to_svg(json.dumps(whole))
-        (folder / files[name]).write_text(svg, encoding="utf-8")
-    return files
+    return found
 
 
 def _points(data: dict, group: str) -> list[dict]:
