@@ -17,6 +17,17 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--include-stores", action="store_true", help="also pack image and feature stores"
     )
+    deposit = parser.add_argument_group("for Zenodo")
+    deposit.add_argument(
+        "--zenodo", type=Path, metavar="FOLDER", help="folder to write, ready for an upload"
+    )
+    deposit.add_argument(
+        "--creator",
+        action="append",
+        metavar="'FAMILY, GIVEN[; ORCID]'",
+        help="who made the results; as often as needed",
+    )
+    deposit.add_argument("--licence", help="of the results, as Zenodo names it: cc-by-4.0")
 
 
 def run(arguments) -> None:
@@ -25,6 +36,7 @@ def run(arguments) -> None:
     from permafrost.report.archive.writing import write_archive
     from permafrost.report.explanations.leaderboard_state import headline, read_incomplete
 
+    _check_deposit(arguments)
     path = arguments.plan or current_plan(Path("results"))
     plan = read_plan(path)
     results = Path(plan["results"])
@@ -50,3 +62,38 @@ def run(arguments) -> None:
     print(f"{summary}\n{output}")
     if about:
         print(headline(about))
+    if arguments.zenodo is not None:
+        _write_deposit(arguments, output, plan, results)
+
+
+def _check_deposit(arguments) -> None:
+    """Refuse what Zenodo would, before anything is packed."""
+    from permafrost.core.errors import PermafrostError
+
+    named = {"--creator": arguments.creator, "--licence": arguments.licence}
+    lacking = [option for option, value in named.items() if not value]
+    given = [option for option, value in named.items() if value]
+    if arguments.zenodo is not None and lacking:
+        raise PermafrostError(
+            f"a deposit at Zenodo needs {' and '.join(lacking)}",
+            remedy="add --creator 'Family, Given' --licence cc-by-4.0 (or another of its licences)",
+        )
+    if arguments.zenodo is None and given:
+        raise PermafrostError(f"{given[0]} is for --zenodo", remedy="add --zenodo FOLDER")
+
+
+def _write_deposit(arguments, archive: Path, plan: dict, results: Path) -> None:
+    from permafrost.report.archive.deposit import write_deposit
+    from permafrost.stages.methods import paragraph_and_bibtex
+
+    methods, cited = paragraph_and_bibtex(results)
+    write_deposit(
+        arguments.zenodo,
+        archive,
+        plan,
+        creators=arguments.creator,
+        licence=arguments.licence,
+        methods=methods,
+        cited=cited,
+    )
+    print(f"{arguments.zenodo}: for an upload to Zenodo, see README.txt there")

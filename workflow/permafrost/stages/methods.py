@@ -17,15 +17,31 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from permafrost.core.errors import PermafrostError
     from permafrost.core.outputs import whole_file
+
+    text, cited = paragraph_and_bibtex(arguments.results)
+    if arguments.bibtex is None:
+        print(f"{text}\n{cited}", end="")
+        return
+    with whole_file(arguments.bibtex) as partial:
+        partial.write_text(cited, encoding="utf-8")
+    print(text, end="")
+
+
+def paragraph_and_bibtex(results: Path) -> tuple[str, str]:
+    """What a run's methods were, in words, and what to cite.
+
+    Raises
+    ------
+    PermafrostError : no run is there, or its tables are of another plan than the one recorded last.
+    """
+    from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, planned, read_plan
     from permafrost.report.explanations.leaderboard_state import describe_outdated
     from permafrost.report.tables.methods import bibtex, methods_text
     from permafrost.report.tables.shown import Shown
 
-    results = arguments.results
     plan = read_plan(current_plan(results))
     (made,) = planned(plan, "aggregate")
     table, metadata = read_table(results / Path(made["path"]).name)
@@ -38,10 +54,4 @@ def run(arguments) -> None:
     shown = Shown.of(table, results, fingerprint=metadata["fingerprint"])
     comparisons = [row for rows in shown.comparisons.values() for row in rows]
     versions = metadata.get("score_versions", {})
-    text = methods_text(plan, shown.rows, comparisons, versions)
-    if arguments.bibtex is None:
-        print(f"{text}\n{bibtex(plan)}", end="")
-        return
-    with whole_file(arguments.bibtex) as partial:
-        partial.write_text(bibtex(plan), encoding="utf-8")
-    print(text, end="")
+    return methods_text(plan, shown.rows, comparisons, versions), bibtex(plan)
