@@ -18,6 +18,16 @@ import pytest
 import yaml
 from helpers.project import REPOSITORY
 
+# what a wheel holds, by where it lies in a clone
+TRACKED = {
+    "workflow/permafrost/": "permafrost/",
+    "workflow/schemas/": "permafrost/plan/schemas/",
+    "workflow/rules/": "permafrost/core/shipped/workflow/rules/",
+    "workflow/report/": "permafrost/core/shipped/workflow/report/",
+    "config/": "permafrost/core/shipped/config/",
+    "profiles/": "permafrost/core/shipped/profiles/",
+    "Snakefile": "permafrost/core/shipped/Snakefile",
+}
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
 
@@ -52,10 +62,10 @@ def installed(wheel, tmp_path_factory):
     environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
     (folder / "elsewhere").mkdir()
 
-    def run(*command: str) -> str:
+    def run(*command: str, inside: str = "") -> str:
         done = subprocess.run(
             [str(folder / "venv/bin" / command[0]), *command[1:]],
-            cwd=folder / "elsewhere",
+            cwd=folder / "elsewhere" / inside,
             env=environment,
             capture_output=True,
             text=True,
@@ -76,23 +86,25 @@ def test_the_wheel_says_its_licence_and_needs_what_the_locks_are_made_from(wheel
     needed = {re.split(r"[ <>=;(]", line)[1] for line in re.findall("Requires-Dist:.*", text)}
     lines = (REPOSITORY / "envs/requirements.in").read_text().splitlines()
     asked = {re.split(r"[ <>=]", line)[0] for line in lines if line and line[0] != "#"}
-    assert asked | {"faiss-cpu", "faiss-gpu-cu12"} == needed and {"numpy", "torch"} < needed
+    extras = {"faiss-cpu", "faiss-gpu-cu12", "mlflow-skinny", "wandb"}
+    assert asked | extras == needed and {"numpy", "torch"} < needed
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_the_wheel_holds_every_file_of_the_package(wheel):
+def test_the_wheel_holds_every_file_of_the_package_and_the_workflow(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
     listed = subprocess.run(
-        ["git", "ls-files", "workflow/permafrost"], cwd=REPOSITORY, capture_output=True, text=True
+        ["git", "ls-files", *TRACKED], cwd=REPOSITORY, capture_output=True, text=True
     ).stdout.split()
-    missing = (
-        {name.removeprefix("workflow/") for name in listed} - inside - {"permafrost/plan/schemas"}
-    )
-    assert missing == set()
-    schemas = {
-        f"permafrost/plan/schemas/{p.name}" for p in (REPOSITORY / "workflow/schemas").iterdir()
+    # a link in a clone stands for the files that it leads to
+    expected = {
+        place + name.removeprefix(top)
+        for name in listed
+        for top, place in TRACKED.items()
+        if name.startswith(top) and not (REPOSITORY / name).is_symlink()
     }
-    assert schemas <= inside
+    assert expected - inside == set()
+    assert not [name for name in inside if name.endswith(".pyc")]
 
 
 @pytest.mark.slow
@@ -116,6 +128,33 @@ def test_an_installed_library_validates_and_plans(installed):
     place, evaluations = json.loads(installed("python", "-c", code))
     assert str(REPOSITORY) not in place
     assert evaluations == [["w", "s", "knn", 0]]
+
+
+@pytest.mark.slow
+def test_a_new_project_runs_with_an_installed_workflow(installed):
+    installed("permafrost", "init", "mine")
+    assert "terrafm-base" in installed("permafrost", "list", "backbones", inside="mine")
+    shown = installed("permafrost", "run", inside="mine")
+    assert "my-backbone" in shown and "Leaderboard: results/leaderboard.csv" in shown
+    recorded = json.dumps(json.loads(_current_plan(installed.folder / "mine")))
+    assert str(REPOSITORY) not in recorded
+    slurm = ["-m", "snakemake", "--profile", "profiles/slurm", "--dry-run"]
+    assert "Nothing to be done" in installed("python", *slurm, inside="mine")
+
+
+def _current_plan(project) -> str:
+    plans = project / "results/plans"
+    return (plans / f"{(plans / 'current').read_text().strip()}.json").read_text()
+
+
+@pytest.mark.slow
+def test_jobs_of_an_installed_library_have_the_fingerprints_of_a_clones(installed):
+    code = (
+        "from permafrost.plan.sources import code_hash; from permafrost.stages.commands import STAGES;"
+        "from permafrost.probes.kinds import KINDS; print({n: code_hash(n) for n in (*STAGES, *KINDS)})"
+    )
+    here = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert installed("python", "-c", code) == here.stdout
 
 
 def test_licence_and_version_are_the_same_everywhere():
