@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import permafrost as pf
 import pytest
@@ -93,3 +95,20 @@ def test_bands_that_are_missing_are_named():
     entry = {"kind": "rcf", "input": {"bands": ["nir"], "normalization": "dataset"}}
     with pytest.raises(PermafrostError, match="nir"):
         pf.extract(entry, images(3))
+
+
+def test_it_prints_when_asked_and_warns_always(capfd):
+    pf.extract(network(), images(3), input=RGB)
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "")
+    pf.extract(network(), images(3), input=RGB, progress=True)
+    said = capfd.readouterr()
+    assert "images" in said.out + said.err
+
+    class Warns(nn.Module):
+        def forward(self, given):
+            warnings.warn("this network is unsure", stacklevel=1)
+            return given.mean((2, 3))
+
+    with pytest.warns(UserWarning, match="unsure"):
+        pf.extract(Warns(), images(3), input=RGB)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import tempfile
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +38,7 @@ def extract(
     precision: str = "fp32",
     device: str = "auto",
     catalogues: Sequence = ("config",),
+    progress: bool = False,
 ) -> np.ndarray:
     """Features of images by a frozen backbone.
 
@@ -49,6 +53,7 @@ def extract(
     input : what the backbone wants, as in an entry; of a module and of timm, red, green and blue by default.
     size : pixels that images are resized to where the backbone's entry says nothing.
     catalogues : folders of entries that names are looked up in.
+    progress : print how far it is, as a run does.
 
     Returns
     -------
@@ -68,7 +73,10 @@ def extract(
     images = _checked(images, len(bands), "images")
     rows = [images] if reference is None else [images, _checked(reference, len(bands), "reference")]
     keep_freed_memory()
-    with tempfile.TemporaryDirectory(prefix="permafrost-extract-") as made:
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(tempfile.TemporaryDirectory(prefix="permafrost-extract-"))
+        if not progress:
+            stack.enter_context(_silence())
         folder = Path(made)
         units = {"unit": units} if isinstance(units, str) else dict(units)
         about = {"sensor": sensor, "bands": list(bands), "units": units}
@@ -100,6 +108,21 @@ def extract(
         finally:
             _MODULES.clear()
         return _in_order(outputs["test"], len(images))
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Print nothing; warnings come afterwards."""
+    try:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(record=True) as caught,
+        ):
+            yield
+    finally:
+        for one in caught:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def given_module(inputs) -> nn.Module:
