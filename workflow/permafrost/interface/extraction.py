@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.home import HOME, MARK
 from permafrost.interface.fitting import InputError
 
 if TYPE_CHECKING:
     from torch import nn
 
 _NAME, _IMAGES = "given", "images"
+DEFAULT = (f"{MARK}/config", "config")
 # modules that are being extracted with, by a name that the entry of a backbone can hold
 _MODULES: dict[str, nn.Module] = {}
 
@@ -37,7 +39,7 @@ def extract(
     batch_size: int = 64,
     precision: str = "fp32",
     device: str = "auto",
-    catalogues: Sequence = ("config",),
+    catalogues: Sequence = DEFAULT,
     progress: bool = False,
 ) -> np.ndarray:
     """Features of images by a frozen backbone.
@@ -52,7 +54,7 @@ def extract(
         default. A benchmark takes those of train.
     input : what the backbone wants, as in an entry; of a module and of timm, red, green and blue by default.
     size : pixels that images are resized to where the backbone's entry says nothing.
-    catalogues : folders of entries that names are looked up in.
+    catalogues : folders of entries that names are looked up in; ``{permafrost}`` is that of the workflow.
     progress : print how far it is, as a run does.
 
     Returns
@@ -83,7 +85,7 @@ def extract(
         card = _prepare(rows, about, folder)
         try:
             own = _entry(backbone, input)
-            known = Catalogue("backbone", [] if own else [Path(one) for one in catalogues], own)
+            known = Catalogue("backbone", [] if own else _folders(catalogues), own)
             entry = known.entry(_NAME if own else str(backbone))
             options = {"size": size, "precision": precision, "dtype": "float32"}
             entry, extraction = extraction_of(card.task, result_fields(entry), _filled(options))
@@ -123,6 +125,14 @@ def _silence() -> Iterator[None]:
     finally:
         for one in caught:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def _folders(catalogues: Sequence) -> list[Path]:
+    """The folders, each once; those of the default that are not there are left out."""
+    named = [Path(str(one).replace(MARK, str(HOME))) for one in catalogues]
+    if tuple(catalogues) == DEFAULT:
+        named = [folder for folder in named if folder.is_dir()]
+    return list({folder.resolve(): folder for folder in named}.values())
 
 
 def given_module(inputs) -> nn.Module:
