@@ -85,7 +85,8 @@ def print_end(results: Path) -> None:
     from permafrost.core.errors import PermafrostError
     from permafrost.core.tables import read_table
     from permafrost.plan.recorded import current_plan, planned, read_plan
-    from permafrost.report.tables.terminal import format_leaderboard
+    from permafrost.report.tables.blocks import print_blocks
+    from permafrost.report.tables.shown import Shown
 
     plan = read_plan(current_plan(results))
     (row,) = planned(plan, "aggregate")
@@ -93,7 +94,9 @@ def print_end(results: Path) -> None:
         table, _ = read_table(row["path"], expect=row["fingerprint"])
     except PermafrostError:
         return  # only some targets were asked for
-    print(f"\n{format_leaderboard(table, most=SHOWN)}")
+    print()
+    print_blocks(Shown.of(table, results, fingerprint=row["fingerprint"]).blocks(most=SHOWN))
+    print()
     print(f"Leaderboard: {results / 'leaderboard.csv'}")
     print(f"Report:      {(results / 'report' / 'index.html').resolve()} (open it in a browser)")
     if all(entry["source"]["kind"] == "demo" for entry in plan["datasets"].values()):

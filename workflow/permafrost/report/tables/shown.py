@@ -61,8 +61,9 @@ class Shown:
         dataset: str | None = None,
         group: str | None = None,
         compare: list[str] | None = None,
+        most: int | None = None,
     ) -> list[Block]:
-        """What is asked for.
+        """What is asked for; `most` backbones of each table, all by default.
 
         Raises
         ------
@@ -73,21 +74,21 @@ class Shown:
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if compare:
             return [self._difference(*compare, **chosen)]
-        shown = [] if dataset else self._answers(group, probe)
+        shown = [] if dataset else self._answers(group, probe, most)
         if group is None:
             table = self.leaderboard
             for name, value in chosen.items():
                 table = table.filter(pc.equal(table.column(name), value))
-            shown += leaderboard_blocks(table, letters=self._letters())
+            shown += leaderboard_blocks(table, letters=self._letters(), most=most)
         return shown
 
-    def _answers(self, group: str | None, probe: str | None) -> list[Block]:
+    def _answers(self, group: str | None, probe: str | None, most: int | None) -> list[Block]:
         """Over all datasets, where there are several; of another group whatever it has."""
         asked = EVERYTHING if group is None else group
         blocks = []
         for name in distinct(self.standings, "probe"):
             block = (
-                answer(self.standings, group=asked, probe=name, tests=self.tests)
+                answer(self.standings, group=asked, probe=name, tests=self.tests, most=most)
                 if probe in (None, name)
                 else None
             )
