@@ -21,7 +21,7 @@ from pathlib import Path
 
 from permafrost.plan.light_client import LOCK, RUN, SOCKET, address_of
 
-_IDLE = 300  # seconds
+_IDLE = 60  # seconds; each process holds some 100 MB
 _PATIENCE = 10  # seconds that a job whose client is gone has to end
 _SLOWEST = 10  # seconds in which a client has to say what it wants
 _PACKAGE = Path(__file__).parents[1]
