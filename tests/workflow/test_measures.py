@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import permafrost as pf
 import pyarrow.parquet as pq
 import pytest
 from helpers.project import SCENES, Project
@@ -96,6 +97,29 @@ def test_lidar_of_the_leaderboard_is_that_of_the_kept_views(finished):
         shares = shares / shares.sum() + 1e-7
         assert row["value"] == pytest.approx(np.exp(-np.sum(shares * np.log(shares))), rel=1e-4)
         assert row["lower"] <= row["value"] <= row["upper"]
+
+
+def test_measures_in_python_are_those_of_the_run(finished):
+    results = pf.Results(finished.path("results"))
+    dataset, compared = "tiny-landcover", 0
+    for backbone in BACKBONES:
+        train = results.features(dataset, backbone, "train")
+        options = {"groups": train.groups, "max_rows": VIEWED["max_rows"], "dataset": dataset}
+        found = pf.measures(train.x, train.y, **options).set_index("measure")
+        rows = [r for r in finished.leaderboard() if r["kind"] == "measures"]
+        rows = [r for r in rows if (r["dataset"], r["backbone"]) == (dataset, backbone)]
+        stage = {row["metric"]: row for row in rows if row["metric"] not in OF_VIEWS}
+        assert set(found.index) == set(stage)
+        for name, row in stage.items():
+            for column in ("value", "lower", "upper", "confidence", "unit", "n_units"):
+                # to the last bit, and missing where that is missing
+                np.testing.assert_array_equal(
+                    found.loc[name, column], row[column], f"{name} {column}"
+                )
+            compared += row["value"] == row["value"]
+    assert compared >= 12
+    other = pf.measures(train.x, train.y, **{**options, "dataset": "another"}).set_index("measure")
+    assert other.loc["rankme", "value"] != found.loc["rankme", "value"]
 
 
 def test_the_task_decides_what_is_undefined(finished):

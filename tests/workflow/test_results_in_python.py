@@ -9,6 +9,7 @@ import pandas as pd
 import permafrost as pf
 import pytest
 from permafrost.core.errors import PermafrostError
+from permafrost.statistics.scores.score_table import bootstrap_seed
 
 
 def test_a_finished_run_is_read_wherever_it_lies(project, tmp_path):
@@ -41,6 +42,26 @@ def test_a_finished_run_is_read_wherever_it_lies(project, tmp_path):
         groups=found["group_id"].tolist(),
     )
     assert row["value"] == pytest.approx(again[again["metric"] == row["metric"]].iloc[0]["value"])
+
+
+@pytest.mark.parametrize("probe", ["knn", "linear"])
+def test_differences_of_predictions_are_those_of_the_run(project, probe):
+    results = pf.Results(project.path("results"))
+    (dataset,) = results.datasets
+    stage = results.comparisons.query(f"probe == '{probe}' and metric == 'accuracy'")
+    tables = [results.predictions(dataset, name, probe) for name in results.backbones]
+    scores = [np.stack(one["scores"]) for one in tables]
+    found = pf.compare(
+        tables[0]["target"].to_numpy(),
+        dict(zip(results.backbones, scores, strict=True)),
+        groups=tables[0]["group_id"].tolist(),
+        classes=range(scores[0].shape[1]),
+        seed=bootstrap_seed(dataset, {"seed": 0}),
+    )
+    stage = stage.rename(columns={"backbone_a": "a", "backbone_b": "b"})
+    numbers = ["difference", "lower", "upper", "p_value", "p_adjusted"]
+    for column in ["a", "b", *numbers, "unit", "n_units", "n_test", "gates"]:
+        assert found[column].tolist() == stage[column].tolist(), column
 
 
 def test_a_name_that_the_run_has_not_is_refused_with_those_that_it_has(project):

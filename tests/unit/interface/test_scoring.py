@@ -7,17 +7,21 @@ import pandas as pd
 import permafrost as pf
 import pytest
 from helpers.stages.probing import SCORING, make_splits, write_and_score
+from helpers.stages.specifications import specification
+from permafrost.core.identity import fingerprint
+from permafrost.core.tables import read_table
 from permafrost.metrics.representation import MEASURES
 from permafrost.probes.embeddings.predictions import Prediction
+from permafrost.statistics.scores.comparison_table import compare_predictions
 from permafrost.statistics.scores.score_table import bootstrap_seed
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, r2_score
 
 
-def answered(task: str = "classification", groups=None):
+def answered(task: str = "classification", groups=None, seed: int = 1):
     """Splits, and scores of a test set that are right more often than not, with ties."""
     splits = make_splits(task=task, groups=groups)
     labels = splits["test"].labels
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     truth = labels if task == "multilabel" else np.eye(4)[labels]
     scores = np.round(0.6 * truth + rng.random(truth.shape), 1).astype(np.float32)
     found = (scores > 0.5).astype(np.uint8) if task == "multilabel" else scores.argmax(axis=1)
@@ -46,6 +50,42 @@ def test_scores_are_those_of_the_bootstrap_stage(tmp_path, task, grouped):
     assert found["metric"].tolist() == stage["metric"].tolist()
     for column in ("value", "lower", "upper", "n_units", "unit", "method"):
         assert found[column].tolist() == pytest.approx(stage[column].tolist(), nan_ok=True, abs=0)
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel"])
+def test_differences_are_those_of_the_compare_stage(tmp_path, task):
+    groups, given = [f"scene {number % 9}" for number in range(40)], {}
+    for seed, name in enumerate(("one", "two", "three")):
+        splits, prediction = answered(task, groups, seed)
+        given[name] = prediction.scores
+        folder = tmp_path / "made" / name / "seed0"
+        folder.mkdir(parents=True)
+        write_and_score(folder, prediction, splits, kind="knn", backbone=name)
+        (folder / f"{name}.parquet").rename(folder / "knn.parquet")
+    options = {"resamples": 99, "confidence": 0.9, "seed": 3}
+    spec = {
+        "stage": "compare",
+        "dataset": "made",
+        "probe": "knn",
+        "task": task,
+        "options": options,
+        "inputs": {
+            "predictions": {f"{name}/seed0": fingerprint("predictions", name) for name in given}
+        },
+    }
+    output = tmp_path / "compared.parquet"
+    compare_predictions(tmp_path, output, spec=specification(spec), fingerprint="f")
+    stage = read_table(output)[0].to_pandas()
+    stage = stage.rename(columns={"backbone_a": "a", "backbone_b": "b"})
+    y = splits["test"].labels
+    drawn = {**options, "seed": bootstrap_seed("made", options)}
+    found = pf.compare(y, given, groups=groups, **drawn)
+    assert len(found) == 3
+    for column in set(found) - {"better"}:
+        assert found[column].tolist() == stage[column].tolist(), column
+    # the adjusted p-values of three pairs are of the very same draw
+    other = pf.compare(y, given, groups=groups, **{**drawn, "seed": 0})
+    assert other["p_adjusted"].tolist() != found["p_adjusted"].tolist()
 
 
 def test_bare_answers_have_no_metrics_of_an_order_of_scores():
@@ -125,6 +165,9 @@ def test_measures_of_features_have_intervals():
     assert "alignment" not in set(pf.measures(x)["measure"])
     drawn = pf.measures(x, names=["rankme"], max_rows=50, groups=np.arange(80) // 4)
     assert (drawn.loc[0, "rows"], drawn.loc[0, "unit"]) == (50, "group")
+    # a sample of no known group is a unit of its own
+    some = pf.measures(x, names=["rankme"], groups=[None] * 10 + ["scene"] * 70)
+    assert (some.loc[0, "unit"], some.loc[0, "n_units"]) == ("group", 11)
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,16 @@ class SGDLinear(_Probe):
     ----------
     learning_rate_ : the value that was chosen.
     gates_ : names of the sanity checks that the fit did not pass.
+
+    Examples
+    --------
+    >>> import numpy as np, permafrost as pf
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["land", "sea"], 50)
+    >>> X = rng.normal(size=(100, 4)) + 6 * (y == "sea")[:, None]
+    >>> probe = pf.SGDLinear(0.1, epochs=20, batch_size=20).fit(X, y)
+    >>> probe.learning_rate_, float(probe.score(X, y)) > 0.95
+    (0.1, True)
     """
 
     def __init__(

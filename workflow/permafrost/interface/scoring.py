@@ -112,6 +112,14 @@ def compare(
     Raises
     ------
     ValueError : as `evaluate`; fewer than two names.
+
+    Examples
+    --------
+    >>> import permafrost as pf
+    >>> y = ["sea", "land"] * 20
+    >>> found = pf.compare(y, {"right": y, "constant": ["sea"] * 40})
+    >>> found.loc[0, "better"], float(found.loc[0, "difference"])
+    ('right', -0.5)
     """
     from permafrost.statistics.scores.compare import compare as compare_all
 
@@ -147,6 +155,7 @@ def measures(
     confidence: float = 0.95,
     resamples: int = 200,
     seed: int = 0,
+    dataset: str = "",
 ) -> pd.DataFrame:
     """Measures of (N, d) features themselves, such as their effective rank, with intervals.
 
@@ -154,8 +163,9 @@ def measures(
     ----------
     y : (N,) classes or (N, L) labels, for the measures that ask how classes lie in the features.
     names : the measures wanted, of `metrics.representation.MEASURES`; all by default.
-    groups : (N,) names of what is independent.
-    max_rows : of more samples so many are drawn, with `seed`.
+    groups : (N,) names of what is independent, None where unknown.
+    max_rows : of more samples so many are drawn.
+    seed, dataset : fix the draw and the resamples. The name of a run's dataset gives those of the run.
 
     Returns
     -------
@@ -164,7 +174,16 @@ def measures(
     Raises
     ------
     ValueError : NaN, wrong shapes, unknown names, a measure of classes without `y`.
+
+    Examples
+    --------
+    >>> import numpy as np, permafrost as pf
+    >>> features = np.kron(np.eye(4), np.ones((25, 1)))  # four points, each 25 times
+    >>> found = pf.measures(features, names=["rankme"])
+    >>> found.loc[0, "measure"], round(float(found.loc[0, "value"]), 2)
+    ('rankme', 4.0)
     """
+    from permafrost.core.identity import derive_seed
     from permafrost.metrics.representation import measures as measure_all
     from permafrost.metrics.representation.points import draw_rows
     from permafrost.statistics.measures.measured import measured
@@ -177,16 +196,16 @@ def measures(
         for what, given in (("targets", y), ("groups", groups)):
             if given is not None and len(given) != len(features):
                 raise InputError(f"{len(given)} {what} for {len(features)} samples")
-        drawn = draw_rows(len(features), max_rows, seed)
+        drawn = draw_rows(len(features), max_rows, derive_seed("measures", dataset, seed))
         taken = None if groups is None else np.asarray(groups, object)[drawn]
         labels = None if y is None else np.asarray(y)[drawn]
         if labels is not None and labels.ndim == 1:
             labels = np.unique(labels, return_inverse=True)[1]
-        units = find_units(len(drawn), groups=taken)
+        units = find_units(len(drawn), sample_ids=_row_names(len(drawn)), groups=taken)
         options = {"seed": seed, "max_rows": len(drawn), "units": units.index, "names": names}
         found = measure_all(features[drawn], labels, **options)
         bootstrap = {"resamples": resamples, "confidence": confidence, "seed": seed}
-        rows = measured(found, units, bootstrap, dataset="")
+        rows = measured(found, units, bootstrap, dataset=dataset)
     lines = [
         {**row, "measure": name, "rows": len(drawn), "note": row["notes"].get("undefined", "")}
         for name, row in rows.items()
@@ -210,9 +229,7 @@ class _Given:
 
     def __init__(self, task: str, target: np.ndarray, classes: list, groups) -> None:
         self.task, self.target, self.classes, self.groups = task, target, classes, groups
-        # rows are ordered by their names
-        width = len(str(len(target)))
-        self.samples = [f"{row:0{width}}" for row in range(len(target))]
+        self.samples = _row_names(len(target))
 
     @classmethod
     def of(cls, y, classes, task: str | None, groups, predictions: list) -> _Given:
@@ -297,6 +314,12 @@ class _Given:
                 remedy="give classes=[…] with all of them",
             )
         return np.array([places[name] for name in listed], np.int64)
+
+
+def _row_names(count: int) -> list[str]:
+    """Names of rows that sort in the order of the rows."""
+    width = len(str(count))
+    return [f"{row:0{width}}" for row in range(count)]
 
 
 def _difference(row: dict) -> dict:
