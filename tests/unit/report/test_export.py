@@ -13,7 +13,8 @@ from permafrost.core.tables import KEY, write_table
 from permafrost.report.tables.export import TORCHGEO_BENCH, export, to_bibtex
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.shown import Shown
-from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
+from permafrost.statistics.across_datasets.ranking import Ranking
+from permafrost.statistics.across_datasets.standings_table import build_standings
 
 VALUES = {"a_1": 0.4, "b&b": 0.6, "c": 0.9}
 

@@ -24,7 +24,8 @@ from permafrost.report.tables.leaderboard import build_leaderboard, write_leader
 from permafrost.report.tables.terminal import format_leaderboard
 from permafrost.report.values.rows import distinct, overall
 from permafrost.report.values.seeds import merge_seeds
-from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
+from permafrost.statistics.across_datasets.ranking import Ranking
+from permafrost.statistics.across_datasets.standings_table import build_standings
 
 CARD = make_card("demo", classes=3, bands=3, counts=(90, 20, 30))
 # backbone -> accuracy, parameters, FLOPs, milliseconds, megabytes

@@ -15,7 +15,8 @@ from permafrost.report.tables.blocks import Block
 from permafrost.report.tables.compared import difference_block, letters_of
 from permafrost.report.tables.leaderboard import build_leaderboard
 from permafrost.report.tables.shown import Shown
-from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
+from permafrost.statistics.across_datasets.ranking import Ranking
+from permafrost.statistics.across_datasets.standings_table import build_standings
 
 
 def standing(backbone, rank, letters="a", *, statistic="mean_rank", **more) -> dict:

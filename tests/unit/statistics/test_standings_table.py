@@ -10,12 +10,9 @@ import pytest
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
 from permafrost.core.tables import KEY
+from permafrost.statistics.across_datasets.ranking import STATISTICS, Ranking
 from permafrost.statistics.across_datasets.significance import friedman, wilcoxon_against
-from permafrost.statistics.across_datasets.standings_table import (
-    STATISTICS,
-    Ranking,
-    build_standings,
-)
+from permafrost.statistics.across_datasets.standings_table import build_standings
 
 from tests.helpers import schemas
 

@@ -6,7 +6,7 @@ from permafrost.report.tables.blocks import Block
 from permafrost.report.values.notation import interval_of, number, p_value_text, places
 from permafrost.report.values.rows import distinct, finite
 from permafrost.statistics.across_datasets.letters import letters_in, ranks_text
-from permafrost.statistics.across_datasets.standings_table import RANKED_BY
+from permafrost.statistics.across_datasets.ranking import RANKED_BY
 
 #: what an interval holds, in words
 UNCERTAINTIES = {

@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from permafrost.core.tables import write_table
 from permafrost.report.tables.leaderboard import write_csv
-from permafrost.statistics.across_datasets.standings_table import Ranking, build_standings
+from permafrost.statistics.across_datasets.ranking import Ranking
+from permafrost.statistics.across_datasets.standings_table import build_standings
 
 
 def write_standings(

@@ -1,0 +1,59 @@
+"""What is asked for over many datasets: the statistics, and how backbones are ranked by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number over datasets: its name, which direction is better, and whether it reads scores only as an order."""
+
+    words: str
+    higher_is_better: bool = True
+    of_order: bool = False
+
+
+#: in the order of the table; the first is what backbones are ranked by where one is needed
+STATISTICS = {
+    "mean_rank": Statistic("mean rank", higher_is_better=False, of_order=True),
+    "probability_best": Statistic("probability of being best"),
+    "probability_top3": Statistic("probability of being among the best three"),
+    "win_rate": Statistic("win rate", of_order=True),
+    "elo": Statistic("Elo rating", of_order=True),
+    "improvement_over_rest": Statistic("probability of improvement over the others", of_order=True),
+    "improvability": Statistic("improvability", higher_is_better=False),
+    "gain": Statistic("gain over the baseline"),
+    "mean": Statistic("mean"),
+    "iqm": Statistic("interquartile mean"),
+    "normalised_mean": Statistic("normalised mean"),
+    "normalised_iqm": Statistic("normalised interquartile mean"),
+}
+RANKED_BY = next(iter(STATISTICS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """How backbones are ranked; see the configuration's ``ranking``.
+
+    Attributes
+    ----------
+    groups : name to datasets.
+    uncertainty : of `draws.UNCERTAINTIES`.
+    rope : differences of scores up to here are practically none.
+    baseline : the backbone that gains are over; without its scores there are none.
+    bounds : dataset to (low, high) of normalised statistics, or None.
+    reference : (worst, best), two backbones whose scores are the bounds, or None.
+    missing : what is done without a score, of `missing.MISSING`.
+    """
+
+    groups: dict[str, list[str]]
+    uncertainty: str = "both"
+    draws: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+    rope: float = 0.01
+    baseline: str | None = None
+    bounds: dict[str, tuple[float, float]] | None = None
+    reference: tuple[str, str] | None = None
+    missing: str = "common"

@@ -1,0 +1,305 @@
+"""Every statistic of one group of datasets under one probe, with intervals, ranks that are possible and letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from permafrost.core.errors import PermafrostError
+from permafrost.metrics.tasks import metric_of
+from permafrost.statistics.across_datasets import draws as drawing
+from permafrost.statistics.across_datasets import standings
+from permafrost.statistics.across_datasets.draws import Scores
+from permafrost.statistics.across_datasets.elo import elo
+from permafrost.statistics.across_datasets.letters import compact_letters, ranks_possible
+from permafrost.statistics.across_datasets.missing import Complete, fill_draws
+from permafrost.statistics.across_datasets.ranking import STATISTICS, Ranking
+from permafrost.statistics.across_datasets.tested import tested
+
+# a standard deviation is known to 5 % from that many draws, and ratings of each cost a fit
+_COSTLY = 200
+# numbers that are ranked together
+_TOGETHER = 2_000_000
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Complete scores of one group under one probe.
+
+    Attributes
+    ----------
+    metrics : names of the primary metrics.
+    """
+
+    table: Complete
+    backbones: list[str]
+    metrics: list[str]
+
+    @property
+    def scores(self) -> Scores:
+        return self.table.scores
+
+    @property
+    def best_possible(self) -> np.ndarray:
+        """(D,) a score of 1 or an error of 0."""
+        return self.scores.higher.astype(float)
+
+    def uncertainty(self, asked: str) -> tuple[str, str]:
+        """What can be drawn of what is asked for (``none`` where nothing), and why it is not the same."""
+        wanted = {"datasets", "items"} if asked == "both" else {asked}
+        notes = []
+        if len(self.table.datasets) < 2 and "datasets" in wanted:
+            wanted = (wanted - {"datasets"}) | {"items"}
+            notes.append("one dataset says nothing of others")
+        if self.scores.items is None and "items" in wanted:
+            wanted -= {"items"}
+            notes.append("a test set is one unit, which says nothing of others")
+        if len(wanted) == 2:
+            return "both", ""
+        return next(iter(wanted), "none"), "; ".join(notes)
+
+    @property
+    def _parts(self) -> int:
+        """Parts of the smallest test set."""
+        return min((one.shape[1] for one in self.scores.items or ()), default=0)
+
+    @property
+    def _shares(self) -> bool:
+        """Whether all metrics are shares of 1 where more is better."""
+        return all(
+            (one := metric_of(name)).bounds == "unit" and one.higher_is_better
+            for name in self.metrics
+        )
+
+    def tests(self, ranking: Ranking) -> dict:
+        return tested(
+            self.scores,
+            self.backbones,
+            baseline=ranking.baseline,
+            averaged=len(self.metrics) == 1 or self._shares,
+            rope=ranking.rope,
+            confidence=ranking.confidence,
+            seed=ranking.seed,
+        )
+
+    def statistics(self, ranking: Ranking):
+        """Yield for each statistic its rows, one per backbone."""
+        uncertainty, note = self.uncertainty(ranking.uncertainty)
+        values = self.scores.values - self.best_possible[:, None, None]
+        shifted = Scores(values, self.scores.higher, self.scores.items)
+        find = _Finder(ranking, uncertainty, note, self.table, self._parts)
+        base = find.drawn(shifted)
+        oriented, backbones = shifted.oriented(), len(self.backbones)
+
+        yield from find.rows("mean_rank", standings.mean_rank, oriented, base, (1, backbones))
+        yield from find.chances(standings.mean_rank, base, backbones)
+        yield from find.rows("win_rate", standings.win_rate, oriented, base, (0, 1))
+        costly = None if base is None else base[:_COSTLY]
+        yield from find.rows("elo", _elo, oriented, costly)
+        if values.shape[-1] > 1:
+            yield from find.rows(
+                "improvement_over_rest",
+                standings.improvement_over_rest,
+                values * self.scores.signs[:, None, None],
+                find.runs(shifted, costly),
+                (0, 1),
+            )
+        yield from find.rows("improvability", _improvability, oriented, base, (0, 1))
+        yield from self._means(find, base, oriented, ranking)
+        yield from self._normalised(find, ranking)
+
+    def _means(self, find: _Finder, base, oriented, ranking: Ranking):
+        """Means of scores as they are: of one metric, or of several that all are shares of 1."""
+        shares = self._shares
+        if len(self.metrics) > 1 and not shares:
+            return
+        mixed = f"averages {', '.join(self.metrics)}" if len(self.metrics) > 1 else ""
+        if ranking.baseline in self.backbones:
+            place = self.backbones.index(ranking.baseline)
+            note = _joined(f"over {ranking.baseline}", mixed)
+            for rows in find.rows(
+                "gain", lambda values: standings.mean_gain(values, place), oriented, base, note=note
+            ):
+                # over itself, by definition
+                rows[place] |= {} if base is None else {"lower": 0.0, "upper": 0.0}
+                yield rows
+        # one metric has one best possible value and one direction
+        sign, best = self.scores.signs[0], self.best_possible[0]
+        better = bool(sign > 0)
+        limits = (0, 1) if shares else (-np.inf, np.inf)
+        for name, mean in (("mean", np.mean), ("iqm", standings.interquartile_mean)):
+            yield from find.rows(
+                name,
+                lambda values, mean=mean: sign * mean(values, axis=-2) + best,
+                oriented,
+                base,
+                limits,
+                higher_is_better=better,
+                note=mixed,
+            )
+
+    def _normalised(self, find: _Finder, ranking: Ranking):
+        oriented, signs = self.scores.oriented(), self.scores.signs
+        if ranking.reference is not None:
+            try:
+                low, high = standings.reference_bounds(oriented, self.backbones, *ranking.reference)
+            except PermafrostError as error:
+                yield from find.absent("normalised_mean", len(self.backbones), error.problem)
+                return
+            note = f"0 and 1 are {' and '.join(ranking.reference)}"
+        elif ranking.bounds is not None and set(self.table.datasets) <= set(ranking.bounds):
+            given = np.array([ranking.bounds[name] for name in self.table.datasets], np.float64)
+            low, high = np.where(signs[:, None] > 0, given, -given[:, ::-1]).T
+            note = "bounds are given"
+        else:
+            return
+        scale = (high - low)[:, None]
+        scores = Scores(
+            (self.scores.values * signs[:, None, None] - low[:, None, None]) / scale[..., None],
+            np.ones(len(low), bool),
+            self.scores.items
+            and tuple(
+                items * sign / one
+                for items, sign, one in zip(self.scores.items, signs, scale, strict=True)
+            ),
+        )
+        drawn, values = find.drawn(scores), scores.oriented()
+        for name, mean in (
+            ("normalised_mean", np.mean),
+            ("normalised_iqm", standings.interquartile_mean),
+        ):
+            yield from find.rows(
+                name, lambda v, mean=mean: mean(v, axis=-2), values, drawn, note=note
+            )
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Makes rows of statistics with intervals, ranks that are possible and letters."""
+
+    ranking: Ranking
+    uncertainty: str
+    note: str
+    table: Complete
+    parts: int
+
+    def drawn(self, scores: Scores) -> np.ndarray | None:
+        """(B, D, K), or None where nothing can be drawn."""
+        if self.uncertainty == "none":
+            return None
+        options = {"draws": self.ranking.draws, "seed": self.ranking.seed}
+        drawn = drawing.draw(scores, self.uncertainty, **options)
+        return fill_draws(drawn, self._which(), self.table) if self.table.imputed.any() else drawn
+
+    def _which(self) -> np.ndarray:
+        options = {"draws": self.ranking.draws, "seed": self.ranking.seed}
+        return drawing.drawn_datasets(len(self.table.datasets), self.uncertainty, **options)
+
+    def runs(self, scores: Scores, drawn) -> np.ndarray | None:
+        """(B, D, K, S) seeds of draws: what a seed differs from the mean stays with its dataset."""
+        if drawn is None:
+            return None
+        which = self._which()[: len(drawn)]
+        strayed = scores.values - np.nanmean(scores.values, axis=-1, keepdims=True)
+        return drawn[..., None] + (strayed * scores.signs[:, None, None])[which]
+
+    def rows(
+        self,
+        name: str,
+        statistic: Callable,
+        values,
+        drawn,
+        limits=(-np.inf, np.inf),
+        *,
+        higher_is_better: bool | None = None,
+        note: str = "",
+    ):
+        """Yield the rows of one statistic, in the order of the backbones.
+
+        Parameters
+        ----------
+        statistic : (…, D, K) or (…, D, K, S) to (…, K).
+        values, drawn : at hand, and (B, …) drawn or None.
+        """
+        better = STATISTICS[name].higher_is_better if higher_is_better is None else higher_is_better
+        value = statistic(values)
+        sign = 1 if better else -1
+        columns = {
+            "value": value,
+            "rank": standings.ranks_within(sign * value),
+        }
+        if drawn is not None:
+            found = _in_blocks(statistic, drawn)
+            how = {
+                "datasets": None if self.uncertainty == "items" else len(self.table.datasets),
+                "parts": self.parts,
+                "confidence": self.ranking.confidence,
+                "of_order": STATISTICS[name].of_order,
+            }
+            columns["lower"], columns["upper"] = drawing.interval(
+                value, found, limits=limits, **how
+            )
+            apart = drawing.told_apart(sign * value, sign * found, **how)
+            columns["rank_low"], columns["rank_high"] = ranks_possible(apart).T
+            columns["letters"] = np.array(
+                compact_letters(apart, np.argsort(-sign * value, kind="stable"))
+            )
+        yield self._columns(name, columns, drawn, note, better)
+
+    def chances(self, ranked: Callable, drawn, backbones: int):
+        """Yield the rows of the probabilities to be among the first."""
+        if drawn is None:
+            return
+        found = standings.ranks_within(-_in_blocks(ranked, drawn))
+        for name, places in (("probability_best", 1), ("probability_top3", 3)):
+            if places < backbones:
+                value = drawing.probability_of_rank(found, places)
+                columns = {"value": value, "rank": standings.ranks_within(value)}
+                yield self._columns(name, columns, drawn, "by mean rank", True)
+
+    def absent(self, name: str, backbones: int, why: str):
+        yield self._columns(name, {"value": [None] * backbones}, None, why, True)
+
+    def _columns(self, name: str, columns: dict, drawn, note: str, better: bool) -> list[dict]:
+        common = {
+            "statistic": name,
+            "higher_is_better": better,
+            "uncertainty": self.uncertainty,
+            "draws": 0 if drawn is None else len(drawn),
+            "note": _joined(note, self.note),
+        }
+        columns = {key: [_plain(one) for one in each] for key, each in columns.items()}
+        return [
+            {**common, **dict(zip(columns, row, strict=True))}
+            for row in zip(*columns.values(), strict=True)
+        ]
+
+
+def _plain(value):
+    """A number or text of Python; None where it is not defined."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _in_blocks(statistic: Callable, drawn) -> np.ndarray:
+    """The statistic of every draw, few enough at a time."""
+    block = max(1, _TOGETHER // drawn[0].size)
+    return np.concatenate(
+        [statistic(drawn[start : start + block]) for start in range(0, len(drawn), block)]
+    )
+
+
+def _elo(values) -> np.ndarray:
+    return elo(standings.pairwise_wins(values))[0]
+
+
+def _improvability(values) -> np.ndarray:
+    """Of values less the best possible, which noise in draws may bring beyond it."""
+    errors = np.minimum(values, 0)
+    return standings.improvability(errors, np.zeros(errors.shape[-2]))
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
