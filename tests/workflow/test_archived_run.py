@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from helpers.project import ONE_BACKBONE, Project
@@ -17,6 +19,24 @@ def permafrost(project: Project, *arguments: str) -> str:
         command, cwd=project.folder, env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout
+
+
+@pytest.mark.slow
+def test_a_deposit_holds_the_archive_and_its_checksum(project):
+    permafrost(
+        project,
+        *("archive", "--zenodo", "deposit", "--creator", "Frost, Ada", "--licence", "cc-by-4.0"),
+    )
+    folder = project.path("deposit")
+    (archive,) = folder.glob("*.zip")
+    with zipfile.ZipFile(archive) as packed:
+        assert "ro-crate-metadata.json" in packed.namelist()
+    done = subprocess.run(
+        ["sha256sum", "--check", "SHA256SUMS"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and f"{archive.name}: OK" in done.stdout
+    described = json.loads((folder / "metadata.json").read_text())["metadata"]
+    assert described["creators"] == [{"name": "Frost, Ada"}]
 
 
 @pytest.mark.slow

@@ -97,3 +97,27 @@ def test_the_figures_are_those_of_the_report(project, tmp_path):
     with pytest.raises(PermafrostError, match="nothing for the figure 'critical'"):
         results.plot_critical()
     assert not (tmp_path / "figure.gif").exists()
+
+
+@pytest.mark.slow
+def test_over_several_datasets_the_critical_difference_is_drawn(project, tmp_path):
+    landcover = project.config["extra_datasets"]["tiny-landcover"]
+    more = {
+        name: {**landcover, "source": {**landcover["source"], "seed": seed}}
+        for seed, name in enumerate(("second", "third"), 1)
+    }
+    project.configure(
+        datasets=["tiny-landcover", *more],
+        extra_datasets={"tiny-landcover": landcover, **more},
+        backbones=["imagestats", "tiny-network", "rcf"],
+        probes={"knn": {"kind": "knn"}},
+    )
+    project.snakemake()
+    results = pf.Results(project.path("results"))
+    plot = results.plot_critical()
+    rows = [row for name, rows in plot.specification["datasets"].items() for row in rows]
+    assert {row["backbone"] for row in rows if "backbone" in row} == set(results.backbones)
+    plot.save(tmp_path / "critical.svg")
+    drawn = (tmp_path / "critical.svg").read_text()
+    assert drawn == project.path("results/report/figures/critical__knn.svg").read_text()
+    assert all(name in drawn for name in results.backbones)

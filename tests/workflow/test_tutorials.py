@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import permafrost as pf
 import pytest
 from helpers.project import REPOSITORY
 
@@ -66,6 +68,13 @@ def first_run(said: str, folder: Path) -> None:
     planned = said[said.index("Leaderboard") :]
     # one probe changed: features stay
     assert re.search(r"probe_embeddings +2\b", planned) and not re.search(r"\bextract +\d", planned)
+    # "120 small images", "With 40 test images, nobody is"
+    results = pf.Results(folder / "results")
+    card = json.loads((folder / "results/images/my-scenes/card.json").read_text())
+    assert sum(one["count"] for one in card["splits"].values()) == 120
+    tested = results.predictions("my-scenes", "imagestats", "linear")
+    told_apart = set(results.standings["letters"].dropna())
+    assert len(tested) == 40 and told_apart <= {"a", ""}
     assert "We evaluated 2 frozen backbones" in said and list(folder.glob("results/archive/*.zip"))
 
 

@@ -24,7 +24,7 @@ class Watch:
         if name in ("numpy", "torch"):
             raise Reached
 
-LIBRARIES = ("OMP", "OPENBLAS", "MKL")
+LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 sys.meta_path.insert(0, Watch())
 reached = {}
 for number, command in enumerate([*cli.COMMANDS, *KINDS]):
@@ -45,7 +45,7 @@ for number, command in enumerate([*cli.COMMANDS, *KINDS]):
         cli.main(argv)
         seen = "neither was imported"
     except Reached:
-        seen = [os.environ.get(f"{library}_NUM_THREADS") for library in LIBRARIES]
+        seen = [os.environ.get(library) for library in LIBRARIES]
     reached[command] = [[str(number + 2)] * 3, seen]
 print(json.dumps(reached))
 """

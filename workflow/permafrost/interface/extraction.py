@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
-from permafrost.core.home import HOME, MARK
+from permafrost.core.home import MARK
 from permafrost.interface.fitting import InputError
 
 if TYPE_CHECKING:
     from torch import nn
 
 _NAME, _IMAGES = "given", "images"
-DEFAULT = (f"{MARK}/config", "config")
+CATALOGUES = (f"{MARK}/config", "config")
 # modules that are being extracted with, by a name that the entry of a backbone can hold
 _MODULES: dict[str, nn.Module] = {}
 
@@ -39,7 +39,7 @@ def extract(
     batch_size: int = 64,
     precision: str = "fp32",
     device: str = "auto",
-    catalogues: Sequence = DEFAULT,
+    catalogues: Sequence = CATALOGUES,
     progress: bool = False,
 ) -> np.ndarray:
     """Features of images by a frozen backbone.
@@ -129,10 +129,12 @@ def _silence() -> Iterator[None]:
 
 def _folders(catalogues: Sequence) -> list[Path]:
     """The folders, each once; those of the default that are not there are left out."""
-    named = [Path(str(one).replace(MARK, str(HOME))) for one in catalogues]
-    if tuple(catalogues) == DEFAULT:
-        named = [folder for folder in named if folder.is_dir()]
-    return list({folder.resolve(): folder for folder in named}.values())
+    from permafrost.plan.catalogue import catalogue_folders
+
+    folders = catalogue_folders({"catalogues": [str(one) for one in catalogues]}, Path.cwd())
+    if tuple(catalogues) == CATALOGUES:
+        folders = [folder for folder in folders if folder.is_dir()]
+    return folders
 
 
 def given_module(inputs) -> nn.Module:

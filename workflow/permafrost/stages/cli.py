@@ -137,8 +137,10 @@ def _parse_and_pass_on(parser: argparse.ArgumentParser, argv: list[str]) -> argp
 
 def _limit_threads(count: int | None) -> None:
     """Let the linear-algebra libraries use `count` threads; must come before NumPy is imported."""
-    for library in ("OMP", "OPENBLAS", "MKL") if count else ():
-        os.environ[f"{library}_NUM_THREADS"] = str(count)
+    if count:
+        from permafrost.plan.light_client import THREADS
+
+        os.environ.update(dict.fromkeys(THREADS, str(count)))
 
 
 def _check_sources(stage: str, arguments) -> None:

@@ -168,7 +168,7 @@ STAGES: dict[str, Command] = {
     ),
     "serve": Command(
         "keep one process warm, whose forks are the light jobs of a run",
-        ("permafrost serve --folder /tmp/permafrost-0-1234-567890",),
+        ("permafrost serve --folder warm",),
     ),
     "aggregate": Command(
         "gather all scores into the leaderboard",

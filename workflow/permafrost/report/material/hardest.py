@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
-from permafrost.report.figures.detections import Answer
 from permafrost.report.material.dataset import Evaluation, Material
 from permafrost.report.material.masks import read_dense
 from permafrost.report.material.objects import read_detected
@@ -24,7 +26,7 @@ class Hardest:
     Attributes
     ----------
     sample_ids : N names of images that every evaluation answers with some error.
-    least : (N,) error of the closest evaluation; see `errors_of` for what it is.
+    least : (N,) error of the closest evaluation; see `error_of` for what it is.
     count : number of test images whose error every evaluation has.
     """
 
@@ -43,40 +45,50 @@ def hardest_images(material: Material, evaluations: list[Evaluation]) -> Hardest
     errors = np.array([[one[name] for name in shared] for one in found])
     errors = errors.reshape(len(found), len(shared))
     known = np.isfinite(errors).all(axis=0)
-    least, mean = (np.where(known, errors, 0).min(axis=0), np.where(known, errors, 0).mean(axis=0))
+    errors = np.where(known, errors, 0)
+    least, mean = errors.min(axis=0), errors.mean(axis=0)
     order = np.lexsort((np.arange(len(shared)), -mean, -least))
     order = order[least[order] > 0]
     return Hardest([shared[place] for place in order], least[order], int(known.sum()))
 
 
 def errors_of(material: Material, evaluation: Evaluation) -> dict[str, float]:
-    """Sample id -> how far an evaluation is off on that test image; 0 where it is right.
-
-    Of one class 0 or 1; of several labels the share of those true or predicted that are not both (Jaccard
-    distance); of a mask the share of wrong pixels; of a number the absolute error and of a raster its RMSE, in
-    the target's unit; of objects 1 - F1 of the detections that score enough,
-    whatever the classes.
-    """
+    """Sample id -> how far an evaluation is off on that test image, see `error_of`; 0 where it is right."""
     path = material.predictions[evaluation]
-    expect = material.expected(path)
-    targets = task_of(material.card.task).targets
-    if targets == "mask":
-        masks = read_dense(path, expect=expect)
-        values = [1 - masks.accuracy(row) for row in range(len(masks.sample_ids))]
-        return dict(zip(masks.sample_ids, values, strict=True))
-    if targets == "raster":
-        rasters = read_rasters(path, expect=expect)
-        return dict(zip(rasters.sample_ids, rasters.rmse.tolist(), strict=True))
-    if targets in ("boxes", "points"):
-        detected = read_detected(path, expect=expect)
-        names = detected.detected.sample_ids.tolist()
-        return {name: _objects_missed(detected.answer(name)) for name in names}
-    columns = ["sample_id", "target", "prediction"]
-    table, _ = read_table(path, expect=expect, columns=columns)
-    target, prediction = (array_of(table, name) for name in columns[1:])
-    of = {"label": np.not_equal, "labels": _labels_missed, "number": _distance}[targets]
-    values = of(target, prediction).astype(float).tolist()
-    return dict(zip(table["sample_id"].to_pylist(), values, strict=True))
+    names, values = error_of(material).read(path, material.expected(path))
+    return dict(zip(names, np.asarray(values, float).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far off an answer is, for one shape of targets.
+
+    Attributes
+    ----------
+    read : names and errors of the N test images in a file of predictions that must match what is expected.
+    least : words for the least error of all backbones; by : what the error is, in a sentence on all images.
+    """
+
+    read: Callable[[Path, dict], tuple[Sequence[str], ArrayLike]]
+    least: Callable[[float], str] = lambda error: ""
+    by: str = ""
+
+
+def error_of(material: Material) -> Error:
+    """The error that counts for the task of a dataset."""
+    return _ERRORS[task_of(material.card.task).targets]
+
+
+def _of_columns(error: Callable[[np.ndarray, np.ndarray], np.ndarray]):
+    """Errors of targets and predictions that stand in a table, one row per image."""
+
+    def read(path: Path, expect: dict) -> tuple[list[str], np.ndarray]:
+        wanted = ["sample_id", "target", "prediction"]
+        table, _ = read_table(path, expect=expect, columns=wanted)
+        target, prediction = (array_of(table, name) for name in wanted[1:])
+        return table["sample_id"].to_pylist(), error(target, prediction)
+
+    return read
 
 
 def _labels_missed(target: np.ndarray, prediction: np.ndarray) -> np.ndarray:
@@ -90,5 +102,48 @@ def _distance(target: np.ndarray, prediction: np.ndarray) -> np.ndarray:
     return np.abs(target.astype(float) - prediction.astype(float))
 
 
-def _objects_missed(answer: Answer) -> float:
-    return 1 - answer.f1 if math.isfinite(answer.f1) else 0.0
+def _of_masks(path: Path, expect: dict) -> tuple[Sequence[str], list[float]]:
+    masks = read_dense(path, expect=expect)
+    return masks.sample_ids, [1 - masks.accuracy(row) for row in range(len(masks.sample_ids))]
+
+
+def _of_rasters(path: Path, expect: dict) -> tuple[Sequence[str], np.ndarray]:
+    rasters = read_rasters(path, expect=expect)
+    return rasters.sample_ids, rasters.rmse
+
+
+def _of_objects(path: Path, expect: dict) -> tuple[Sequence[str], list[float]]:
+    """1 - F1 of the detections that score enough, whatever the classes; 0 where nothing is there or found."""
+    detected = read_detected(path, expect=expect)
+    names = detected.detected.sample_ids.tolist()
+    scored = [detected.answer(name).f1 for name in names]
+    return names, [1 - f1 if math.isfinite(f1) else 0.0 for f1 in scored]
+
+
+_OBJECTS = Error(
+    _of_objects, lambda error: f"F1 {1 - error:.2f} at most", "by F1, whatever the classes"
+)
+# by what is true of a sample
+_ERRORS = {
+    "label": Error(_of_columns(np.not_equal)),
+    "labels": Error(
+        _of_columns(_labels_missed),
+        lambda error: f"at best {1 - error:.0%} of labels",
+        "by the labels that are both true and predicted, of those that are either",
+    ),
+    "mask": Error(
+        _of_masks,
+        lambda error: f"at best {1 - error:.0%} of pixels",
+        "by the share of pixels that are right",
+    ),
+    "number": Error(
+        _of_columns(_distance),
+        lambda error: f"off by {error:.3g} or more",
+        "by the absolute error",
+    ),
+    "raster": Error(
+        _of_rasters, lambda error: f"RMSE {error:.3g} or more", "by the RMSE of an image"
+    ),
+    "boxes": _OBJECTS,
+    "points": _OBJECTS,
+}

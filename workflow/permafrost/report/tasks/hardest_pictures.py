@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from permafrost.core.stores import Store
@@ -12,28 +11,11 @@ from permafrost.report.figures import strip
 from permafrost.report.figures.detections import LONGEST
 from permafrost.report.material import pictures
 from permafrost.report.material.dataset import Drawn, Evaluation, Material, best_of_each, save
-from permafrost.report.material.hardest import Hardest, hardest_images
+from permafrost.report.material.hardest import Hardest, error_of, hardest_images
 from permafrost.report.values.notation import class_words
 from permafrost.statistics.predictions.columns import array_of
 
 _MOST = 8  # pictures
-
-# by what is true of a sample: words for the least error under a picture, and for all images in the caption
-_WORDS: dict[str, tuple[Callable[[float], str], str]] = {
-    "label": (lambda error: "", ""),
-    "labels": (
-        lambda error: f"at best {1 - error:.0%} of labels",
-        "by the labels that are both true and predicted, of those that are either",
-    ),
-    "mask": (
-        lambda error: f"at best {1 - error:.0%} of pixels",
-        "by the share of pixels that are right",
-    ),
-    "number": (lambda error: f"off by {error:.3g} or more", "by the absolute error"),
-    "raster": (lambda error: f"RMSE {error:.3g} or more", "by the RMSE of an image"),
-    "boxes": (lambda error: f"F1 {1 - error:.2f} at most", "by F1, whatever the classes"),
-    "points": (lambda error: f"F1 {1 - error:.2f} at most", "by F1, whatever the classes"),
-}
 
 
 def draw_hardest(material: Material, folder: Path) -> tuple[list[Drawn], list[str]]:
@@ -47,8 +29,8 @@ def draw_hardest(material: Material, folder: Path) -> tuple[list[Drawn], list[st
     found = hardest_images(material, best)
     if not found.sample_ids:
         return [], ["Every test image is answered without an error by some backbone."]
-    of_least, by = _WORDS[task_of(material.card.task).targets]
-    said = _counted(material, found, len(best), by)
+    error = error_of(material)
+    said = _counted(material, found, len(best), error.by)
     if material.without_images is not None:
         return [], [said]
     shown = found.sample_ids[:_MOST]
@@ -57,7 +39,7 @@ def draw_hardest(material: Material, folder: Path) -> tuple[list[Drawn], list[st
     figure = strip.draw_hardest(
         lambda place: images[shown[place]],
         list(range(len(shown))),
-        lambda place: f"{truth.get(shown[place], '')}{of_least(found.least[place])}",
+        lambda place: f"{truth.get(shown[place], '')}{error.least(found.least[place])}",
         title=f"{material.name}: what no backbone gets",
         bands=how,
     )

@@ -5,7 +5,6 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const level = 100 * data.confidence + " %", alpha = 1 - data.confidence;
   const at = (id) => document.getElementById(id);
-  const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter after z is a'
   const NONE = "–", minus = (text) => text.replace("-", "−");
   const number = (value, digits = 3) => value == null ? NONE : minus((Math.round(value * 10 ** digits) / 10 ** digits + 0).toFixed(digits));
   const signed = (value) => value == null ? NONE : (value > 0 ? "+" : "") + number(value);

@@ -1,4 +1,5 @@
 // Interactive figures of the first page: rows for the specifications, from the view that explorer.js announces.
+const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter after z is a'
 (() => {
   const section = document.getElementById("overview");
   if (!section) return;
@@ -16,7 +17,6 @@
   });
 
   // --- what `overview.py` makes for the SVG, of what is left by the filters
-  const lettersIn = (text) => (text || "").match(/[a-z]'*/g) || [];  // the letter after z is a'
   const tablesOf = ({ data, state, datasets, backbones }) => {
     const names = data.backbones.map((one) => one.name), shown = new Set(backbones);
     const answers = data.standings[state.group] || {}, answer = answers[state.probe];
