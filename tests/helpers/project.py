@@ -114,6 +114,15 @@ class Project:
             raise AssertionError(f"snakemake failed:\n{done.stdout}\n{done.stderr}")
         return done
 
+    def permafrost(self, *arguments: str) -> str:
+        """What ``permafrost ARGUMENTS`` prints in this project, by its own sources."""
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "workflow")}
+        command = [sys.executable, "-m", "permafrost.stages.cli", *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
     def pending(self) -> dict[str, int]:
         """What ``snakemake -n`` says would run: rule to number of jobs; empty when nothing is left."""
         done = self.snakemake("-n", "--quiet", "host")

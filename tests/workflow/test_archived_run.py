@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import zipfile
 
 import pytest
 from helpers.project import ONE_BACKBONE, Project
 
 
-def permafrost(project: Project, *arguments: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(project.path("workflow"))}
-    command = [sys.executable, "-m", "permafrost.stages.cli", *arguments]
-    done = subprocess.run(
-        command, cwd=project.folder, env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_a_deposit_holds_the_archive_and_its_checksum(project):
-    permafrost(
-        project,
+    project.permafrost(
         *("archive", "--zenodo", "deposit", "--creator", "Frost, Ada", "--licence", "cc-by-4.0"),
     )
     folder = project.path("deposit")
@@ -44,7 +32,7 @@ def test_a_restored_archive_has_nothing_left_to_do_and_reruns_one_backbone_alone
     project.snakemake("archive")
     (archive,) = project.path("results/archive").glob("*.zip")
     other = Project(tmp_path / "other")
-    permafrost(other, "restore", str(archive))
+    other.permafrost("restore", str(archive))
     name = "results/leaderboard.csv"
     assert other.path(name).read_bytes() == project.path(name).read_bytes()
     assert not list(other.path("results").rglob("*.zarr")), "stores are left out by default"

@@ -33,8 +33,7 @@ rule aggregate:
     log:
         f"{RESULTS}/logs/aggregate.log",
     resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(30),
+        **asks("aggregate"),
     params:
         **RUN,
         job=PLAN.aggregate().fingerprint,

@@ -6,8 +6,7 @@ rule bootstrap:
     log:
         f"{RESULTS}/logs/bootstrap/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.log",
     resources:
-        mem_mb=memory_mb(1000),
-        runtime=minutes(20),
+        **asks("bootstrap"),
     params:
         **RUN,
         job=job("bootstrap", "dataset", "backbone", "probe", "seed"),

@@ -26,6 +26,7 @@ from permafrost.plan.failures import check_executor, end_failed_run
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
+from permafrost.plan.resources import asked
 from permafrost.plan.snakemake_process import (
     expose_commands,
     keep_warm,
@@ -129,23 +130,26 @@ wildcard_constraints:
     seed=r"\d+",
 
 
-def job(stage, *names):
-    """Input function of a rule's parameter: the fingerprint of its job, by the wildcards `names`."""
+def planned(stage, *names):
+    """A function of the wildcards: the job of a stage that they name."""
     types = {"seed": int}
     build = getattr(PLAN, stage)
     return lambda wildcards: build(
-        *(types.get(n, str)(getattr(wildcards, n)) for n in names)
-    ).fingerprint
+        *(types.get(name, str)(getattr(wildcards, name)) for name in names)
+    )
+
+
+def job(stage, *names):
+    """Input function of a rule's parameter: the fingerprint of its job, by the wildcards `names`."""
+    built = planned(stage, *names)
+    return lambda wildcards: built(wildcards).fingerprint
 
 
 def light(stage, *names):
     """Input function of a parameter: what stands for `permafrost` in the command of a job that mostly starts up."""
-    types = {"seed": int}
-    build = getattr(PLAN, stage)
+    built = planned(stage, *names)
     # of the output, so that it is not compared
-    return lambda wildcards, output: light_program(
-        build(*(types.get(n, str)(getattr(wildcards, n)) for n in names)).code
-    )
+    return lambda wildcards, output: light_program(built(wildcards).code)
 
 
 def probes_that_read(shape, leaving=None):
@@ -163,12 +167,23 @@ def probe_kind(wildcards):
     return PLAN.probes[wildcards.probe]["kind"]
 
 
-def probe_memory_mb(wildcards, attempt):
-    return KINDS[probe_kind(wildcards)].memory_mb * attempt
+def asks(stage):
+    """The resources that every rule sets; they grow with each attempt (retries are set in the profile)."""
+
+    def of_job(wildcards):
+        kind = probe_kind(wildcards) if stage == "probe" else None
+        return asked(stage, kind=kind, views=bool(VIEWED))
+
+    return {
+        "mem_mb": lambda wildcards, attempt: of_job(wildcards).memory_mb * attempt,
+        "runtime": lambda wildcards, attempt: of_job(wildcards).minutes * attempt,
+    }
 
 
-def probe_minutes(wildcards, attempt):
-    return KINDS[probe_kind(wildcards)].minutes * attempt
+def cores_of(stage):
+    """The cores that a job of a stage takes, of the probes that run the backbone themselves for ``probe``."""
+    kind = "fine_tune" if stage == "probe" else None
+    return asked(stage, kind=kind).threads or RUNTIME["workers"]
 
 
 def stores(folder):
@@ -323,12 +338,3 @@ def all_cores(wildcards):
         return workflow.cores
     except WorkflowError:
         return 1
-
-
-def memory_mb(base):
-    """Megabytes that grow with each attempt (retries are set in the profile)."""
-    return lambda wildcards, attempt: base * attempt
-
-
-def minutes(base):
-    return lambda wildcards, attempt: base * attempt

@@ -6,8 +6,7 @@ rule compare:
     log:
         f"{RESULTS}/logs/compare/{{dataset}}/{{probe}}.log",
     resources:
-        mem_mb=memory_mb(2000),
-        runtime=minutes(30),
+        **asks("compare"),
     params:
         **RUN,
         job=job("compare", "dataset", "probe"),

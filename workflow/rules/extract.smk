@@ -16,8 +16,7 @@ rule extract:
         deployed("apptainer")
     threads: RUNTIME["workers"]
     resources:
-        mem_mb=memory_mb(6000),
-        runtime=minutes(120),
+        **asks("extract"),
         gpu=gpu,
         batch_size=batch_size,
     params:

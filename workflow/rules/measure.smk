@@ -10,8 +10,7 @@ rule measure:
     log:
         f"{RESULTS}/logs/measure/{{dataset}}/{{backbone}}.log",
     resources:
-        mem_mb=memory_mb(4000 if VIEWED else 2000),
-        runtime=minutes(30),
+        **asks("measure"),
     params:
         **RUN,
         job=job("measure", "dataset", "backbone"),
@@ -31,8 +30,7 @@ rule similarity:
     log:
         f"{RESULTS}/logs/similarity/{{dataset}}.log",
     resources:
-        mem_mb=memory_mb(4000),
-        runtime=minutes(240),
+        **asks("similarity"),
     params:
         **RUN,
         job=job("similarity", "dataset"),

@@ -6,8 +6,7 @@ rule prepare:
         f"{RESULTS}/logs/prepare/{{dataset}}.log",
     threads: RUNTIME["workers"]
     resources:
-        mem_mb=memory_mb(4000),
-        runtime=minutes(120),
+        **asks("prepare"),
     params:
         **RUN,
         job=job("prepare", "dataset"),

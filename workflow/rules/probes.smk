@@ -12,8 +12,7 @@ rule probe_embeddings:
     wildcard_constraints:
         probe=probes_that_read("embeddings"),
     resources:
-        mem_mb=probe_memory_mb,
-        runtime=probe_minutes,
+        **asks("probe"),
     params:
         **RUN,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
@@ -50,8 +49,7 @@ use rule probe_embeddings as probe_maps with:
     wildcard_constraints:
         probe=probes_that_read("maps"),
     resources:
-        mem_mb=probe_memory_mb,
-        runtime=probe_minutes,
+        **asks("probe"),
         gpu=gpu,
 
 
@@ -59,8 +57,7 @@ use rule probe_patches_with_masks as probe_maps_with_masks with:
     wildcard_constraints:
         probe=probes_that_read("maps", "masks"),
     resources:
-        mem_mb=probe_memory_mb,
-        runtime=probe_minutes,
+        **asks("probe"),
         gpu=gpu,
 
 
@@ -88,8 +85,7 @@ rule probe_images:
         deployed("apptainer")
     threads: 2
     resources:
-        mem_mb=probe_memory_mb,
-        runtime=probe_minutes,
+        **asks("probe"),
         gpu=gpu,
     params:
         **RUN,

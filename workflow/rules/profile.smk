@@ -17,8 +17,7 @@ rule profile:
         deployed("apptainer")
     threads: all_cores
     resources:
-        mem_mb=memory_mb(6000),
-        runtime=minutes(60),
+        **asks("profile"),
         gpu=gpu,
     params:
         **RUN,

@@ -30,8 +30,7 @@ rule report:
     log:
         f"{RESULTS}/logs/report.log",
     resources:
-        mem_mb=memory_mb(3000),
-        runtime=minutes(30),
+        **asks("report"),
     params:
         **RUN,
         **not_compared(folder=REPORT),

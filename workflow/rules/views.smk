@@ -15,8 +15,7 @@ rule views:
         deployed("apptainer")
     threads: 2
     resources:
-        mem_mb=memory_mb(6000),
-        runtime=minutes(120),
+        **asks("views"),
         gpu=gpu,
         batch_size=batch_size,
     params:

@@ -46,6 +46,8 @@ class Configuration:
     root : the directory that relative paths in the configuration refer to.
     where : the files the configuration was read from, for error messages.
     checked : the main process has checked the entries; a job on a cluster, which plans again, does not.
+    identify : look into the files that entries name; without it, the attributes that say what is in
+        them are empty.
 
     Attributes
     ----------
@@ -63,7 +65,9 @@ class Configuration:
     PermafrostError : every mistake that can be found before a job runs, as one list.
     """
 
-    def __init__(self, config: dict, root: Path, *, where: str, checked: bool) -> None:
+    def __init__(
+        self, config: dict, root: Path, *, where: str, checked: bool, identify: bool = True
+    ) -> None:
         mistakes = Mistakes()
         faults = problems(config, "config")
         faults |= {f"{key}: missing": (key,) for key in NAMED if key not in config}
@@ -87,7 +91,12 @@ class Configuration:
         self.backbones = self._chosen("backbone", named.get("backbone", []), mistakes)
         self.datasets = self._chosen("dataset", named.get("dataset", []), mistakes)
         self.probes = {name: options for name, options in config["probes"].items() if options}
-        self._identify(config, where, mistakes)
+        self.identified: dict[str, Identified] = {}
+        self.environments: dict[str, Environment] = {}
+        self.sources: dict[str, str | None] = {}
+        self.published: tuple[list[dict], list[str]] = [], []
+        if identify:
+            self._identify(config, where, mistakes)
         self.measures = self.profile = None
         with mistakes.gathered():
             self.measures = measuring(config, where=where)
@@ -130,16 +139,12 @@ class Configuration:
 
     def _identify(self, config: dict, where: str, mistakes: Mistakes) -> None:
         digests = DigestCache(self.root / DIGESTS)
-        self.identified: dict[str, Identified] = {}
-        self.environments: dict[str, Environment] = {}
-        self.sources: dict[str, str | None] = {}
         for name in self.backbones:
             with mistakes.gathered(), self._blaming("backbone", name):
                 self.identified[name] = self._identify_backbone(name, digests)
         for name in self.datasets:
             with mistakes.gathered(), self._blaming("dataset", name):
                 self.sources[name] = self._digest_dataset(name, digests)
-        self.published: tuple[list[dict], list[str]] = [], []
         with mistakes.gathered():
             self.published = identify_published(config, self._locate, digests.digest, where)
         digests.save()

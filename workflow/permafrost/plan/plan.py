@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from permafrost.backbones.input.contract import WITHOUT_PIXELS
 from permafrost.core.environment import ROLE
 from permafrost.core.identity import canonical_json, fingerprint
 from permafrost.core.tasks import task_of
@@ -16,20 +15,16 @@ from permafrost.data.digest import without_places
 from permafrost.features.dates import without_dates
 from permafrost.plan.catalogue import result_fields
 from permafrost.plan.configuration import Configuration
+from permafrost.plan.grid import LABELS, Grid
 from permafrost.plan.groups import groups_of
 from permafrost.plan.options import (
     extraction_of,
     feeding_of,
-    is_seeded,
-    is_several,
     of_forward_pass,
     views_of,
 )
 from permafrost.plan.sources import code_hash, stage_libraries
 from permafrost.probes.kinds import KINDS
-
-_PAIR = ("dataset", "backbone")
-_EVALUATION = ("dataset", "backbone", "probe", "seed")
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class Stage:
     every: list[tuple]
 
 
-class Plan:
+class Plan(Grid):
     """All jobs of a configuration. Look-ups are cached, and read no file after construction.
 
     Every job's spec holds, under ``inputs``, the fingerprints of the jobs whose output it reads.
@@ -85,33 +80,17 @@ class Plan:
         checked: bool = False,
     ) -> None:
         chosen = Configuration(config, Path(root), where=where, checked=checked)
-        self.config, self.data_root = config, chosen.data_root
-        self.backbones, self.datasets, self.probes = (
-            chosen.backbones,
-            chosen.datasets,
-            chosen.probes,
-        )
+        super().__init__(chosen)
+        self.data_root = chosen.data_root
         self.environments = chosen.environments
         self._identified, self._sources = chosen.identified, chosen.sources
         self._published = chosen.published
-        self._measures, self._profile = chosen.measures, chosen.profile
-        self._views = self._measures and self._measures.views
 
     def stages(self) -> list[Stage]:
         """Every stage with its jobs, in the order of the flow."""
-        evaluations = list(self.evaluations())
         return [
-            Stage("prepare", ("dataset",), self.prepare, [(name,) for name in self.datasets]),
-            Stage("extract", _PAIR, self.extract, self._pairs()),
-            Stage("views", _PAIR, self.views, self.viewed()),
-            Stage("measure", _PAIR, self.measure, self.measured()),
-            Stage("similarity", ("dataset",), self.similarity, [(d,) for d in self.paired()]),
-            Stage("profile", _PAIR, self.profile, self.profiled()),
-            Stage("probe", _EVALUATION, self.probe, evaluations),
-            Stage("bootstrap", _EVALUATION, self.bootstrap, evaluations),
-            Stage("compare", ("dataset", "probe"), self.compare, self.compared()),
-            Stage("aggregate", (), self.aggregate, [()]),
-            Stage("report", (), self.report, [()]),
+            Stage(stage, LABELS[stage], getattr(self, stage), names)
+            for stage, names in self.every().items()
         ]
 
     def jobs(self) -> Iterator[Job]:
@@ -124,66 +103,6 @@ class Plan:
     def hash(self) -> str:
         """Names the whole plan: it changes when any result of it would."""
         return self.report().fingerprint
-
-    # --- what is run ---------------------------------------------------------------------------
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        return [(dataset, backbone) for dataset in self.datasets for backbone in self.backbones]
-
-    def probes_of(self, dataset: str) -> list[str]:
-        """Names of the probes that serve the dataset: its task, and the dates of its samples."""
-        entry = self.datasets[dataset]
-        several = is_several(self.datasets[dataset])
-        return [
-            name
-            for name, options in self.probes.items()
-            # what reads images itself knows one image of one sensor
-            if KINDS[options["kind"]].serves(entry["task"], entry["dates"])
-            and not (several and KINDS[options["kind"]].reads == "images")
-        ]
-
-    def seeds_of(self, probe: str) -> list[int]:
-        """The seeds a probe runs with: all of the configuration's, or 0 if chance plays no part."""
-        return list(self.config["seeds"]) if is_seeded(self.probes[probe]) else [0]
-
-    def evaluations(self):
-        """All (dataset, backbone, probe, seed), in the configuration's order."""
-        for dataset in self.datasets:
-            for backbone in self.backbones:
-                for probe in self.probes_of(dataset):
-                    for seed in self.seeds_of(probe):
-                        yield dataset, backbone, probe, seed
-
-    def compared(self) -> list[tuple[str, str]]:
-        """(dataset, probe) pairs with something to compare: two backbones or more."""
-        if len(self.backbones) < 2:
-            return []
-        return [(dataset, probe) for dataset in self.datasets for probe in self.probes_of(dataset)]
-
-    def measured(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose features are measured: all or none."""
-        return [] if self._measures is None else self._pairs()
-
-    def profiled(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs whose costs are measured: none, or all that are fed images."""
-        return [] if self._profile is None else [p for p in self._pairs() if self._fed_images(p[1])]
-
-    def viewed(self) -> list[tuple[str, str]]:
-        """(dataset, backbone) pairs of which augmented views are measured: all of one image and one sensor, or none."""
-        if not self._views:
-            return []
-        return [pair for pair in self.measured() if self._is_viewed(*pair)]
-
-    def _is_viewed(self, dataset: str, backbone: str) -> bool:
-        return self._fed_images(backbone) and not is_several(self.datasets[dataset])
-
-    def _fed_images(self, backbone: str) -> bool:
-        return self.backbones[backbone]["kind"] not in WITHOUT_PIXELS
-
-    def paired(self) -> list[str]:
-        """Datasets on which backbones are measured against each other: all or none."""
-        asked = self._measures is not None and self._measures.of_pairs is not None
-        return list(self.datasets) if asked and len(self.backbones) > 1 else []
 
     # --- the jobs ------------------------------------------------------------------------------
 

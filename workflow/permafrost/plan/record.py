@@ -7,6 +7,7 @@ from pathlib import Path
 from permafrost.core.identity import fingerprint
 from permafrost.core.outputs import whole_file
 from permafrost.core.specification import SPLITS
+from permafrost.plan.grid import Grid
 from permafrost.plan.jobs import jobs_are_recorded, jobs_file, write_jobs
 from permafrost.plan.options import leaves
 from permafrost.plan.plan import Plan
@@ -42,17 +43,21 @@ def outputs(plan: Plan, results: str) -> list[dict]:
         for names in stage.every:
             labels = dict(zip(stage.labels, names, strict=True))
             made = stage.job(*names).fingerprint
-            for listed, path, split in _outputs(plan, stage.name, labels):
-                row = {"stage": listed, "path": f"{results}/{path.format(**labels)}"}
+            for listed, path, split in outputs_of(plan, stage.name, labels):
+                row = {"stage": listed, "path": f"{results}/{path}"}
                 of_split = {} if split is None else {"split": split}
                 rows.append({**row, "fingerprint": made, **labels, **of_split})
     return rows
 
 
-def _outputs(plan: Plan, stage: str, labels: dict) -> list[tuple[str, str, str | None]]:
-    """The outputs of a job, with the folder that only some probes leave beside their table."""
-    second = leaves(plan.probes[labels["probe"]]) if stage == "probe" else None
-    return [*_OUTPUTS[stage], *([(second, f"{second}/{_EVALUATION}", None)] if second else [])]
+def outputs_of(grid: Grid, stage: str, labels: dict) -> list[tuple[str, str, str | None]]:
+    """The outputs of a job: what they are listed as, their path below the results, and their split.
+
+    Only some probes leave a folder beside their table.
+    """
+    second = leaves(grid.probes[labels["probe"]]) if stage == "probe" else None
+    own = [*_OUTPUTS[stage], *([(second, f"{second}/{_EVALUATION}", None)] if second else [])]
+    return [(listed, path.format(**labels), split) for listed, path, split in own]
 
 
 def record_plan(plan: Plan, results: str) -> str:

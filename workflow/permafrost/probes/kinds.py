@@ -28,6 +28,7 @@ class ProbeKind:
     reads : ``embeddings``; ``patches`` (maps of layers, on the CPU); ``maps`` (of layers, on a GPU where there is
         one); ``images``, over which it runs the backbone itself.
     memory_mb, minutes : what a job asks for at its first attempt.
+    work : what its time grows with, a name in `plan.estimate.work`.
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
     probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
     trains_backbone : it changes the backbone's weights; all others leave them as they are.
@@ -44,6 +45,7 @@ class ProbeKind:
     reads: Literal["embeddings", "patches", "maps", "images"]
     memory_mb: int
     minutes: int
+    work: str
     seeded: bool = False
     probabilities: bool = False
     trains_backbone: bool = False
@@ -81,6 +83,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=2000,
         minutes=30,
+        work="neighbours",
         probabilities=True,
     ),
     "knn_sweep": ProbeKind(
@@ -93,6 +96,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=3000,
         minutes=30,
+        work="neighbours",
         probabilities=True,
     ),
     "linear": ProbeKind(
@@ -105,6 +109,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=3000,
         minutes=60,
+        work="sweep",
         probabilities=True,
     ),
     "sgd_linear": ProbeKind(
@@ -117,6 +122,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=3000,
         minutes=60,
+        work="epochs",
         seeded=True,
         probabilities=True,
     ),
@@ -130,6 +136,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=3000,
         minutes=60,
+        work="epochs",
         seeded=True,
         probabilities=True,
     ),
@@ -143,6 +150,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=4000,
         minutes=120,
+        work="epochs",
         seeded=True,
         probabilities=True,
         series=True,
@@ -157,6 +165,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=3000,
         minutes=120,
+        work="draws",
     ),
     "ridge": ProbeKind(
         "permafrost.probes.ridge.probe:run",
@@ -167,6 +176,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=3000,
         minutes=60,
+        work="solving",
     ),
     "retrieval": ProbeKind(
         "permafrost.probes.retrieval:run",
@@ -179,6 +189,7 @@ KINDS = {
         reads="embeddings",
         memory_mb=3000,
         minutes=60,
+        work="neighbours",
         answers="retrieval",
     ),
     "segmentation": ProbeKind(
@@ -190,6 +201,7 @@ KINDS = {
         reads="maps",
         memory_mb=6000,
         minutes=240,
+        work="heads",
         seeded=True,
     ),
     "dense_knn": ProbeKind(
@@ -201,6 +213,7 @@ KINDS = {
         reads="patches",
         memory_mb=6000,
         minutes=60,
+        work="patches",
     ),
     "dense_ridge": ProbeKind(
         "permafrost.probes.dense_ridge.probe:run_dense_ridge",
@@ -211,6 +224,7 @@ KINDS = {
         reads="patches",
         memory_mb=4000,
         minutes=120,
+        work="patch_solving",
     ),
     "fine_tune": ProbeKind(
         "permafrost.probes.fine_tune.probe:run_fine_tune",
@@ -222,6 +236,7 @@ KINDS = {
         reads="images",
         memory_mb=8000,
         minutes=480,
+        work="tuning",
         seeded=True,
         probabilities=True,
         trains_backbone=True,
@@ -236,6 +251,7 @@ KINDS = {
         reads="maps",
         memory_mb=6000,
         minutes=240,
+        work="objects",
         seeded=True,
         leaves="detections",
     ),

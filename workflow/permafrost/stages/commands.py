@@ -48,6 +48,14 @@ USE: dict[str, Command] = {
         "say all that is known of a dataset, a backbone or a kind of probe",
         ("permafrost info eurosat", "permafrost info rcf --dataset demo-landcover"),
     ),
+    "plan": Command(
+        "say what a run will take: jobs, hours, disk, memory, downloads; and what it took",
+        (
+            "permafrost plan",
+            "permafrost plan --config config/examples/geobench.yaml --cores 64 --gpus 8",
+            "permafrost plan --check",
+        ),
+    ),
     "check": Command(
         "run one batch of a dataset through a backbone: shapes, statistics, time, memory",
         ("permafrost check rcf --dataset demo-landcover",),

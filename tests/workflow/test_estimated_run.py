@@ -1,0 +1,31 @@
+"""Estimates and a real run: Snakemake's records say what every job took, and what is left to do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from helpers.project import ONE_BACKBONE
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_run_is_known_job_by_job_and_one_change_is_left_to_do(project):
+    found = json.loads(project.permafrost("plan", "--json"))
+    jobs = {row["stage"]: row["jobs"] for row in found["stages"]}
+    assert found["seconds"] == 0 and all(row["to_do"] == 0 for row in found["stages"])
+    assert all(row["took"] > 0 for row in found["stages"]), "of every stage, jobs are on record"
+    assert 0 < found["seconds_that_jobs_ran"] <= sum(row["took"] for row in found["stages"])
+    assert found["datasets"]["tiny-landcover"]["images"] == {"train": 60, "val": 24, "test": 36}
+    last = project.permafrost("plan", "--check").splitlines()[-3]
+    assert last.split()[:2] == ["all", str(sum(jobs.values()))]
+    project.config["extra_backbones"]["tiny-network"]["input"]["size"] = 48
+    project.configure()
+    found = json.loads(project.permafrost("plan", "--json"))
+    left = {row["stage"]: row["to_do"] for row in found["stages"] if row["to_do"]}
+    probes = ONE_BACKBONE["probe_embeddings"]
+    expected = {
+        stage: count for stage, count in ONE_BACKBONE.items() if stage != "probe_embeddings"
+    }
+    assert left == {**expected, "probe": probes}
+    assert project.pending() == ONE_BACKBONE

@@ -1,0 +1,143 @@
+"""``permafrost plan``: a configuration in; jobs, time, disk, memory and downloads out, before anything is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def add_arguments(parser) -> None:
+    from permafrost.stages.list import add_json, add_places
+
+    parser.add_argument(
+        "--cores", type=_count, help="of all machines together (default: those of this one)"
+    )
+    parser.add_argument(
+        "--gpus",
+        type=_count_or_none,
+        help="of all machines together (default: 1 if a run here would use one)",
+    )
+    parser.add_argument(
+        "--images",
+        type=_count,
+        metavar="N",
+        help="images of a dataset of which nothing says how many it has (default: 10000)",
+    )
+    parser.add_argument(
+        "--rates", type=Path, metavar="FILE", help="what jobs took elsewhere, by --save-rates there"
+    )
+    parser.add_argument(
+        "--save-rates", type=Path, metavar="FILE", help="write what finished jobs took here"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="set what finished jobs took against the estimate"
+    )
+    add_json(parser)
+    add_places(parser)
+
+
+def run(arguments) -> None:
+    from permafrost.plan.estimate.shown import as_json, check_lines, lines, rates_json
+    from permafrost.stages.list import print_json
+    from permafrost.stages.run import find_root
+
+    root = find_root(Path.cwd())
+    given = _read_rates(arguments.rates)
+    estimate, downloads, why = _estimate(arguments, root, given)
+    if arguments.save_rates is not None:
+        _save(arguments.save_rates, rates_json(estimate, _machine()))
+    if arguments.json:
+        print_json(as_json(estimate, downloads, why))
+    elif arguments.check:
+        print("\n".join(check_lines(estimate)))
+    else:
+        print("\n".join(lines(estimate, downloads, why)))
+
+
+def _estimate(arguments, root: Path, corrections: dict[str, float]):
+    """The estimate, what is to be downloaded, and why nothing is known of what is done (None: it is)."""
+    import os
+
+    from permafrost.core.device import takes_gpu
+    from permafrost.plan.configured import read_configuration
+    from permafrost.plan.estimate.estimate import Machines, estimate
+    from permafrost.plan.estimate.records import read_records
+    from permafrost.plan.estimate.sizes import ASSUMED_IMAGES, downloads_of
+    from permafrost.plan.estimate.work import default_rates
+    from permafrost.stages.list import offers_of
+
+    grid, why = read_configuration(root, arguments.config, arguments.data)
+    gpus = arguments.gpus
+    if gpus is None:
+        gpus = int(takes_gpu(grid.config["runtime"]["device"]))
+    cores = arguments.cores or len(os.sched_getaffinity(0))
+    os.chdir(root)  # outputs are named from there
+    found = estimate(
+        grid,
+        default_rates(),
+        Machines(cores, gpus),
+        results=grid.config["results"],
+        records=read_records(root),
+        corrections=corrections,
+        assumed=arguments.images or ASSUMED_IMAGES,
+    )
+    return found, downloads_of(offers_of(arguments), grid.datasets, grid.backbones), why
+
+
+def _read_rates(path: Path | None) -> dict[str, float]:
+    from permafrost.core.errors import PermafrostError, first_line
+
+    if path is None:
+        return {}
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))["corrections"]
+        corrections = {str(key): float(value) for key, value in known.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise PermafrostError(
+            f"no rates can be read ({first_line(error)})",
+            where=path,
+            remedy="write them with `permafrost plan --save-rates FILE` where jobs have run",
+        ) from error
+    wrong = [key for key, value in corrections.items() if not 0 < value < float("inf")]
+    if wrong:
+        raise PermafrostError(
+            f"corrections.{wrong[0]} is {corrections[wrong[0]]}",
+            where=path,
+            remedy="give a number above 0",
+        )
+    return corrections
+
+
+def _save(path: Path, content: dict) -> None:
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.outputs import whole_file
+
+    if not content["corrections"]:
+        raise PermafrostError(
+            "no finished job of this plan is on record",
+            where=path,
+            remedy="run it, or a part of it",
+        )
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _machine() -> str:
+    import os
+    import platform
+
+    return f"{platform.machine()}, {os.cpu_count()} cores"
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise ValueError(text)
+    return count
+
+
+def _count_or_none(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise ValueError(text)
+    return count
