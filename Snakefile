@@ -44,6 +44,7 @@ include: "workflow/rules/archive.smk"
 
 onstart:
     check_executor(workflow)
+    check_groups(workflow, RUNTIME["light_jobs_on"])
 
 
 onerror:

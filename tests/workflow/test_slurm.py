@@ -82,6 +82,22 @@ def test_slurm_gives_the_same_leaderboard_bit_for_bit(slurm, fresh_project, proj
     ]
 
 
+def test_light_jobs_beside_snakemake_are_not_submitted(slurm, project):
+    path = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
+    before = project.path(path).read_bytes()
+    for folder in ("scores", "predictions", "comparisons"):
+        shutil.rmtree(project.path("results") / folder)
+    runtime = project.config["runtime"]
+    project.configure(runtime={**runtime, "light_jobs_on": "driver"})
+    set_profile(project, **SOONER)
+    refused = project.snakemake("scores", profile="slurm", check=False)
+    assert refused.returncode and "take `groups` out of the profile" in refused.stderr
+    set_profile(project, groups=["probe_patches=evaluate"])
+    project.snakemake("scores", profile="slurm")
+    assert project.path(path).read_bytes() == before
+    assert jobs_of(project) == {}
+
+
 def test_a_job_out_of_time_is_reported_by_name(slurm, project):
     project.config["extra_backbones"]["slow"] = {
         "kind": "entrypoint",

@@ -22,7 +22,7 @@ from permafrost.core.specification import SPLITS
 from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.environments import check_deployed
-from permafrost.plan.failures import check_executor, end_failed_run
+from permafrost.plan.failures import check_executor, check_groups, end_failed_run
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
@@ -79,6 +79,14 @@ PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]
 if RUNTIME["light_jobs"] == "fork":
     keep_warm()
+if RUNTIME["light_jobs_on"] == "driver":
+
+    localrules:
+        probe_embeddings,
+        bootstrap,
+        compare,
+
+
 GPU_HERE = takes_gpu(RUNTIME["device"])
 MEASURED_SPLIT = (config["measures"] or {}).get("split", "train")
 VIEWED = set(PLAN.viewed())

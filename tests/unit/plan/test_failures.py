@@ -12,7 +12,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from permafrost.core.errors import PermafrostError
-from permafrost.plan.failures import Failure, check_executor, error_in, failures_of, read_failures
+from permafrost.plan.failures import (
+    Failure,
+    check_executor,
+    check_groups,
+    error_in,
+    failures_of,
+    read_failures,
+)
 from permafrost.plan.snakemake_process import Messages, Shortened, shorten_console
 from permafrost.report.explanations.leaderboard_state import (
     GATE,
@@ -368,3 +375,17 @@ def test_a_job_that_the_user_interrupted_did_not_fail(tmp_path, end):
     assert error_in(log, since=0).interrupted
     log.write_text(f"{end}permafrost extract: error: x. Remedy: y\n")
     assert not error_in(log, since=0).interrupted
+
+
+def test_groups_of_rules_that_are_not_submitted_are_refused():
+    def of(groups: dict, *, local: bool = False):
+        return SimpleNamespace(
+            local_exec=local, group_settings=SimpleNamespace(overwrite_groups=groups)
+        )
+
+    grouped = {"bootstrap": "evaluate", "probe_patches": "evaluate"}
+    with pytest.raises(PermafrostError, match="puts bootstrap into a group.*take `groups` out"):
+        check_groups(of(grouped), "driver")
+    check_groups(of(grouped), "cluster")
+    check_groups(of(grouped, local=True), "driver")
+    check_groups(of({"probe_patches": "evaluate"}), "driver")

@@ -141,6 +141,23 @@ def check_executor(workflow) -> None:
         )
 
 
+#: rules that ``light_jobs_on: driver`` runs beside Snakemake
+LIGHT = ("probe_embeddings", "bootstrap", "compare")
+
+
+def check_groups(workflow, light_jobs_on: str) -> None:
+    """Refuse groups of rules that are not submitted: Snakemake would submit them all the same."""
+    if light_jobs_on != "driver" or workflow.local_exec:
+        return
+    grouped = [name for name in LIGHT if name in workflow.group_settings.overwrite_groups]
+    if grouped:
+        raise PermafrostError(
+            f"runtime.light_jobs_on is driver, and the profile puts {', '.join(grouped)} into a group,"
+            " which is submitted",
+            remedy="take `groups` out of the profile, or set light_jobs_on: cluster",
+        )
+
+
 def record_failures(plan, plan_file: str, results: str, failures: list[Failure]) -> Path:
     """Write down what failed, with all that `permafrost incomplete` needs to go on without a `Plan`."""
     content = {
