@@ -102,7 +102,9 @@ def lines(estimate: Estimate, downloads: Sequence[tuple[str, str, float | None]]
     )
     yield from _columns(cells)
     yield ""
-    on = f"{machines.cores} cores" + (f" and {machines.gpus} GPUs" if machines.gpus else "")
+    on = f"{machines.cores} cores" + (
+        f" and {machines.gpus} GPU{'s' * (machines.gpus > 1)}" if machines.gpus else ""
+    )
     left = estimate.wall()
     yield f"Time:      {duration(left)} on {on}" if left else "Time:      nothing is left to do"
     kinds = disk(estimate)
