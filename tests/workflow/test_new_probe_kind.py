@@ -55,6 +55,7 @@ ENTRY = """
         reads="embeddings",
         memory_mb=1000,
         minutes=10,
+        work="neighbours",
         probabilities=True,
     ),
 }
