@@ -31,14 +31,11 @@ from permafrost.plan.snakemake_process import (
     expose_commands,
     keep_warm,
     light_program,
-    shorten_console,
+    show_progress,
 )
 
 expose_commands(WORKFLOW)
 STARTED = time.time()
-MESSAGES = {}
-if workflow.is_main_process:
-    MESSAGES = shorten_console(workflow.output_settings, since=STARTED)
 
 try:
     # Snakemake lists the files of the command line first, then config/config.yaml, which they override
@@ -74,6 +71,7 @@ if from_demo and workflow.is_main_process:
         file=sys.stderr,
     )
 
+MESSAGES = show_progress(workflow, PLAN) if workflow.is_main_process else {}
 RESULTS = config["results"]
 PLAN_FILE = record_plan(PLAN, RESULTS)
 RUNTIME = config["runtime"]

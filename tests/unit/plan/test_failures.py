@@ -20,7 +20,7 @@ from permafrost.plan.failures import (
     failures_of,
     read_failures,
 )
-from permafrost.plan.snakemake_process import Messages, Shortened, shorten_console
+from permafrost.plan.snakemake_process import Messages
 from permafrost.report.explanations.leaderboard_state import (
     GATE,
     describe,
@@ -61,18 +61,18 @@ def logged(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "printed"),
+    ("text", "error"),
     [
-        (f"d: 10/20\npermafrost extract: error: {SENTENCE}\n", SENTENCE, True),
+        (f"d: 10/20\npermafrost extract: error: {SENTENCE}\n", SENTENCE),
         ("Traceback (most recent call last):\n  File x\nValueError: odd\n",
-         "unexpected error: ValueError: odd", False),
-        ("d: 10/20\n", "it ended without an error message: killed, or out of memory or time", False),
-        ("", "it ended without an error message: killed, or out of memory or time", False),
+         "unexpected error: ValueError: odd"),
+        ("d: 10/20\n", "it ended without an error message: killed, or out of memory or time"),
+        ("", "it ended without an error message: killed, or out of memory or time"),
     ],
 )  # fmt: skip
-def test_the_error_of_a_log(tmp_path, text, error, printed):
+def test_the_error_of_a_log(tmp_path, text, error):
     found = error_in(logged(tmp_path, text), since=time.time())
-    assert (found.text, found.printed) == (error, printed)
+    assert found.text == error
 
 
 def test_what_the_executor_says_is_added_to_a_silent_end(tmp_path):
@@ -206,114 +206,13 @@ def test_rows_that_are_ranked_among_fewer_are_marked():
     assert marked == [f"one_unit;{GATE}", "", ""]
 
 
-# --- what a run prints --------------------------------------------------------------------------
+# --- what the executor says ----------------------------------------------------------------------
 
 
-def record(event=None, text="", level=logging.INFO, **fields) -> logging.LogRecord:
-    made = logging.LogRecord("snakemake.logging", level, "", 0, text, (), None)
-    made.event = event
-    made.__dict__.update(fields)
+def record(event: str, **fields) -> logging.LogRecord:
+    made = logging.LogRecord("snakemake.logging", logging.ERROR, "", 0, "", (), None)
+    made.__dict__.update(fields, event=event)
     return made
-
-
-def job_info(number: int, rule: str, log: str, **names):
-    return record(
-        "job_info",
-        jobid=number,
-        rule_name=rule,
-        wildcards=names,
-        log=[log],
-        reason="Params have changed since last execution: {" + "x" * 3000 + "}",
-    )
-
-
-def printed(shortened: Shortened, *records) -> list[str]:
-    lines = []
-    for one in records:
-        passed = shortened.filter(one)
-        if passed:
-            lines.append((one if passed is True else passed).getMessage())
-    return lines
-
-
-def test_a_finished_job_is_one_line():
-    shortened = Shortened({}, since=0.0, dryrun=False)
-    assert printed(
-        shortened,
-        record("workflow_started", "Workflow has started!"),
-        record(None, "Building DAG of jobs..."),
-        record(
-            "run_info",
-            "table",
-            stats={"probe_maps": 1, "extract": 2, "probe_embeddings": 3, "total": 6},
-        ),
-        record("resources_info", "Provided cores: 2", cores=2),
-        job_info(7, "probe_embeddings", "log", dataset="d", backbone="b", probe="knn", seed="0"),
-        record("job_started", "Execute 1 jobs..."),
-        record("job_finished", "Finished jobid: 7", job_id=7),
-        record("progress", "", done=1, total=12),
-    ) == ["6 jobs: 4 probe, 2 extract", "[ 1/12] probe d b knn seed 0"]
-
-
-def test_a_job_that_ran_elsewhere_is_shown_with_the_line_that_it_printed_there(tmp_path):
-    log = logged(tmp_path, "loading\nd | b | knn: accuracy 0.5\n")
-    shortened = Shortened({}, since=0.0, dryrun=False)
-    lines = printed(
-        shortened,
-        record("resources_info", "Provided remote nodes: 9", nodes=9),
-        job_info(1, "bootstrap", str(log), dataset="d", backbone="b"),
-        record("job_finished", "Finished jobid: 1", job_id=1),
-        record("progress", "", done=1, total=1),
-    )
-    assert lines == ["[1/1] bootstrap d b: d | b | knn: accuracy 0.5"]
-
-
-def test_a_dry_run_lists_jobs_with_a_short_reason():
-    shortened = Shortened({}, since=0.0, dryrun=True)
-    (line,) = printed(shortened, job_info(1, "extract", "log", dataset="d", backbone="b"))
-    assert line == "extract d b (Params have changed since last execution)"
-
-
-def test_an_error_is_one_line_without_the_command(tmp_path):
-    log = logged(tmp_path, "")
-    shortened = Shortened({3: "Slurm: TIMEOUT"}, since=0.0, dryrun=False)
-    shortened.filter(job_info(3, "extract", str(log), dataset="d", backbone="b"))
-    lines = printed(
-        shortened,
-        record(
-            "error",
-            "RuleException:\nCalledProcessError in file x, line 3:\nCommand 'y'",
-            logging.ERROR,
-        ),
-        record(
-            "job_error",
-            "Error",
-            logging.ERROR,
-            jobid=3,
-            rule_name="extract",
-            log=[str(log)],
-            indent=False,
-            shellcmd="permafrost extract --spec {…}",
-        ),
-        record(
-            "error",
-            "WorkflowError:\nAt least one job did not complete successfully.",
-            logging.ERROR,
-        ),
-        record("error", "WorkflowError in file common.smk, line 1:\nunknown key", logging.ERROR),
-    )
-    assert len(lines) == 2
-    assert (
-        lines[0].startswith("Error in rule extract d b: it ended without") and str(log) in lines[0]
-    )
-    assert "TIMEOUT" in lines[0] and "--spec" not in lines[0] and "unknown key" in lines[1]
-
-
-def test_of_a_group_that_failed_the_jobs_and_the_log_are_named():
-    shortened = Shortened({4: "CANCELLED"}, since=0.0, dryrun=False)
-    shortened.filter(job_info(4, "knn", "log", dataset="d", backbone="b"))
-    failed = record("group_error", aux_logs=["slurm/5.log"], job_error_info=[{"jobid": 4}])
-    assert printed(shortened, failed) == ["Error in group of knn d b: CANCELLED, log: slurm/5.log"]
 
 
 def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
@@ -340,20 +239,6 @@ def test_slurms_own_words_are_kept_for_each_job_of_a_group(tmp_path):
         4: "Job 5 exceeded memory limit",
         5: "Slurm: FAILED; Job 5 exceeded memory limit",
     }
-
-
-@pytest.mark.parametrize("verbose", [True, False])
-def test_verbose_prints_all(verbose):
-    logger = logging.getLogger("snakemake.logging")
-    kept, handler = list(logger.handlers), logging.StreamHandler()
-    handler.name = "DefaultStreamHandler"
-    logger.handlers[:] = [handler]
-    try:
-        settings = SimpleNamespace(verbose=verbose, printshellcmds=False, dryrun=False)
-        shorten_console(settings, since=0.0)
-        assert bool(handler.filters) is not verbose
-    finally:
-        logger.handlers[:] = kept
 
 
 def test_slurm_is_refused_where_it_is_not_installed(monkeypatch, tmp_path):

@@ -200,12 +200,10 @@ class LoggedError:
 
     Attributes
     ----------
-    printed : whether the job printed this line itself.
     interrupted : the user ended the run, so the job did not fail.
     """
 
     text: str
-    printed: bool = False
     interrupted: bool = False
 
 
@@ -218,7 +216,7 @@ def error_in(log: Path, *, since: float, message: str | None = None) -> LoggedEr
     if _INTERRUPTED.search(text):
         return LoggedError("interrupted", interrupted=True)
     if errors := _ERROR.findall(text):
-        return LoggedError(errors[-1], printed=True)
+        return LoggedError(errors[-1])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if "Traceback (most recent call last)" in text:
         return LoggedError(f"unexpected error: {lines[-1]}")

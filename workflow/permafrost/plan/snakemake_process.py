@@ -1,12 +1,4 @@
-"""What Snakemake's own process is set up with: the environment of its jobs, and a short terminal.
-
-A run prints one line per finished job, one per error, and no command lines.
-
-Snakemake prints some 18 lines for every job, and the command of a job that fails twice. Here its
-handler for the terminal gets a filter that shortens its messages; ``.snakemake/log`` keeps all of
-them, and ``--verbose`` prints them. A bar (as `snakemake-logger-plugin-rich` draws) would be torn
-apart by the lines that the jobs themselves print, and is of no use in a file.
-"""
+"""What Snakemake's own process is set up with: the environment of its jobs, and what it shows of them."""
 
 from __future__ import annotations
 
@@ -18,26 +10,18 @@ import re
 import shlex
 import shutil
 import sys
-from collections import Counter
 from pathlib import Path
+
+from snakemake_logger_plugin_permafrost import LogHandler
 
 from permafrost.core.environment import MAIN_PYTHON
 from permafrost.plan import light_client
-from permafrost.plan.failures import NAMES, error_in, stage_of
+from permafrost.plan.plan import Plan
+from permafrost.plan.progress.counts import job_of
+from permafrost.plan.progress.run import Run
+from permafrost.plan.progress.view import NOISE, is_wanted
 
 _TERMINAL = "DefaultStreamHandler"
-# what says nothing about this run, or is said better by the lines below
-_NOISE = re.compile(
-    r"Building DAG of jobs|Using shell:|Provided (cores|remote nodes):|Rules claiming more threads"
-    r"|Assuming unrestricted shared|Select jobs to execute|Config file .* is (extended|replaced) by"
-    r"|Group jobs: inactive|Execute \d+ jobs|Job rate limit|Removing output files of failed job"
-    r"|Removing temporary output|Exiting because a job execution failed|Complete log\(s\):"
-    r"|(WorkflowError:\s+)?At least one job did not complete|Some jobs were triggered by provenance|Rules with "
-    r"|\d+ jobs have (missing|outdated) provenance|Reasons:|SLURM run ID:"
-    r"|Job \d+ has been submitted with SLURM|Waiting at most"
-)
-# names the whole command; the line of the job's own error says why
-_COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
 _SLURM_SAYS = re.compile(r"^slurmstepd(?:-\S+)?: error: (.+)$", re.MULTILINE)
 _LONGEST_REASON = 100
 
@@ -107,131 +91,61 @@ class Messages(logging.Handler):
         return "; ".join(filter(None, parts))
 
 
-class Shortened(logging.Filter):
-    """Drops Snakemake's messages or puts a line of ours in their place.
-
-    Parameters
-    ----------
-    messages : what executors said of jobs; since : as `failures.error_in`.
-    dryrun : whether jobs are only listed.
-    """
-
-    def __init__(self, messages: dict[int, str], *, since: float, dryrun: bool) -> None:
-        super().__init__()
-        self._messages, self._since, self._dryrun = messages, since, dryrun
-        self._jobs: dict[int, tuple[str, list[str]]] = {}
-        self._finished: list[int] = []
-        self._remote = False
+class Listed(logging.Filter):
+    """Makes the list of a dry run one line for each job, with its reason; Snakemake's table of jobs stays."""
 
     def filter(self, record: logging.LogRecord) -> bool | logging.LogRecord:
         event = str(getattr(record, "event", None) or "message")
-        shorten = getattr(self, f"_{event}", None)
-        if shorten is None:
-            return True
-        line = shorten(record)
-        if not isinstance(line, str):
-            return line
-        short = copy.copy(record)
-        # an event that Snakemake's formatter does not know is printed as it is
-        short.msg, short.args, short.event = line, (), "permafrost"
-        return short
+        if event == "job_info":
+            short = copy.copy(record)
+            # an event that Snakemake's formatter does not know is printed as it is
+            short.msg, short.args, short.event = self._line(record), (), "permafrost"
+            return short
+        if event == "message":
+            return not NOISE.match(record.getMessage())
+        return event not in ("workflow_started", "group_info")
 
-    def _message(self, record) -> bool:
-        text = record.getMessage()
-        return not (_NOISE.match(text) or _COMMAND_FAILED.search(text))
-
-    def _error(self, record) -> bool:
-        return self._message(record)
-
-    def _workflow_started(self, record) -> bool:
-        return False
-
-    def _job_started(self, record) -> bool:
-        return False
-
-    def _group_info(self, record) -> bool:
-        return False
-
-    def _group_error(self, record) -> str:
-        """What the executor says of jobs that travelled together; those that ran follow one by one."""
-        jobs = [job["jobid"] for job in record.job_error_info]
-        said = next((self._messages[job] for job in jobs if job in self._messages), None)
-        names = [self._jobs[job][0] for job in jobs if job in self._jobs]
-        cause = f": {said}" if said else ""
-        return f"Error in group of {' and '.join(names)}{cause}, log: {', '.join(record.aux_logs)}"
-
-    def _resources_info(self, record) -> bool:
-        self._remote = getattr(record, "nodes", None) is not None
-        return False
-
-    def _run_info(self, record) -> str | bool:
-        counts: Counter[str] = Counter()
-        for name, count in record.stats.items():
-            if name != "total":
-                counts[stage_of(name)] += count
-        if self._dryrun:
-            return True
-        total = sum(counts.values())
-        return f"{total} job{'' if total == 1 else 's'}: " + ", ".join(
-            f"{count} {name}" for name, count in counts.items()
-        )
-
-    def _job_info(self, record) -> str | bool:
-        named = {name: str(record.wildcards[name]) for name in NAMES if name in record.wildcards}
-        if "seed" in named:
-            named["seed"] = f"seed {named['seed']}"
-        words = [stage_of(record.rule_name), *named.values()]
-        self._jobs[record.jobid] = " ".join(words), list(record.log)
-        if not self._dryrun:
-            return False
+    @staticmethod
+    def _line(record) -> str:
         reason = (record.reason or "").partition(":")[0]
-        return f"{self._jobs[record.jobid][0]} ({reason[:_LONGEST_REASON]})"
-
-    def _job_finished(self, record) -> bool:
-        self._finished.append(record.job_id)
-        return False
-
-    def _progress(self, record) -> str:
-        done, self._finished = self._finished, []
-        shown = [self._words(job) for job in done if job in self._jobs]
-        width = len(str(record.total))
-        return f"[{record.done:>{width}}/{record.total}] " + "; ".join(shown)
-
-    def _words(self, job: int) -> str:
-        """Which job it was; one that ran elsewhere with the last line that it printed there."""
-        name, logs = self._jobs[job]
-        if not self._remote or not logs or not Path(logs[0]).is_file():
-            return name
-        lines = Path(logs[0]).read_text(errors="replace").strip().splitlines()
-        return f"{name}: {lines[-1].strip()}" if lines else name
-
-    def _job_error(self, record) -> str | bool:
-        log = next(iter(record.log), "")
-        message = self._messages.get(record.jobid)
-        error = error_in(Path(log), since=self._since, message=message)
-        if record.indent and not Path(log).is_file():
-            return False  # it waited for another job of its group
-        name = self._jobs.get(record.jobid, (stage_of(record.rule_name),))[0]
-        if error.printed and not self._remote:
-            return f"Error in rule {name}, log: {log}"
-        return f"Error in rule {name}: {error.text}, log: {log}"
+        title = job_of(record.rule_name, record.wildcards, "").title
+        return f"{title} ({reason[:_LONGEST_REASON]})"
 
 
-def shorten_console(settings, *, since: float) -> dict[int, str]:
-    """Make Snakemake print less to the terminal; returns what executors say of failed jobs, by number.
+def show_progress(workflow, plan: Plan) -> dict[int, str]:
+    """Show how far a run is in place of Snakemake's lines; returns what executors say of failed jobs, by number.
+
+    With ``--verbose`` and the like all is printed, and another logger (``--logger``) prints as it likes.
 
     Parameters
     ----------
-    settings : Snakemake's output settings. With ``verbose`` all is printed, and another logger
-        (``--logger``) prints as it likes.
-    since : seconds since 1970 when the run began.
+    workflow : Snakemake's, before its jobs are known.
     """
     logger = logging.getLogger("snakemake.logging")
-    messages = Messages()
+    messages, settings = Messages(), workflow.output_settings
     logger.handlers.insert(0, messages)  # it must know them before a line is printed
-    if not settings.verbose and not settings.printshellcmds:
-        for handler in logger.handlers:
-            if handler.name == _TERMINAL:
-                shortened = Shortened(messages.by_job, since=since, dryrun=settings.dryrun)
-                handler.addFilter(shortened)
+    stream = next((one for one in logger.handlers if one.name == _TERMINAL), None)
+    if settings.dryrun:
+        if stream is not None and not (settings.verbose or settings.printshellcmds):
+            stream.addFilter(Listed())
+    elif is_wanted(settings):
+        handler = _named_by_user(workflow) or _in_place_of(stream, logger, settings)
+        if handler is not None:
+            handler.view.run = Run(workflow, plan, messages.by_job)
     return messages.by_job
+
+
+def _named_by_user(workflow) -> logging.Handler | None:
+    """The handler that ``--logger permafrost`` has made."""
+    known = workflow.logger_manager.get_log_handlers()
+    return next((one for one in known if isinstance(one, LogHandler)), None)
+
+
+def _in_place_of(stream, logger, settings) -> logging.Handler | None:
+    """A handler that takes the place of the one for the terminal, where Snakemake has made that."""
+    if stream is None:
+        return None
+    handler = LogHandler(settings, None)
+    handler.filters = stream.filters
+    logger.handlers[logger.handlers.index(stream)] = handler
+    return handler

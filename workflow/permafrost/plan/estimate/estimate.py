@@ -165,6 +165,23 @@ def uncorrected(found: Estimate) -> Estimate:
     return replace(found, jobs=[replace(job, seconds=job.estimated) for job in found.jobs])
 
 
+def after(found: Estimate, spans: Mapping[tuple[str, tuple], tuple[float, float]]) -> Estimate:
+    """The same when more jobs have ended: they are done, and what they took corrects the others.
+
+    Parameters
+    ----------
+    spans : (stage, names) of a job -> when it began and ended.
+    """
+    jobs = [
+        replace(job, span=spans[job.stage, job.names], done=True)
+        if (job.stage, job.names) in spans
+        else job
+        for job in found.jobs
+    ]
+    known = {**found.corrections, **corrections_of(jobs)}
+    return replace(found, jobs=[_corrected(job, known) for job in jobs], corrections=known)
+
+
 def corrections_of(jobs: Iterable[JobEstimate]) -> dict[str, float]:
     """Key to what jobs took over what was estimated, of all that are known."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])

@@ -1,0 +1,81 @@
+"""What the view of a run asks of Snakemake's workflow, and what it keeps from the terminal."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from permafrost.plan.plan import Plan
+from permafrost.plan.progress.counts import key_of
+from permafrost.plan.progress.left import TimeLeft
+
+
+class Run:
+    """A run of this plan.
+
+    Parameters
+    ----------
+    workflow : Snakemake's.
+    messages : job number -> what the executor said of it when it failed.
+    """
+
+    def __init__(self, workflow, plan: Plan, messages: Mapping[int, str]) -> None:
+        self.messages = messages
+        self._workflow, self._plan = workflow, plan
+        self._printed = None
+
+    def targets(self) -> set[str]:
+        """Rules that only gather others."""
+        return {rule.name for rule in self._workflow.rules if not rule.output}
+
+    def time_left(self, cores: int | None) -> TimeLeft:
+        """How long the jobs that are to do will take on these cores; None: on a cluster."""
+        jobs = self._workflow.dag.needrun_jobs()
+        wanted = {key_of(job.rule.name, job.wildcards_dict) for job in jobs}
+        return TimeLeft(lambda: self._estimate(cores), wanted, self._lost, cores)
+
+    def _lost(self) -> set[tuple]:
+        """(stage, names) of the jobs that have failed, and of those that would read what they make."""
+        failed = list(self._workflow.scheduler.failed)
+        left = [job for one in failed for job in (one.jobs if one.is_group() else [one])]
+        found = set()
+        while left:
+            job = left.pop()
+            if job not in found:
+                found.add(job)
+                left += list(self._workflow.dag.depending.get(job, ()))
+        return {key_of(job.rule.name, job.wildcards_dict) for job in found}
+
+    def _estimate(self, cores: int | None):
+        from permafrost.core.device import takes_gpu
+        from permafrost.plan.estimate.estimate import Machines, estimate
+        from permafrost.plan.estimate.records import read_records
+        from permafrost.plan.estimate.work import default_rates
+
+        config = self._plan.config
+        gpus = int(cores is not None and takes_gpu(config["runtime"]["device"]))
+        return estimate(
+            self._plan,
+            default_rates(),
+            Machines(cores or 1, gpus),
+            results=config["results"],
+            records=read_records(Path.cwd()),
+        )
+
+    def keep_output(self) -> None:
+        """Let jobs print into Snakemake's log: on the terminal they would tear the view apart."""
+        logs = self._workflow.logger_manager.get_logfile()
+        if logs:
+            self._printed = _shell().STDOUT
+            _shell().STDOUT = open(logs[-1], "a")  # noqa: SIM115
+
+    def release_output(self) -> None:
+        """What is run when all jobs have ended prints to the terminal again."""
+        if self._printed is not None:
+            _shell().STDOUT, self._printed = self._printed, None
+
+
+def _shell():
+    """Snakemake's module that starts commands; its package has a class of the same name."""
+    return importlib.import_module("snakemake.shell")

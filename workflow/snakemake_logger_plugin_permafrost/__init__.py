@@ -1,0 +1,61 @@
+"""Permafrost's view of a run as a logger plugin of Snakemake.
+
+The workflow puts it in the place of Snakemake's own output by itself (`permafrost.plan.snakemake_process`), so that no
+profile needs to name it; ``--logger permafrost`` does so for any workflow where the package is installed.
+"""
+
+from __future__ import annotations
+
+from logging import LogRecord
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+
+
+class LogHandler(LogHandlerBase):
+    """Shows stages and what failed; leaves the terminal to Snakemake in dry runs and where ``--verbose`` is given."""
+
+    def __post_init__(self) -> None:
+        # Snakemake imports every plugin that it finds, also for commands that show nothing
+        from permafrost.plan.progress.view import is_wanted, make_view
+
+        wanted = is_wanted(self.common_settings)
+        self.view = make_view(nocolor=self.common_settings.nocolor) if wanted else None
+
+    def emit(self, record: LogRecord) -> None:
+        """Show an event, or nothing where it cannot be shown: no run ends for that."""
+        try:
+            if self.view is not None:
+                self.view.show(record)
+        except Exception:
+            self.handleError(record)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self.view is not None:
+            self.view.end()
+        super().close()
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """Whether it takes the terminal; else Snakemake uses it itself."""
+        return self.view is not None
+
+    @property
+    def writes_to_file(self) -> bool:
+        """Snakemake's own log file stays as it is."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """Snakemake's filter serves."""
+        return False
+
+    @property
+    def has_formatter(self) -> bool:
+        """It formats by itself."""
+        return True
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """It draws none."""
+        return False
