@@ -20,8 +20,8 @@ def failed_run(project: Project) -> str:
 
 
 def message_about(output: str, name: str) -> str:
-    """The line of the error that `permafrost` ended with, about `name`."""
-    lines = [n for n in output.splitlines() if ": error: " in n and name in n]
+    """The line of the failed job's error about `name`."""
+    lines = [n for n in output.splitlines() if n.startswith("Error in rule ") and name in n]
     assert lines, f"no error names {name}:\n{output}"
     return lines[0]
 

@@ -52,7 +52,7 @@ def finished(tmp_path_factory):
 def test_backbones_run_in_their_environments_and_one_that_fails_stops_no_other(finished):
     output = finished.done.stdout + finished.done.stderr
     assert finished.done.returncode != 0
-    assert "permafrost environment: error: envs/broken.lock could not be installed" in output
+    assert ": envs/broken.lock could not be installed" in output
     assert not finished.path(".venv-broken").exists()
     for backbone in ("in-small", "in-pandas", "imagestats"):
         assert finished.path(f"results/features/tiny-landcover/{backbone}/test.zarr").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers.terminal import on_terminal, seen
 from permafrost.plan import snakemake_process
 from permafrost.plan.configured import read_configuration
 from permafrost.plan.estimate.estimate import Machines, estimate
@@ -144,6 +144,7 @@ def test_a_line_says_how_far_the_run_is():
     assert drawn.line(some(), 31.0, 720.0) == f"{text}, about 12 min left: prepare 1/1, extract 0/3"
     assert drawn.status(some(), 31.0, None) == text
     assert drawn.status(some(), 31.0, 720.0, ended=True) == f"{text}, 3 not run"
+    assert drawn.status(some(), 31.0, 0.2) == text, "it takes longer than was estimated"
     one = Counts()
     one.expect({"report": 1})
     assert drawn.status(one, 1.0, None) == "0 of 1 job done in 1.0 s"
@@ -182,7 +183,8 @@ def test_a_run_is_a_few_lines(said, monkeypatch):
     assert said(job_info(3, "probe_embeddings", **NAMES), finished(3)) == [
         "3 of 4 jobs done in 31 s: prepare 1/1, probe 2/3"
     ]
-    said(job_info(4, "probe_embeddings", **NAMES), finished(4), job_info(5, "all"), finished(5))
+    assert said(job_info(4, "probe_embeddings", **NAMES), finished(4)) == [], "the end says it"
+    said(job_info(5, "all"), finished(5))
     assert said(record("progress", done=5, total=5)) == ["4 of 4 jobs done in 31 s"]
     assert said(record(None, "Complete log(s): x"), record(None, "Elapsed time: 0:00:09")) == []
     assert said(record(None, "Nothing to be done.")) == ["Nothing to be done."]
@@ -199,8 +201,6 @@ def test_a_failure_is_named_at_once_without_its_command(said, tmp_path):
     log.write_text("permafrost extract: error: no such model. Remedy: correct it\n")
     (line,) = said(job_error(3, "extract", log))
     assert line == f"Error in rule extract d b: no such model. Remedy: correct it, log: {log}"
-    log.write_text("permafrost: interrupted\n")
-    assert said(job_error(3, "extract", log)) == []
     text = "Exiting because a job execution failed. Look above for error messages"
     assert said(record(None, text, logging.ERROR)) == [
         "0 of 2 jobs done in 0.0 s, 1 failed, 1 not run"
@@ -209,6 +209,26 @@ def test_a_failure_is_named_at_once_without_its_command(said, tmp_path):
     assert said(record("error", last, logging.ERROR)) == []
     other = "WorkflowError in file common.smk, line 1:\nunknown key"
     assert said(record("error", other, logging.ERROR)) == other.splitlines()
+
+
+def test_a_job_that_gathers_says_where_its_result_is(said, tmp_path):
+    log = tmp_path / "job.log"
+    log.write_text("9 files\nresults/archive/x.zip\n\n")
+    said(run_info(archive=1, extract=1), job_info(1, "archive", str(log)))
+    said(job_info(2, "extract", str(log), dataset="d", backbone="b"))
+    assert said(finished(1))[0] == "results/archive/x.zip"
+    assert said(finished(2)) == []
+
+
+def test_what_is_interrupted_has_not_failed(said, tmp_path):
+    said(run_info(extract=1), job_info(3, "extract", str(tmp_path), dataset="d", backbone="b"))
+    (line,) = said(
+        record(None, "Terminating processes on user request, this might take some time.")
+    )
+    assert line.startswith("Terminating")
+    assert said(job_error(3, "extract", tmp_path)) == []
+    said.view.end()
+    assert said() == ["0 of 1 job done in 0.0 s, 1 not run"]
 
 
 def test_of_a_group_that_failed_the_jobs_and_the_log_are_named(said):
@@ -398,25 +418,10 @@ def test_snakemake_finds_the_plugin_and_its_events_are_understood(toy):
     assert "rule second:" in verbose.stderr and "jobs done" not in verbose.stderr
 
 
-def on_terminal(command, **where) -> str:
-    """What a command writes to a terminal."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, **where, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    written = b""
-    try:
-        while chunk := os.read(ours, 1 << 16):
-            written += chunk
-    except OSError:
-        pass  # the other side was closed
-    os.close(ours)
-    process.wait(timeout=60)
-    return written.decode()
-
-
 def test_on_a_terminal_the_table_stays_and_failures_stand_above_it(toy):
-    written = on_terminal(toy[0], **toy[1])
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", written)
+    status, written = on_terminal(toy[0], **toy[1])
+    text = seen(written)
+    assert status == 1
     assert text.index(FAILED) < text.rindex("running  failed")
     last = text[text.rindex("running  failed") :].splitlines()
     assert [line.split()[0] for line in last[1:4]] == ["first", "second", "all"]

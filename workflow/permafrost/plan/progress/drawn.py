@@ -26,7 +26,7 @@ def status(counts: Counts, elapsed: float, left: float | None, *, ended: bool = 
         parts.append(f"{failed} failed")
     if ended and (waiting := total - done - failed):
         parts.append(f"{waiting} not run")
-    elif left is not None and done < total:
+    elif left is not None and left >= 1:  # what takes longer than estimated has no time left
         parts.append(f"about {duration(left)} left")
     return ", ".join(parts)
 

@@ -29,6 +29,7 @@ NOISE = re.compile(
 )
 # names the whole command; the line of the job's own error says why
 _COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
+_INTERRUPTED = "Terminating processes on user request"
 _LAST_WORDS = re.compile(r"Exiting because a job execution failed|Complete log\(s\):")
 _QUIET = {"ALL", "PROGRESS", "RULES"}
 LINE_EVERY_S = 30.0
@@ -61,7 +62,7 @@ class View:
         self._since = time.time()
         self._cores: int | None = None
         self._left = None
-        self._shows = False
+        self._shows = self._interrupted = False
 
     def show(self, record: logging.LogRecord) -> None:
         """Take in an event; those without a method are of no interest here."""
@@ -90,6 +91,7 @@ class View:
         text = record.getMessage()
         if _LAST_WORDS.match(text):
             self.end()
+        self._interrupted |= text.startswith(_INTERRUPTED)
         if not (NOISE.match(text) or _COMMAND_FAILED.search(text)):
             self._say(text, record.levelno)
 
@@ -115,6 +117,11 @@ class View:
             self.counts.start(record.jobid, job, time.time())
 
     def _job_finished(self, record) -> None:
+        job = self.counts.jobs.get(record.job_id)
+        if job is not None and job.title == job.stage and Path(job.log).is_file():
+            # it works on no dataset of its own, but gathers: it says where the result is
+            printed = Path(job.log).read_text(errors="replace").split("\n")
+            self._say(next(filter(str.strip, reversed(printed)), ""), logging.INFO)
         self._moved(self.counts.finish(record.job_id, time.time()))
 
     def _progress(self, record) -> None:
@@ -123,8 +130,9 @@ class View:
 
     def _job_error(self, record) -> None:
         log = next(iter(record.log), "")
-        if record.indent and not Path(log).is_file():
-            self.counts.stop(record.jobid)  # it waited for another job of its group
+        waited = record.indent and not Path(log).is_file()  # for another job of its group
+        if waited or self._interrupted:
+            self.counts.stop(record.jobid)
             return
         self.counts.fail(record.jobid)
         message = self.run.messages.get(record.jobid) if self.run else None
@@ -175,6 +183,8 @@ class Lines(View):
         self._next = time.time() + LINE_EVERY_S
 
     def _moved(self, stage_is_done: bool) -> None:
+        if self.counts.sum("done") == self.counts.sum("total"):
+            return  # the last line says so
         if stage_is_done or time.time() >= self._next:
             self._say(drawn.line(self.counts, self._elapsed(), self._time_left()))
             self._next = time.time() + LINE_EVERY_S
