@@ -21,6 +21,7 @@ from helpers.project import REPOSITORY
 # what a wheel holds, by where it lies in a clone
 TRACKED = {
     "workflow/permafrost/": "permafrost/",
+    "workflow/snakemake_logger_plugin_permafrost/": "snakemake_logger_plugin_permafrost/",
     "workflow/schemas/": "permafrost/plan/schemas/",
     "workflow/rules/": "permafrost/core/shipped/workflow/rules/",
     "workflow/report/": "permafrost/core/shipped/workflow/report/",
