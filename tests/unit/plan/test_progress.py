@@ -187,6 +187,8 @@ def test_a_run_is_a_few_lines(said, monkeypatch):
     said(job_info(5, "all"), finished(5))
     assert said(record("progress", done=5, total=5)) == ["4 of 4 jobs done in 31 s"]
     assert said(record(None, "Complete log(s): x"), record(None, "Elapsed time: 0:00:09")) == []
+    submitted = "Job 39b4038a-349f has been submitted with SLURM jobid 155 (log: x)."
+    assert said(record(None, submitted)) == []
     assert said(record(None, "Nothing to be done.")) == ["Nothing to be done."]
 
 
@@ -198,6 +200,8 @@ def test_a_failure_is_named_at_once_without_its_command(said, tmp_path):
     (line,) = said(record("error", command, logging.ERROR), job_error(3, "extract", log))
     assert line.startswith("Error in rule extract d b: it ended without") and str(log) in line
     assert "TIMEOUT" in line
+    failed = record("job_error", jobid=9, rule_name="own", log=[], indent=False)
+    assert said(failed) == ["Error in rule own, which has no log of its own, log: .snakemake/log"]
     log.write_text("permafrost extract: error: no such model. Remedy: correct it\n")
     (line,) = said(job_error(3, "extract", log))
     assert line == f"Error in rule extract d b: no such model. Remedy: correct it, log: {log}"
@@ -354,7 +358,8 @@ def test_where_nobody_knows_the_cores_they_are_as_many_as_were_at_work(estimated
     jobs = [job for job in estimated.jobs if job.stage == "extract"]
     counts = Counts()
     counts.expect({"extract": 2})
-    left = time_left(replace(estimated, machines=Machines(1, 0)), wanted, cores=None)
+    estimated = replace(estimated, machines=Machines(1, 1))
+    left = time_left(estimated, wanted, cores=None)
     assert left.seconds(counts, 0.0) is None, "nothing has ended yet"
     for number, job in enumerate(jobs):
         counts.start(number, SimpleNamespace(stage="extract", key=("extract", job.names)), 0.0)

@@ -76,7 +76,8 @@ class TimeLeft:
             cores = _cores_taken(spans.values(), begun.values(), now)
             if cores is None:
                 return None
-            found = replace(found, machines=replace(found.machines, cores=cores))
+            # those of a job that has a GPU count among them
+            found = replace(found, machines=replace(found.machines, cores=cores, gpus=0))
         jobs = [
             _rest(job, begun.get((job.stage, job.names)), now)
             for job in found.jobs

@@ -23,7 +23,7 @@ class Run:
     def __init__(self, workflow, plan: Plan, messages: Mapping[int, str]) -> None:
         self.messages = messages
         self._workflow, self._plan = workflow, plan
-        self._printed = None
+        self._kept = []
 
     def targets(self) -> set[str]:
         """Rules that only gather others."""
@@ -48,32 +48,38 @@ class Run:
         return {key_of(job.rule.name, job.wildcards_dict) for job in found}
 
     def _estimate(self, cores: int | None):
-        from permafrost.core.device import takes_gpu
         from permafrost.plan.estimate.estimate import Machines, estimate
         from permafrost.plan.estimate.records import read_records
         from permafrost.plan.estimate.work import default_rates
 
-        config = self._plan.config
-        gpus = int(cores is not None and takes_gpu(config["runtime"]["device"]))
         return estimate(
             self._plan,
             default_rates(),
-            Machines(cores or 1, gpus),
-            results=config["results"],
+            Machines(cores or 1, int(self._takes_gpu(cores))),
+            results=self._plan.config["results"],
             records=read_records(Path.cwd()),
         )
+
+    def _takes_gpu(self, cores: int | None) -> bool:
+        """Whether there is a GPU here; of a cluster, whether the profile asks for one."""
+        from permafrost.core.device import takes_gpu
+
+        if cores is not None:
+            return takes_gpu(self._plan.config["runtime"]["device"])
+        asked = self._workflow.resource_settings.overwrite_resources
+        return any("gpu" in resources for resources in asked.values())
 
     def keep_output(self) -> None:
         """Let jobs print into Snakemake's log: on the terminal they would tear the view apart."""
         logs = self._workflow.logger_manager.get_logfile()
         if logs:
-            self._printed = _shell().STDOUT
+            self._kept.append(_shell().STDOUT)
             _shell().STDOUT = open(logs[-1], "a")  # noqa: SIM115
 
     def release_output(self) -> None:
         """What is run when all jobs have ended prints to the terminal again."""
-        if self._printed is not None:
-            _shell().STDOUT, self._printed = self._printed, None
+        if self._kept:
+            _shell().STDOUT = self._kept.pop()
 
 
 def _shell():

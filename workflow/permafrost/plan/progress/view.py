@@ -25,7 +25,7 @@ NOISE = re.compile(
     r"|Removing temporary output|Exiting because a job execution failed|Complete log\(s\):"
     r"|(WorkflowError:\s+)?At least one job did not complete|Some jobs were triggered by provenance|Rules with "
     r"|\d+ jobs have (missing|outdated) provenance|Reasons:|SLURM run ID:|Elapsed time:"
-    r"|Job \d+ has been submitted with SLURM|Waiting at most"
+    r"|Job [\w-]+ has been submitted with SLURM|Waiting at most"
 )
 # names the whole command; the line of the job's own error says why
 _COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
@@ -106,10 +106,10 @@ class View:
         if not self.counts.stages:
             return
         self._since, self._shows = time.time(), True
+        self._first()
         if self.run is not None:
             self._left = self.run.time_left(self._cores)
             self.run.keep_output()
-        self._first()
 
     def _job_info(self, record) -> None:
         job = job_of(record.rule_name, record.wildcards, next(iter(record.log), ""))
@@ -135,12 +135,14 @@ class View:
             self.counts.stop(record.jobid)
             return
         self.counts.fail(record.jobid)
+        title = f"Error in rule {self._title(record)}"
+        if not log:
+            self._say(f"{title}, which has no log of its own, log: .snakemake/log", logging.ERROR)
+            return
         message = self.run.messages.get(record.jobid) if self.run else None
         error = error_in(Path(log), since=self._since, message=message)
         if not error.interrupted:
-            self._say(
-                f"Error in rule {self._title(record)}: {error.text}, log: {log}", logging.ERROR
-            )
+            self._say(f"{title}: {error.text}, log: {log}", logging.ERROR)
 
     def _group_error(self, record) -> None:
         """What the executor says of jobs that travelled together; those that ran follow one by one."""
