@@ -17,6 +17,7 @@ from helpers.stages.specifications import extraction_of, specification
 SPLITS = ("train", "val", "test")
 _ABOUT = {"lon": pa.float64(), "lat": pa.float64(), "date": pa.string()}
 IMAGES = "fingerprint-of-images"
+FEATURES = "fingerprint-of-features"
 
 
 def rgb_bands() -> list[dict]:
@@ -149,33 +150,67 @@ class Dataset:
             writer.samples(pa.table(columns))
 
     def extract(
-        self, entry: dict, *, out="features", extraction=None, files=None, **options
+        self, entry: dict, *, out="features", extraction=None, files=None, parts=None, **options
     ) -> dict[str, Store]:
-        """Feature stores by split."""
+        """Feature stores by split; in `parts` parts where a number is given."""
         from permafrost.features.extract import extract
         from permafrost.features.specification import Running
 
+        spec = specification(
+            {
+                "stage": "extract",
+                "backbone": "tried",
+                "dataset": "tiny",
+                "entry": entry,
+                "extraction": extraction_of(maps=bool(self.masks)) | (extraction or {}),
+                "files": files or {},
+                "inputs": {"images": IMAGES},
+            }
+        )
         outputs = {split: self.folder / out / f"{split}.zarr" for split in SPLITS}
-        spec = {
-            "stage": "extract",
-            "backbone": "tried",
-            "dataset": "tiny",
-            "entry": entry,
-            "extraction": extraction_of(maps=bool(self.masks)) | (extraction or {}),
-            "files": files or {},
-            "inputs": {"images": IMAGES},
-        }
-        extract(
-            specification(spec),
+        images = {split: self.folder / f"{split}.zarr" for split in SPLITS}
+        if parts is not None:
+            folders = [self.folder / out / f"{part}-of-{parts}" for part in range(parts)]
+            for folder in folders:
+                self.extract_part(spec, folder, **options)
+            self.join(folders, outputs)
+        else:
+            extract(
+                spec,
+                images=images,
+                card=self.folder / "card.json",
+                outputs=outputs,
+                fingerprint=FEATURES,
+                running=Running(**options),
+            )
+        return {split: Store(path, expect=FEATURES) for split, path in outputs.items()}
+
+    def extract_part(self, spec, folder: Path, **options) -> None:
+        """One part, by the name of its folder."""
+        from permafrost.features.parts import Part, extract_part
+        from permafrost.features.specification import Running
+
+        extract_part(
+            spec,
             images={split: self.folder / f"{split}.zarr" for split in SPLITS},
             card=self.folder / "card.json",
-            outputs=outputs,
-            fingerprint="fingerprint-of-features",
+            output=folder,
+            part=Part.of(folder.name),
+            fingerprint=FEATURES,
             running=Running(**options),
         )
-        return {
-            split: Store(path, expect="fingerprint-of-features") for split, path in outputs.items()
-        }
+
+    def join(self, folders: list[Path], outputs: dict[str, Path]) -> None:
+        """Parts in folders to feature stores."""
+        from permafrost.features.joining import join_parts
+
+        join_parts(
+            folders,
+            images={split: self.folder / f"{split}.zarr" for split in SPLITS},
+            expect_images=IMAGES,
+            outputs=outputs,
+            fingerprint=FEATURES,
+        )
 
 
 class SeveralDataset(Dataset):

@@ -19,7 +19,8 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,10 +35,13 @@ from permafrost.core.versions import imported_versions
 
 SAMPLES = "samples.parquet"
 _SEAL = frozenset({"fingerprint", "count", "arrays", "samples_sha256", "complete"})
-_DIGEST = "attributes_sha256"
+DIGEST = "attributes_sha256"
 # what a shard's index says of a chunk that was never written
 _NOWHERE = np.uint64(2**64 - 1)
 _REMEDY = "delete the store and run snakemake again"
+PARTS_REMEDY = "delete the folder of the parts and run snakemake again"
+# of file systems that know no links, or no more of this file
+_NO_LINK = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
 class StoreWriter:
@@ -102,6 +106,35 @@ class StoreWriter:
         )
         return self._arrays[name]
 
+    def adopt(self, name: str, folder: Path, files: Iterable[str]) -> None:
+        """Take chunks of an array from files of another store of its shape, by links where there can be some.
+
+        Raises
+        ------
+        PermafrostError : a chunk is here already, or the other array has another shape, type or chunks.
+        """
+        own = self.folder / name
+        if name not in self._arrays:
+            own.mkdir()
+            shutil.copyfile(folder / "zarr.json", own / "zarr.json")
+            self._arrays[name] = self.group[name]
+        elif (folder / "zarr.json").read_bytes() != (own / "zarr.json").read_bytes():
+            raise PermafrostError(
+                f"its array {name!r} has another shape or type than the same array of the parts before",
+                where=folder.parent,
+                remedy=PARTS_REMEDY,
+            )
+        for file in files:
+            (own / file).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _link(folder / file, own / file)
+            except FileExistsError:
+                raise PermafrostError(
+                    f"its array {name!r} holds rows that another part holds, too",
+                    where=folder.parent,
+                    remedy=PARTS_REMEDY,
+                ) from None
+
     def samples(self, table: pa.Table) -> None:
         """The per-sample table (column ``sample_id`` at least), in the order of the arrays."""
         pq.write_table(table, self.folder / SAMPLES, compression="zstd")
@@ -127,17 +160,19 @@ class StoreWriter:
             "samples_sha256": file_digest(self.folder / SAMPLES),
             "complete": True,
         }
-        self.group.attrs.update({**sealed, _DIGEST: _attributes_digest(sealed)})
+        self.group.attrs.update({**sealed, DIGEST: attributes_digest(sealed)})
 
 
 @contextlib.contextmanager
-def write_store(path, *, fingerprint: str, group: Group | None = None) -> Iterator[StoreWriter]:
+def write_store[W: StoreWriter](
+    path, *, fingerprint: str, group: Group | None = None, kind: type[W] = StoreWriter
+) -> Iterator[W]:
     """Write a store whole: on an error, or a kill, nothing stands at `path`.
 
     With a `group` of `outputs.together`, it appears with the others of the group.
     """
     with whole_directory(path, group=group) as folder:
-        writer = StoreWriter(folder)
+        writer = kind(folder)
         try:
             yield writer
             writer.seal(fingerprint)
@@ -175,7 +210,7 @@ class Store:
         self.fingerprint: str = self.attributes["fingerprint"]
         if expect is not None:
             check_fingerprint(self.path, self.fingerprint, expect)
-        if self.attributes.get(_DIGEST) != _attributes_digest(self.attributes):
+        if self.attributes.get(DIGEST) != attributes_digest(self.attributes):
             raise self._refuse("its attributes are not what was written")
         if split is not None and self.attributes.get("split", split) != split:
             raise self._refuse(
@@ -276,10 +311,19 @@ class Store:
         return PermafrostError(problem, where=self.path, remedy=_REMEDY)
 
 
-def _attributes_digest(attributes: dict) -> str:
+def attributes_digest(attributes: dict) -> str:
     """SHA-256 of all attributes but this one."""
-    sealed = {key: value for key, value in attributes.items() if key != _DIGEST}
+    sealed = {key: value for key, value in attributes.items() if key != DIGEST}
     return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        shutil.copyfile(source, target)
 
 
 def _stored_chunks(folder: Path, array) -> int:

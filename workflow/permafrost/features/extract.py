@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from permafrost.backbones.backbone import Resources
 from permafrost.backbones.input.contract import WITHOUT_PIXELS
 from permafrost.backbones.registry import build, plan_input, read_entry
 from permafrost.core.errors import PermafrostError
-from permafrost.core.progress import progress
 from permafrost.core.versions import recorded_versions
 from permafrost.data.card import Card, read_card
 from permafrost.data.folders import Read, content_digest
@@ -21,19 +19,20 @@ from permafrost.data.image_store import ImageStore
 from permafrost.features.attributes import of_dataset
 from permafrost.features.devices import choose_device, device_name, exact_numerics
 from permafrost.features.located import extract_located
-from permafrost.features.maps import MapWriter, dense_attributes, whole_image
+from permafrost.features.maps import dense_attributes, whole_image
 from permafrost.features.metadata import decide
 from permafrost.features.prepare import FedImages, Preparer, tensor_fingerprint
 from permafrost.features.promised import PromisedBackbone
-from permafrost.features.reading import SampleReader, read_batches
-from permafrost.features.running import Run, batch_outputs, fetch, set_up
+from permafrost.features.reading import SampleReader
+from permafrost.features.running import Run, set_up
 from permafrost.features.specification import (
     BackboneSpec,
     Extraction,
     ExtractSpec,
     Running,
 )
-from permafrost.features.writing import FeatureWriter, feature_store, write_labels
+from permafrost.features.split import Shapes, SplitRun
+from permafrost.features.writing import copy_samples, feature_store
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,6 @@ class Opened:
     extraction: Extraction
     attributes: dict
     promised: PromisedBackbone
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """Number of features, and (C, H, W) of each map; 0 and none before the first split."""
-
-    dimension: int = 0
-    maps: tuple = ()
 
 
 def extract(
@@ -162,48 +153,12 @@ def _extract_split(
     opened: Opened, split: str, path: Path, fingerprint: str, running: Running, before: Shapes
 ) -> Shapes:
     """Write the feature store of one split, whose features must be as those of the splits before."""
-    run, store, extraction = opened.run, opened.stores[split], opened.extraction
-    dataset, backbone = opened.attributes["dataset"], opened.attributes["backbone"]
-    where = f"{run.backbone.where} on {dataset} ({split})"
-    names, maps = store.samples["sample_id"], None
-    reader = SampleReader(store, run.prepare.stored)
-    most = reader.most_dates if reader.dates and run.dates is None else None
     with feature_store(path, fingerprint=fingerprint) as writer:
-        if extraction.maps:
-            dtype = np.dtype(extraction.maps_dtype)
-            maps = MapWriter(writer, run.backbone.layers, before.maps, dtype, names, where)
-        sink = FeatureWriter(
-            writer, names, extraction.dtype, where, maps, dimension=before.dimension, dates=most
-        )
-        label = f"{backbone} on {dataset}/{split}"
-        with progress(total=len(store), label=label, unit="image") as bar:
-            try:
-                for batch in read_batches(
-                    store,
-                    run.prepare.stored,
-                    batch_size=running.batch_size,
-                    workers=running.workers,
-                    pin=run.device.type == "cuda",
-                    telling=run.telling,
-                ):
-                    dates = None if most is None else batch.dates
-                    sink.put(fetch(*batch_outputs(run, batch, where=where), dates))
-                    bar.update(len(batch))
-                gates = sink.finish()
-            finally:
-                sink.close()
-        write_labels(writer, store.labels())
-        writer.samples(store.samples)
-        writer.attributes.update(
-            {**opened.attributes, "split": split, "feature_dim": sink.dimension, "gates": gates}
-        )
-        if most is not None:
-            writer.attributes["dates"] = {"kind": opened.card.dates, "column": reader.dates}
-        if maps is not None:
-            maps.copy_native(store)
-            writer.attributes["layers"] = maps.described()
+        made = SplitRun(opened, split, running).write(writer, before)
+        writer.attributes.update(made.attributes)
+        copy_samples(writer, opened.stores[split])
         opened.promised.check()
-    return Shapes(sink.dimension, maps.shapes if maps is not None else ())
+    return made.shapes
 
 
 def _attributes(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
@@ -39,6 +41,7 @@ class CollapseGate:
 
     def __init__(self) -> None:
         self._origin: np.ndarray | None = None
+        self._furthest: np.ndarray | None = None
         self._direction: np.ndarray | None = None
         self._scale = 0.0
         self._spans_plane = False
@@ -57,14 +60,41 @@ class CollapseGate:
         noise = _NOISE * self._scale * np.sqrt(rows.shape[1])
         if self._direction is None and lengths.max() > noise:
             furthest = int(lengths.argmax())
+            self._furthest = rows[furthest]
             self._direction = deviation[furthest] / lengths[furthest]
         if self._direction is not None:
             off = deviation - np.outer(deviation @ self._direction, self._direction)
             self._spans_plane = bool((np.linalg.norm(off, axis=1) > noise).any())
 
+    def state(self) -> dict:
+        """All that `of_parts` needs, as JSON."""
+        points = [self._origin, self._furthest]
+        return {
+            "rows": self._rows,
+            "scale": self._scale,
+            "spans_plane": self._spans_plane,
+            "points": [] if self._spans_plane else [p.tolist() for p in points if p is not None],
+        }
+
+    @classmethod
+    def of_parts(cls, states: Iterable[Mapping]) -> CollapseGate:
+        """The gate of rows that were divided among several, by their states in order.
+
+        Of a part that lies on one line, two points stand for the line.
+        """
+        whole = cls()
+        for state in states:
+            whole._scale = max(whole._scale, state["scale"])
+            whole._spans_plane |= state["spans_plane"]
+            if state["points"]:
+                whole.update(np.array(state["points"]))
+                whole._rows -= len(state["points"])
+            whole._rows += state["rows"]
+        return whole
+
     def gates(self) -> list[str]:
         """``["collapsed_features"]`` or nothing. Fewer than three rows cannot tell."""
-        if self._rows < 3 or self._origin is None:
+        if self._rows < 3 or self._spans_plane or self._origin is None:
             return []
         line_is_all = len(self._origin) == 1 and self._direction is not None
-        return [] if self._spans_plane or line_is_all else ["collapsed_features"]
+        return [] if line_is_all else ["collapsed_features"]

@@ -108,6 +108,11 @@ def worth_compressing(values: np.ndarray) -> bool:
     return len(Zstd(level=1).encode(values)) < WORTH_COMPRESSING * values.nbytes
 
 
+def tried_to_compress(maps: Sequence[np.ndarray]) -> list[bool]:
+    """Whether the maps (n, …) of a split, of which these are the first batch, are to be compressed."""
+    return [worth_compressing(values[:ROWS_TRIED]) for values in maps]
+
+
 class MapWriter:
     """Takes the maps of batches in order and writes them shard by shard.
 
@@ -119,6 +124,8 @@ class MapWriter:
         before.
     sample_ids : names of the samples that will come.
     where : how errors name the backbone.
+    span : of the samples, those of a part, see `writing.Rows`; all of them by default.
+    compress : of each map, whether it is worth compressing; by default the first batch tells.
     """
 
     def __init__(
@@ -129,10 +136,14 @@ class MapWriter:
         dtype: np.dtype,
         sample_ids,
         where: str,
+        *,
+        span: tuple[int, int] | None = None,
+        compress: Sequence[bool] | None = None,
     ) -> None:
         self._writer, self._count, self._layers = writer, len(sample_ids), tuple(layers)
         self._dtype, self._sample_ids, self._where = dtype, sample_ids, where
-        self._arrays: list[Rows] = []
+        self._span, self._compress = span, compress
+        self.arrays: list[Rows] = []
         self.shapes = tuple(shapes)
 
     def put(self, first: int, maps: Sequence[np.ndarray], finite: Sequence[bool]) -> None:
@@ -143,19 +154,19 @@ class MapWriter:
         for layer, values, good in zip(self._layers, maps, finite, strict=True):
             if not good:
                 self._refuse(layer, values, first)
-        if not self._arrays:
-            tried = [worth_compressing(values[:ROWS_TRIED]) for values in maps]
-            self._begin([values.shape[1:] for values in maps], tried)
-        for rows, values in zip(self._arrays, maps, strict=True):
+        if not self.arrays:
+            self._begin(
+                [values.shape[1:] for values in maps], self._compress or tried_to_compress(maps)
+            )
+        for rows, values in zip(self.arrays, maps, strict=True):
             rows.put(values)
 
     def finish(self) -> None:
         """Write what is left."""
-        if not self._arrays:
+        if not self.arrays:
             self._begin(self.shapes, [False] * len(self.shapes))
-        written = {rows.finish() for rows in self._arrays}
-        if written != {self._count}:
-            raise RuntimeError(f"{written} of {self._count} maps came")
+        for rows in self.arrays:
+            rows.finish()
 
     def described(self) -> list[dict]:
         """What the store records of its layers."""
@@ -187,7 +198,8 @@ class MapWriter:
         chunk, _ = self._rows()
         shard = rows_per_shard(chunk, int(np.prod(shape[1:])) * np.dtype(dtype).itemsize)
         copied = self._writer.array(name, shape, dtype, rows_per_chunk=chunk, rows_per_shard=shard)
-        for start in range(0, len(store), shard):
+        first, last = (0, len(store)) if self._span is None else self._span
+        for start in range(-(-first // shard) * shard, last, shard):
             stop = min(start + shard, len(store))
             copied[start:stop] = store.store.read(name, start, stop)
 
@@ -204,7 +216,7 @@ class MapWriter:
                 rows_per_shard=shard,
                 compress=compress[index],
             )
-            self._arrays.append(Rows(array, min(shard, max(1, self._count))))
+            self.arrays.append(Rows(array, min(shard, max(1, self._count)), self._span))
 
     def _rows(self) -> tuple[int, int]:
         values = sum(int(np.prod(shape)) for shape in self.shapes)

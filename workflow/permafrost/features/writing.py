@@ -16,6 +16,7 @@ from permafrost.core.stores import StoreWriter, write_store
 from permafrost.features.health import CollapseGate, check_finite
 
 if TYPE_CHECKING:
+    from permafrost.data.image_store import ImageStore
     from permafrost.features.maps import MapWriter
 
 ROWS_PER_CHUNK = 1024
@@ -35,6 +36,8 @@ class FeatureWriter:
     dimension : number of features, where another split came before; 0 where none did.
     dates : most dates of a series, whose features are written (N, T, K), with zeros after the last date of a sample
         that has fewer; None of single images.
+    span : of the samples, those of a part: batches come from the first of them on, until the writer is `complete`;
+        see `Rows`. All of them by default.
     """
 
     def __init__(
@@ -47,14 +50,15 @@ class FeatureWriter:
         name: str = "embeddings",
         dimension: int = 0,
         dates: int | None = None,
+        span: tuple[int, int] | None = None,
     ) -> None:
-        self._dates = dates
+        self._dates, self._span = dates, span
         self._writer, self._count, self._dtype = writer, len(sample_ids), np.dtype(dtype)
         self._name = name
         self._sample_ids, self._where, self._maps = sample_ids, where, maps
         self._rows: Rows | None = None
-        self._taken = 0
-        self._gate = CollapseGate()
+        self._taken = span[0] if span else 0
+        self.gate = CollapseGate()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._pending: Future | None = None
         self.dimension = dimension
@@ -67,17 +71,24 @@ class FeatureWriter:
         self._wait()
         self._pending = self._pool.submit(self._take, fetch)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all of a part has come; waits for the batch before."""
+        self._wait()
+        arrays = (
+            [] if self._rows is None else [self._rows, *(self._maps.arrays if self._maps else ())]
+        )
+        return bool(arrays) and all(rows.complete for rows in arrays)
+
     def finish(self) -> list[str]:
         """Write what is left; returns the gates."""
         self._wait()
         if self._rows is None:
             self._begin((self.dimension,) if self._dates is None else (self._dates, self.dimension))
-        written = self._rows.finish()
-        if written != self._count:
-            raise RuntimeError(f"{written} of {self._count} feature rows came")
+        self._rows.finish()
         if self._maps is not None:
             self._maps.finish()
-        return self._gate.gates()
+        return self.gate.gates()
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -91,7 +102,7 @@ class FeatureWriter:
         outputs = fetch()
         rows, first = outputs.features, self._taken
         self._check_width(rows.shape[-1], first, len(rows))
-        self._gate.update(rows.reshape(-1, rows.shape[-1]))
+        self.gate.update(rows.reshape(-1, rows.shape[-1]))
         if self._dates is not None:
             rows = by_sample(rows, outputs.dates, self._dates)
         self._check(rows.reshape(len(rows), -1), first)
@@ -112,7 +123,7 @@ class FeatureWriter:
         array = self._writer.array(
             self._name, (self._count, *shape), self._dtype, rows_per_chunk=rows
         )
-        self._rows = Rows(array, rows)
+        self._rows = Rows(array, rows, self._span)
 
     def _check_width(self, width: int, first: int, count: int) -> None:
         if self.dimension and width != self.dimension:
@@ -157,11 +168,19 @@ def write_labels(writer: StoreWriter, labels: np.ndarray | None) -> None:
         writer.array("labels", labels.shape, labels.dtype, rows_per_chunk=rows)[:] = labels
 
 
+def copy_samples(writer: StoreWriter, store: ImageStore) -> None:
+    """What a feature store takes from its image store for every sample: labels, and the table of samples."""
+    write_labels(writer, store.labels())
+    writer.samples(store.samples)
+
+
 @contextlib.contextmanager
-def feature_store(path, *, fingerprint: str) -> Iterator[StoreWriter]:
+def feature_store[W: StoreWriter](
+    path, *, fingerprint: str, kind: type[W] = StoreWriter
+) -> Iterator[W]:
     """`write_store`, with a full disk told as what it is."""
     try:
-        with write_store(path, fingerprint=fingerprint) as writer:
+        with write_store(path, fingerprint=fingerprint, kind=kind) as writer:
             yield writer
     except Exception as error:
         full = _out_of_space(error)
@@ -193,15 +212,28 @@ class Rows:
     ----------
     array : the zarr array; its first axis counts samples.
     block : rows written together: those of a chunk, or of a shard, so that none is written twice.
+    span : of all rows, those of a part: it is given rows from the first of them on, and writes the blocks that begin
+        in it. All rows by default.
     """
 
-    def __init__(self, array, block: int) -> None:
+    def __init__(self, array, block: int, span: tuple[int, int] | None = None) -> None:
         self._array = array
         self._buffer = np.empty((block, *array.shape[1:]), array.dtype)
-        self._held, self._written = 0, 0
+        first, last = (0, array.shape[0]) if span is None else span
+        self._written = -(-first // block) * block
+        self._end = max(self._written, min(-(-last // block) * block, array.shape[0]))
+        self._skipped, self._held = self._written - first, 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rows to be written have come."""
+        return self._written + self._held >= self._end
 
     def put(self, rows: np.ndarray) -> None:
-        """Take rows (n, …), converted to the array's type."""
+        """Take the rows (n, …) that follow, converted to the array's type."""
+        skipped = min(self._skipped, len(rows))
+        self._skipped -= skipped
+        rows = rows[skipped:][: self._end - self._written - self._held]
         while len(rows):
             part = rows[: len(self._buffer) - self._held]
             self._buffer[self._held : self._held + len(part)] = part
@@ -210,10 +242,14 @@ class Rows:
             if self._held == len(self._buffer):
                 self._flush()
 
-    def finish(self) -> int:
-        """Write what is left; the number of all rows."""
+    def finish(self) -> None:
+        """Write what is left."""
+        if not self.complete:
+            lacking = self._end - self._written - self._held
+            raise RuntimeError(
+                f"{lacking} of {self._array.shape[0]} rows of {self._array.name} never came"
+            )
         self._flush()
-        return self._written
 
     def _flush(self) -> None:
         if self._held:

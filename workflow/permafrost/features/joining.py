@@ -1,0 +1,80 @@
+"""Parts of extraction joined into feature stores; no backbone is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from permafrost.core.errors import PermafrostError
+from permafrost.core.store_parts import StorePart, join
+from permafrost.core.stores import PARTS_REMEDY
+from permafrost.data.image_store import ImageStore
+from permafrost.features.health import CollapseGate
+from permafrost.features.writing import copy_samples, feature_store
+
+
+def join_parts(
+    parts: Sequence[Path],
+    *,
+    images: dict[str, Path],
+    expect_images: str,
+    outputs: dict[str, Path],
+    fingerprint: str,
+) -> None:
+    """Make feature stores of what `parts.extract_part` wrote, by links to their chunks.
+
+    Parameters
+    ----------
+    parts : their folders, in any order.
+    images, outputs : image store and feature store to write, by split.
+    expect_images : fingerprint of the image stores.
+    fingerprint : of the job.
+
+    Raises
+    ------
+    PermafrostError : a part is missing, damaged or does not go with the others; nothing is written.
+    """
+    for split, path in outputs.items():
+        store = ImageStore(images[split], expect=expect_images, split=split)
+        read = [StorePart(folder / f"{split}.zarr", expect=fingerprint) for folder in parts]
+        read.sort(key=lambda part: part.attributes["part"]["number"])
+        _check_together(read)
+        with feature_store(path, fingerprint=fingerprint) as writer:
+            join(writer, read)
+            writer.attributes.update(_joined_attributes(read))
+            copy_samples(writer, store)
+
+
+def _check_together(parts: Sequence[StorePart]) -> None:
+    """Refuse parts that are not all of one run, or were not made in the same way."""
+    about = [part.attributes["part"] for part in parts]
+    numbers = [one["number"] for one in about]
+    if numbers != list(range(about[0]["count"])):
+        raise PermafrostError(
+            f"of {about[0]['count']} parts, {', '.join(map(str, numbers))} are here",
+            where=parts[0].path.parent.parent,
+            remedy=PARTS_REMEDY,
+        )
+    for key in ("count", "batch_size"):
+        _check_same(parts, f"parts with {key}", [one[key] for one in about])
+    for key in ("versions", "input", "notes", "parameters", "weights_sha256", "precision"):
+        _check_same(parts, f"parts with {key}", [part.attributes[key] for part in parts])
+
+
+def _check_same(parts: Sequence[StorePart], what: str, values: list) -> None:
+    for part, value in zip(parts, values, strict=True):
+        if value != values[0]:
+            raise PermafrostError(
+                f"{what} {value} and {values[0]} cannot be joined",
+                where=part.path.parent,
+                remedy=PARTS_REMEDY,
+            )
+
+
+def _joined_attributes(parts: Sequence[StorePart]) -> dict:
+    """Those of an undivided run; the device names all that parts ran on."""
+    first = {key: value for key, value in parts[0].attributes.items() if key != "part"}
+    states = [part.attributes["part"].get("gate") for part in parts]
+    gate = CollapseGate.of_parts(filter(None, states))
+    devices = dict.fromkeys(part.attributes["device"] for part in parts)
+    return {**first, "device": " and ".join(devices), "gates": gate.gates()}

@@ -1,0 +1,139 @@
+"""One split, or a part of it, on its way through a backbone into the arrays of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from permafrost.core.progress import progress
+from permafrost.core.stores import StoreWriter
+from permafrost.features.maps import MapWriter, tried_to_compress
+from permafrost.features.reading import Batch, SampleReader, read_batches
+from permafrost.features.running import Outputs, batch_outputs, fetch
+from permafrost.features.specification import Running
+from permafrost.features.writing import FeatureWriter, by_sample
+
+if TYPE_CHECKING:
+    from permafrost.features.extract import Opened
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Number of features, and (C, H, W) of each map; 0 and none before the first split."""
+
+    dimension: int = 0
+    maps: tuple = ()
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was written: ``attributes`` of the store, and ``gate``, the state of the features' `CollapseGate`."""
+
+    attributes: dict
+    gate: dict
+    shapes: Shapes
+
+
+class SplitRun:
+    """Runs a backbone over a split.
+
+    Parameters
+    ----------
+    opened : the backbone and its dataset.
+    span : of the samples, those of a part, which begins with a batch; see `writing.Rows`. All of them by default.
+    """
+
+    def __init__(
+        self, opened: Opened, split: str, running: Running, span: tuple[int, int] | None = None
+    ) -> None:
+        self.opened, self.split, self.running, self.span = opened, split, running, span
+        self.store = opened.stores[split]
+        self.reader = SampleReader(self.store, opened.run.prepare.stored)
+        dataset = opened.attributes["dataset"]
+        self.label = f"{opened.attributes['backbone']} on {dataset}/{split}"
+        self.where = f"{opened.run.backbone.where} on {dataset} ({split})"
+        each_date = self.reader.dates and opened.run.dates is None
+        self._most = self.reader.most_dates if each_date else None
+
+    def write(self, writer: StoreWriter, before: Shapes) -> Made:
+        """Write the arrays of features; those of a split that came `before` have as many features."""
+        extraction, names = self.opened.extraction, self.store.samples["sample_id"]
+        maps = self._map_writer(writer, before, names) if extraction.maps else None
+        sink = FeatureWriter(
+            writer,
+            names,
+            extraction.dtype,
+            self.where,
+            maps,
+            dimension=before.dimension,
+            dates=self._most,
+            span=self.span,
+        )
+        try:
+            self._feed(sink)
+            gates = sink.finish()
+        finally:
+            sink.close()
+        attributes = {
+            **self.opened.attributes,
+            "split": self.split,
+            "feature_dim": sink.dimension,
+            "gates": gates,
+        }
+        if self._most is not None:
+            attributes["dates"] = {"kind": self.opened.card.dates, "column": self.reader.dates}
+        if maps is not None:
+            maps.copy_native(self.store)
+            attributes["layers"] = maps.described()
+        shapes = Shapes(sink.dimension, maps.shapes if maps is not None else ())
+        return Made(attributes, sink.gate.state(), shapes)
+
+    def _map_writer(self, writer: StoreWriter, before: Shapes, names) -> MapWriter:
+        compress = None
+        if self.span is not None and self.span[0] > 0:
+            # the first batch of the split tells it for all parts
+            first = self._outputs(next(self._batches(0)))()
+            maps = first.maps
+            if self._most is not None:
+                maps = [by_sample(one, first.dates, self._most) for one in maps]
+            compress = tried_to_compress(maps)
+        return MapWriter(
+            writer,
+            self.opened.run.backbone.layers,
+            before.maps,
+            np.dtype(self.opened.extraction.maps_dtype),
+            names,
+            self.where,
+            span=self.span,
+            compress=compress,
+        )
+
+    def _feed(self, sink: FeatureWriter) -> None:
+        first, last = self.span or (0, len(self.store))
+        with progress(total=last - first, label=self.label, unit="image") as bar:
+            for batch in self._batches(first):
+                if batch.start >= last and sink.complete:
+                    break
+                sink.put(self._outputs(batch))
+                bar.update(max(min(len(batch), last - batch.start), 0))
+
+    def _outputs(self, batch: Batch) -> Callable[[], Outputs]:
+        dates = None if self._most is None else batch.dates
+        return fetch(*batch_outputs(self.opened.run, batch, where=self.where), dates)
+
+    def _batches(self, first: int) -> Iterator[Batch]:
+        """Batches from the sample `first` to the last, ``start`` their place in the split."""
+        run = self.opened.run
+        for batch in read_batches(
+            self.store,
+            run.prepare.stored,
+            batch_size=self.running.batch_size,
+            workers=self.running.workers,
+            pin=run.device.type == "cuda",
+            rows=np.arange(first, len(self.store)),
+            telling=run.telling,
+        ):
+            yield replace(batch, start=first + batch.start)
