@@ -35,7 +35,7 @@ def test_what_changes_no_number_reruns_nothing(project):
     network |= {"title": "Another title", "runtime": {"batch_size": 3}}
     config["bootstrap"].update(confidence=0.950)
     project.configure(
-        runtime={"device": "cpu", "batch_size": 5, "workers": 1},
+        runtime={"device": "cpu", "batch_size": 5, "workers": 1, "parts": 3},
         backbones=config["backbones"][::-1],
         extra_backbones={"tiny-network": network},
         data="elsewhere",

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import IOFile
 
 # found from this file: a Snakefile elsewhere may include the workflow, as workflow/Snakefile and own projects do
 CLONE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1]
@@ -24,6 +25,7 @@ from permafrost.plan.demo import complete
 from permafrost.plan.environments import check_deployed
 from permafrost.plan.failures import check_executor, check_groups, end_failed_run
 from permafrost.plan.options import KINDS, leaves
+from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
 from permafrost.plan.resources import asked
@@ -57,6 +59,7 @@ try:
         where=", ".join(map(str, workflow.configfiles)) or "--config",
         checked=not workflow.is_main_process,
     )
+    check_parts(PLAN)
     check_deployed(
         PLAN.environments,
         {method.value for method in workflow.deployment_settings.deployment_method},
@@ -129,6 +132,7 @@ def one_of(names):
 
 
 wildcard_constraints:
+    part=PATTERN,
     dataset=one_of(PLAN.datasets),
     backbone=one_of(PLAN.backbones),
     probe=one_of(PLAN.probes),
@@ -186,10 +190,21 @@ def asks(stage):
     }
 
 
-def cores_of(stage):
-    """The cores that a job of a stage takes, of the probes that run the backbone themselves for ``probe``."""
-    kind = "fine_tune" if stage == "probe" else None
-    return asked(stage, kind=kind).threads or RUNTIME["workers"]
+JOINED_PARTS = JoinedParts(
+    PLAN,
+    RESULTS,
+    lambda path: workflow.persistence.input(IOFile(path)),
+    planned=workflow.is_main_process,
+)
+
+
+def parts(wildcards):
+    """What `extract` joins; nothing where it extracts all by itself."""
+    return JOINED_PARTS(wildcards.dataset, wildcards.backbone)
+
+
+def parts_option(wildcards, input):
+    return f"--parts {shlex.join(input.parts)}" if input.parts else ""
 
 
 def stores(folder):

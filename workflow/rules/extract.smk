@@ -6,10 +6,43 @@
 rule extract:
     input:
         card=f"{RESULTS}/images/{{dataset}}/card.json",
+        parts=parts,
     output:
         **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
     log:
         f"{RESULTS}/logs/extract/{{dataset}}/{{backbone}}.log",
+    conda:
+        deployed("conda")
+    container:
+        deployed("apptainer")
+    threads: lambda wildcards: 1 if parts(wildcards) else RUNTIME["workers"]
+    resources:
+        **asks("extract"),
+        gpu=lambda wildcards: 0 if parts(wildcards) else gpu(wildcards),
+        batch_size=batch_size,
+    params:
+        **RUN,
+        job=job("extract", "dataset", "backbone"),
+        prepare_job=job("prepare", "dataset"),
+        program=program,
+        parts=parts_option,
+    shell:
+        "{params.program} extract --job {params.job} --plan {params.plan:q} --data {params.data:q} "
+        "--card {input.card:q} "
+        "--prepare-job {params.prepare_job} "
+        "--output {output.train:q} {output.val:q} {output.test:q} {params.parts} "
+        "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
+        "2>&1 | tee {log:q}"
+
+
+# a part of what `extract` makes, which joins all of them; see `runtime: parts`
+rule extract_part:
+    input:
+        card=f"{RESULTS}/images/{{dataset}}/card.json",
+    output:
+        temp(directory(f"{RESULTS}/{FOLDER}/{{dataset}}/{{backbone}}/{{part}}")),
+    log:
+        f"{RESULTS}/logs/extract_part/{{dataset}}/{{backbone}}/{{part}}.log",
     conda:
         deployed("conda")
     container:
@@ -24,10 +57,12 @@ rule extract:
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,
+        # parts of one store are made of the same batches
+        images_together=batch_size,
     shell:
         "{params.program} extract --job {params.job} --plan {params.plan:q} --data {params.data:q} "
         "--card {input.card:q} "
         "--prepare-job {params.prepare_job} "
-        "--output {output.train:q} {output.val:q} {output.test:q} "
+        "--part {output:q} "
         "--device {params.device} --batch-size {resources.batch_size} --threads {threads} "
         "2>&1 | tee {log:q}"

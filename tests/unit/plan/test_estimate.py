@@ -131,6 +131,25 @@ def test_finished_jobs_correct_those_of_their_backbone_then_those_of_their_stage
     assert found.corrections["extract"] == pytest.approx(3)
 
 
+def test_extraction_in_parts_takes_their_share_of_the_chain_and_corrects_nothing(project):
+    whole = {job.names: job for job in estimated(project).jobs if job.stage == "extract"}
+    path = project / "config/config.yaml"
+    path.write_text(path.read_text() + "runtime: {parts: {demo-landcover: 4}}\n")
+    records = made(project, {"extract": 50.0})
+    found = estimated(project, records, machines=Machines(1000, 0))
+    start = default_rates().stages["extract"].start
+    for job in found.jobs:
+        if job.stage == "extract":
+            assert job.parts == 4 and job.done and job.took is None
+            assert job.seconds == pytest.approx(whole[job.names].seconds + 3 * start)
+    assert found.corrections == {}
+    chain = {}
+    for job in (job for job in found.jobs if job.stage not in ("aggregate", "report")):
+        chain[job.stage] = max(chain.get(job.stage, 0.0), job.seconds / job.parts)
+    last = sum(job.seconds for job in found.jobs if job.stage in ("aggregate", "report"))
+    assert found.wall(everything=True) == pytest.approx(sum(chain.values()) + last)
+
+
 def test_jobs_of_another_plan_are_not_done_and_correct_nothing(project):
     records = made(project, {"extract": 50.0}, of_other_plan=("extract",))
     found = estimated(project, records)

@@ -372,6 +372,20 @@ def test_where_nobody_knows_the_cores_they_are_as_many_as_were_at_work(estimated
     assert left.seconds(counts, now) == pytest.approx(max(probes / cores / 0.85, longest))
 
 
+def test_parts_of_extraction_that_are_made_are_not_left(estimated):
+    job = next(job for job in estimated.jobs if job.stage == "extract")
+    parted = replace(estimated, jobs=[replace(job, parts=4, seconds=80.0, estimated=80.0)])
+    counts = Counts()
+    names = dict(zip(("dataset", "backbone"), job.names, strict=True))
+    for number in range(3):
+        part = job_of("extract_part", {**names, "part": f"{number}-of-4"}, "log")
+        assert part.title == f"extract_part {' '.join(job.names)} {number}-of-4"
+        counts.start(number, part, 0.0)
+        counts.finish(number, 1.0)
+    left = time_left(parted, {("extract", job.names)})
+    assert left.seconds(counts, 1.0) == pytest.approx(20.0 / 0.85)
+
+
 def test_without_an_estimate_none_is_said():
     left = TimeLeft(lambda: 1 / 0, {("extract", ())}, set, 1)
     left.thread.join()

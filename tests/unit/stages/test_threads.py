@@ -37,8 +37,10 @@ for number, command in enumerate([*cli.COMMANDS, *KINDS]):
         continue
     values = {"spec": "{}", "code": code_hash(command), "threads": str(number + 2)}
     argv = [command]
+    one_of = [group._group_actions[0].dest for group in parser._mutually_exclusive_groups if group.required]
+    wanted = {"threads", "spec", "code", *(name for name in one_of if name != "job")}
     for name, action in actions.items():
-        if action.required or name in ("threads", "spec", "code"):
+        if action.required or name in wanted:
             given = [values.get(name, "none")] * (action.nargs or 1)
             argv += [*action.option_strings[:1], *given]
     try:

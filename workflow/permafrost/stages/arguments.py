@@ -74,10 +74,10 @@ def read_specification[T](arguments, kind: type[T]) -> tuple[T, str]:
     return specified(job, kind), job.fingerprint
 
 
-def add_splits(parser: argparse.ArgumentParser, option: str, what: str) -> None:
+def add_splits(parser, option: str, what: str, *, required: bool = True) -> None:
     """An option that takes three paths: train, validation, test."""
     parser.add_argument(
-        option, nargs=3, type=Path, required=True, metavar=("TRAIN", "VAL", "TEST"), help=what
+        option, nargs=3, type=Path, required=required, metavar=("TRAIN", "VAL", "TEST"), help=what
     )
 
 

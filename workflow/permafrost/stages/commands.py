@@ -150,10 +150,6 @@ STAGES: dict[str, Command] = {
         "run a frozen backbone over a dataset's image stores",
         (f"permafrost extract {_JOB} {_CARD} --output {_SPLITS}",),
     ),
-    "extract-part": Command(
-        "run a frozen backbone over a part of a dataset's image stores, for `extract --parts`",
-        (f"permafrost extract-part {_JOB} {_CARD} --part 2-of-8 --output parts/2-of-8",),
-    ),
     "views": Command(
         "run a frozen backbone over augmented views of a dataset's images",
         (f"permafrost views {_JOB} {_CARD} --output views.zarr",),

@@ -1,4 +1,4 @@
-"""``permafrost extract``: image stores in, feature stores of one backbone out."""
+"""``permafrost extract``: image stores in, feature stores of one backbone out, whole or in parts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,34 @@ from permafrost.stages.arguments import add_splits, by_split, planned_job
 def add_arguments(parser) -> None:
     image_jobs.add_arguments(parser)
     image_jobs.add_batch_size(parser)
-    add_splits(parser, "--output", "feature stores to write")
+    what = parser.add_mutually_exclusive_group(required=True)
+    add_splits(what, "--output", "feature stores to write", required=False)
+    what.add_argument(
+        "--part",
+        type=Path,
+        metavar="FOLDER",
+        help="write a part of them to this folder, whose name says which: 0-of-8 to 7-of-8",
+    )
     parser.add_argument(
         "--parts",
         nargs="+",
         type=Path,
         metavar="FOLDER",
-        help="join what `permafrost extract-part` wrote there; nothing is run",
+        default=[],
+        help="with --output: run nothing, but join all the parts in these folders",
     )
 
 
 def run(arguments) -> None:
-    if arguments.parts:
+    if arguments.part is not None:
+        _extract_part(arguments)
+    elif arguments.parts:
         _join(arguments)
-        return
+    else:
+        _extract(arguments)
+
+
+def _extract(arguments) -> None:
     from permafrost.features.extract import extract
     from permafrost.features.specification import ExtractSpec
     from permafrost.plan.digests import DIGESTS, DigestCache
@@ -33,6 +47,14 @@ def run(arguments) -> None:
     known = DigestCache(Path(DIGESTS))
     outputs = by_split(arguments.output)
     image_jobs.run(arguments, extract, ExtractSpec, outputs=outputs, digest_of=known.content)
+
+
+def _extract_part(arguments) -> None:
+    from permafrost.features.parts import Part, extract_part
+    from permafrost.features.specification import ExtractSpec
+
+    part = Part.of(arguments.part.name)
+    image_jobs.run(arguments, extract_part, ExtractSpec, part=part, output=arguments.part)
 
 
 def _join(arguments) -> None:

@@ -19,6 +19,7 @@ from permafrost.plan.estimate.work import (
     work_of,
 )
 from permafrost.plan.grid import LABELS, Grid
+from permafrost.plan.parts import number_of_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import outputs_of
 from permafrost.plan.resources import asked
@@ -42,6 +43,7 @@ class JobEstimate:
     estimated : seconds by the rates; seconds : the same corrected by what jobs took here.
     span : when the last job that made these outputs began and ended, None where that is not known.
     done : its outputs are there, and of this plan.
+    parts : jobs that share the work. What each took is not on record, since their outputs are joined and removed.
     """
 
     stage: str
@@ -55,11 +57,12 @@ class JobEstimate:
     seconds: float
     span: tuple[float, float] | None = None
     done: bool = False
+    parts: int = 1
 
     @property
     def took(self) -> float | None:
-        """Seconds of the last job that made these outputs."""
-        return None if self.span is None else self.span[1] - self.span[0]
+        """Seconds of the last job that made these outputs; None where nothing is known of them."""
+        return None if self.span is None or self.parts > 1 else self.span[1] - self.span[0]
 
     @property
     def keys(self) -> tuple[str, str]:
@@ -122,7 +125,7 @@ def _longest_chain(jobs: Iterable[JobEstimate]) -> float:
     longest: dict[tuple, float] = defaultdict(float)
     for job in jobs:
         dataset = job.names[0]
-        longest[dataset, job.stage] = max(longest[dataset, job.stage], job.seconds)
+        longest[dataset, job.stage] = max(longest[dataset, job.stage], job.seconds / job.parts)
     chains: dict[str, float] = defaultdict(float)
     for (dataset, _), seconds in longest.items():
         chains[dataset] += seconds
@@ -233,7 +236,10 @@ def _job(
     paths = tuple(f"{results}/{path}" for _, path, _ in outputs_of(grid, stage, labels))
     paths = paths or (f"{results}/report/index.html",)  # which bears no fingerprint
     made = _made(grid, stage, names, paths, records)
+    parts = number_of_parts(grid, *names) if stage == "extract" else 1
     seconds = _seconds(context, rates, stage, probe, names, threads, on_gpu)
+    # each starts up by itself
+    seconds += (parts - 1) * rates.stages[KINDS[probe].work if probe else stage].start
     return JobEstimate(
         stage,
         probe or stage,
@@ -246,6 +252,7 @@ def _job(
         seconds,
         span=(min(one.start for one in made), max(one.end for one in made)) if made else None,
         done=isinstance(grid, Plan) and bool(made) and _is_done(stage, paths),
+        parts=parts,
     )
 
 

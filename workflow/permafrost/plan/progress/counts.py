@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from permafrost.plan.failures import NAMES, stage_of
 from permafrost.plan.grid import LABELS
 
+#: the rule whose jobs share the work of `extract`
+EXTRACT_PART = "extract_part"
+
 
 @dataclass
 class Stage:
@@ -33,13 +36,14 @@ class Job:
 def key_of(rule: str, wildcards: Mapping[str, str]) -> tuple[str, tuple]:
     """Stage and names of a job, as estimates know it."""
     stage = stage_of(rule)
-    found = (wildcards.get(label, "") for label in LABELS.get(stage, ()))
+    labels = (*LABELS["extract"], "part") if stage == EXTRACT_PART else LABELS.get(stage, ())
+    found = (wildcards.get(label, "") for label in labels)
     return stage, tuple(int(one) if one.isdigit() else one for one in map(str, found))
 
 
 def job_of(rule: str, wildcards: Mapping[str, str], log: str) -> Job:
     """A job of a rule as it is shown."""
-    named = {name: str(wildcards[name]) for name in NAMES if name in wildcards}
+    named = {name: str(wildcards[name]) for name in (*NAMES, "part") if name in wildcards}
     if "seed" in named:
         named["seed"] = f"seed {named['seed']}"
     key = key_of(rule, wildcards)

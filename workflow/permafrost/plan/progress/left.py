@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from permafrost.plan.progress.counts import Counts
+from permafrost.plan.progress.counts import EXTRACT_PART, Counts
 
 if TYPE_CHECKING:
     from permafrost.plan.estimate.estimate import Estimate, JobEstimate
@@ -71,6 +72,7 @@ class TimeLeft:
         # copies: this is the thread that draws
         begun = {counts.jobs[number].key: start for number, start in list(counts.running.items())}
         spans, lost = dict(counts.spans), self._lost()
+        parts = Counter(names[:-1] for stage, names in spans if stage == EXTRACT_PART)
         found = after(estimate, spans)
         if self._cores is None:
             cores = _cores_taken(spans.values(), begun.values(), now)
@@ -79,11 +81,18 @@ class TimeLeft:
             # those of a job that has a GPU count among them
             found = replace(found, machines=replace(found.machines, cores=cores, gpus=0))
         jobs = [
-            _rest(job, begun.get((job.stage, job.names)), now)
+            _rest(_without(job, parts[job.names]), begun.get((job.stage, job.names)), now)
             for job in found.jobs
             if (job.stage, job.names) not in lost
         ]
         return replace(found, jobs=jobs).wall()
+
+
+def _without(job: JobEstimate, parts: int) -> JobEstimate:
+    """What is left of extraction when `parts` of it are made."""
+    if job.stage != "extract" or not parts:
+        return job
+    return replace(job, seconds=job.seconds * max(1 - parts / job.parts, 0.0))
 
 
 def _rest(job: JobEstimate, start: float | None, now: float) -> JobEstimate:

@@ -22,7 +22,7 @@ NOISE = re.compile(
     r"Building DAG of jobs|Using shell:|Provided (cores|remote nodes):|Rules claiming more threads"
     r"|Assuming unrestricted shared|Select jobs to execute|Config file .* is (extended|replaced) by"
     r"|Group jobs: inactive|Execute \d+ jobs|Job rate limit|Removing output files of failed job"
-    r"|Removing temporary output|Exiting because a job execution failed|Complete log\(s\):"
+    r"|(Removing|Would remove) temporary output|Exiting because a job execution failed|Complete log\(s\):"
     r"|(WorkflowError:\s+)?At least one job did not complete|Some jobs were triggered by provenance|Rules with "
     r"|\d+ jobs have (missing|outdated) provenance|Reasons:|SLURM run ID:|Elapsed time:"
     r"|Job [\w-]+ has been submitted with SLURM|Waiting at most"
