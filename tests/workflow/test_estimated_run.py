@@ -29,3 +29,16 @@ def test_a_run_is_known_job_by_job_and_one_change_is_left_to_do(project):
     }
     assert left == {**expected, "probe": probes}
     assert project.pending() == ONE_BACKBONE
+
+
+def test_the_demo_measures_a_machine_on_which_nothing_was_run(fresh_project):
+    rates = fresh_project.path("rates.json")
+    found = json.loads(
+        fresh_project.permafrost("plan", "--measure", "--save-rates", str(rates), "--json")
+    )
+    measured = json.loads(rates.read_text())["corrections"]
+    assert {"prepare", "extract", "knn", "linear", "segmentation", "bootstrap"} <= measured.keys()
+    # the project's own jobs are to do, corrected by them
+    assert all(row["to_do"] == row["jobs"] and row["took"] == 0 for row in found["stages"])
+    given = json.loads(fresh_project.permafrost("plan", "--rates", str(rates), "--json"))
+    assert given["seconds"] == found["seconds"]

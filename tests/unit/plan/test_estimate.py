@@ -93,6 +93,33 @@ def test_the_number_of_images_comes_from_the_card_the_entry_or_an_assumption(tmp
     assert (size.count, size.side, size.known) == (11, 32, "generated")
 
 
+def test_images_that_are_here_are_counted_where_nothing_else_says_how_many(project):
+    from PIL import Image
+
+    for name in ("field", "forest"):
+        (project / "data/scenes" / name).mkdir(parents=True)
+        for number in range(10):
+            Image.new("RGB", (40, 24)).save(project / "data/scenes" / name / f"{number}.png")
+    files = project / "mine.yaml"
+    files.write_text(
+        "datasets: [mine]\nextra_datasets:\n  mine:\n    task: classification\n    sensor: rgb\n"
+        "    bands: [red, green, blue]\n    units: {unit: uint8}\n"
+        "    source: {kind: folder, path: '{data}/scenes'}\n    splits: {method: random}\n"
+    )
+    grid, why = read_configuration(project, [files])
+    assert why is None
+    entry, card = grid.datasets["mine"], project / "none.json"
+    found = dataset_size(entry, card, 500, project / "data")
+    assert (found.known, found.count, found.side) == ("counted", 20, 40)
+    assert (found.channels, found.classes, found.dates) == (3, 2, 1)
+    # not without the folder of data, nor where something is wrong with them, which `prepare` says
+    assert dataset_size(entry, card, 500).known == "assumed"
+    assert dataset_size(entry, card, 500, project / "elsewhere").known == "assumed"
+    for file in (project / "data/scenes").rglob("*.png"):
+        file.write_bytes(b"no image")
+    assert dataset_size(entry, card, 500, project / "data").known == "assumed"
+
+
 def test_work_is_what_is_counted_by_hand(project):
     context = estimated(project).context
     size = context.datasets["demo-landcover"]

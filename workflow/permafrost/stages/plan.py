@@ -23,8 +23,14 @@ def add_arguments(parser) -> None:
         metavar="N",
         help="images of a dataset of which nothing says how many it has (default: 10000)",
     )
-    parser.add_argument(
+    rates = parser.add_mutually_exclusive_group()
+    rates.add_argument(
         "--rates", type=Path, metavar="FILE", help="what jobs took elsewhere, by --save-rates there"
+    )
+    rates.add_argument(
+        "--measure",
+        action="store_true",
+        help="first run the demo in a temporary folder, to see how fast this machine is: some minutes",
     )
     parser.add_argument(
         "--save-rates", type=Path, metavar="FILE", help="write what finished jobs took here"
@@ -42,10 +48,11 @@ def run(arguments) -> None:
     from permafrost.stages.run import find_root
 
     root = find_root(Path.cwd())
-    given = _read_rates(arguments.rates)
+    given = _measured() if arguments.measure else _read_rates(arguments.rates)
     estimate, downloads, why = _estimate(arguments, root, given)
     if arguments.save_rates is not None:
-        _save(arguments.save_rates, rates_json(estimate, _machine()))
+        measured = given if arguments.measure else {}
+        _save(arguments.save_rates, rates_json(estimate, _machine(), measured))
     if arguments.json:
         print_json(as_json(estimate, downloads, why))
     elif arguments.check:
@@ -79,9 +86,42 @@ def _estimate(arguments, root: Path, corrections: dict[str, float]):
         results=grid.config["results"],
         records=read_records(root),
         corrections=corrections,
+        data=Path(arguments.data or grid.config["data"]),
         assumed=arguments.images or ASSUMED_IMAGES,
     )
     return found, downloads_of(offers_of(arguments), grid.datasets, grid.backbones), why
+
+
+def _measured() -> dict[str, float]:
+    """By how much the demo's jobs take longer here than estimated."""
+    import shutil
+    import subprocess
+    import sys
+    import tempfile
+
+    from permafrost.core.errors import PermafrostError
+    from permafrost.core.home import HOME
+
+    program = [sys.executable, "-m", "permafrost.stages.cli"]
+    with tempfile.TemporaryDirectory(prefix="permafrost-measure-") as folder:
+        demo, rates = Path(folder, "demo"), Path(folder, "rates.json")
+        commands = (["init", str(demo)], ["run"], ["plan", "--save-rates", str(rates)])
+        for command in commands:
+            # what it says is not the estimate, which a program may read
+            done = subprocess.run(
+                [*program, *command], cwd=demo if demo.exists() else folder, stdout=sys.stderr
+            )
+            if done.returncode:
+                raise PermafrostError(
+                    f"the demo could not be run here (`permafrost {command[0]}` failed)",
+                    where="--measure",
+                    remedy="see above for the reason, or give --rates FILE",
+                )
+            if command[0] == "init":
+                shutil.copy(HOME / "config/demo.yaml", demo / "config/config.yaml")
+                with open(demo / "config/config.yaml", "a") as file:
+                    file.write('\ncatalogues: ["{permafrost}/config"]\n')
+        return _read_rates(rates)
 
 
 def _read_rates(path: Path | None) -> dict[str, float]:

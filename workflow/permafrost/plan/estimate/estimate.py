@@ -141,6 +141,7 @@ def estimate(
     records: Mapping[str, Record],
     corrections: Mapping[str, float] | None = None,
     assumed: int = ASSUMED_IMAGES,
+    data: Path | None = None,
 ) -> Estimate:
     """Estimate every job of a configuration.
 
@@ -151,8 +152,9 @@ def estimate(
     records : of finished jobs, by output; they correct the rates.
     corrections : of another run, which hold where `records` know nothing.
     assumed : images of a dataset of which nothing says how many it has.
+    data : the folder of data, whose images are counted where nothing else says how many there are; None: they are not.
     """
-    context = _context(grid, Path(results), assumed)
+    context = _context(grid, Path(results), assumed, data)
     jobs = [
         _job(context, rates, machines, results, records, stage, names)
         for stage, every in grid.every().items()
@@ -197,9 +199,9 @@ def corrections_of(jobs: Iterable[JobEstimate]) -> dict[str, float]:
     return {key: took / estimated for key, (took, estimated) in sums.items() if estimated > 0}
 
 
-def _context(grid: Grid, results: Path, assumed: int) -> Context:
+def _context(grid: Grid, results: Path, assumed: int, data: Path | None) -> Context:
     sizes = {
-        name: dataset_size(entry, results / "images" / name / "card.json", assumed)
+        name: dataset_size(entry, results / "images" / name / "card.json", assumed, data)
         for name, entry in grid.datasets.items()
     }
     features = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from permafrost.core.text import bytes_words
 from permafrost.plan.estimate.estimate import Estimate, JobEstimate, corrections_of, uncorrected
@@ -146,7 +147,7 @@ def _of_rates(estimate: Estimate):
             f"without them {duration(estimated)} would have been said"
         )
     elif estimate.corrections:
-        yield "Rates:     corrected by those that were given"
+        yield "Rates:     corrected by those that were given or measured"
     else:
         yield "Rates:     of another machine; finished jobs correct them, or --rates FILE of a run elsewhere"
 
@@ -194,9 +195,11 @@ def as_json(estimate: Estimate, downloads, why: str | None) -> dict:
     }
 
 
-def rates_json(estimate: Estimate, machine: str) -> dict:
-    """What `--rates` reads: by how much jobs took longer here than estimated."""
-    return {"machine": machine, "corrections": corrections_of(estimate.jobs)}
+def rates_json(
+    estimate: Estimate, machine: str, measured: Mapping[str, float] = MappingProxyType({})
+) -> dict:
+    """What `--rates` reads: by how much jobs took longer here than estimated, of this plan or else as `measured`."""
+    return {"machine": machine, "corrections": {**measured, **corrections_of(estimate.jobs)}}
 
 
 def duration(seconds: float) -> str:

@@ -32,7 +32,7 @@ class DatasetSize:
     ----------
     images : by split. side : pixels of an image's side. channels : of all sensors.
     dates : images of a sample.
-    known : ``prepared``, ``published`` (the entry says it), ``generated``, or ``assumed``.
+    known : ``prepared``, ``published`` (the entry says it), ``generated``, ``counted`` (in the data), or ``assumed``.
     """
 
     images: dict[str, int]
@@ -52,11 +52,14 @@ class DatasetSize:
         return self.count * self.dates * self.channels * self.side**2
 
 
-def dataset_size(entry: dict, card: Path, assumed: int = ASSUMED_IMAGES) -> DatasetSize:
-    """The size of a prepared dataset by its card, else by its entry.
+def dataset_size(
+    entry: dict, card: Path, assumed: int = ASSUMED_IMAGES, data: Path | None = None
+) -> DatasetSize:
+    """The size of a prepared dataset by its card, else by its entry, else by the files in `data`.
 
     Parameters
     ----------
+    data : replaces {data} in the entry's paths; None: no files are looked at, which may take seconds.
     assumed : images, where nothing says how many there are.
     """
     prepared = _card(card)
@@ -81,9 +84,37 @@ def dataset_size(entry: dict, card: Path, assumed: int = ASSUMED_IMAGES) -> Data
         return DatasetSize(dict(zip(SPLITS, counts, strict=True)), side, **known, known="published")
     if "chips" in source:
         return DatasetSize(source["chips"], source["chip_size"], **known, known="generated")
+    counted = None if data is None else _counted(substitute(entry, str(data)))
+    if counted is not None:
+        return counted
     counts = [round(assumed * share) for share in _ASSUMED_SHARES]
     return DatasetSize(
         dict(zip(SPLITS, counts, strict=True)), ASSUMED_PIXELS, **known, known="assumed"
+    )
+
+
+def _counted(entry: dict) -> DatasetSize | None:
+    """What `prepare` would find, by one image; None where the data are not here or wrong, which `prepare` says."""
+    if state_of(entry) != "here":
+        return None
+    from permafrost.data.decode import UnreadableImage
+    from permafrost.data.job import plan_dataset
+    from permafrost.data.prepare import PrepareSpec
+    from permafrost.plan.catalogue import result_fields
+
+    try:
+        spec = PrepareSpec(dataset="counted", entry=result_fields(entry))
+        job = plan_dataset("counted", spec.read_entry())
+        image = job.source.decode(int(job.plan.indices[SPLITS[0]][0]))
+    except (PermafrostError, UnreadableImage):
+        return None
+    return DatasetSize(
+        {split: len(rows) for split, rows in job.plan.indices.items()},
+        max(image.image.shape[-2:]),
+        len(job.source.bands),
+        len(job.source.classes) or 1,
+        max(len(one) if one.ndim == 4 else 1 for one in image.arrays),
+        "counted",
     )
 
 
