@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from helpers.stores.images import SPLITS, SeveralDataset
 from permafrost.core.errors import PermafrostError
+from permafrost.core.row_file import RowFile
 from permafrost.features.dates import OverDates, over_dates, without_dates
+from permafrost.probes.embeddings import features
 from permafrost.probes.embeddings.features import read_features
 
 OPTICAL = {"kind": "imagestats", "input": {"bands": ["red", "blue"], "size": None}}
@@ -184,6 +186,19 @@ def test_probes_read_reduced_features_and_refuse_a_store_of_another_kind(dataset
     for wrong in (None, OverDates("pair", "concatenate")):
         with pytest.raises(PermafrostError, match="features of a series, the job is about"):
             read_features(paths, over=wrong)
+
+
+@pytest.mark.parametrize("how", ["mean", "last"])
+def test_features_that_stay_on_disk_are_those_in_memory(dataset, how, monkeypatch):
+    dataset.extract(OPTICAL, out="read")
+    paths = {split: dataset.folder / "read" / f"{split}.zarr" for split in SPLITS}
+    over = OverDates("series", how, shuffled=True)
+    held = read_features(paths, over=over, scratch=dataset.folder)
+    monkeypatch.setattr(features, "HELD_BYTES", 0)
+    monkeypatch.setattr(features, "BLOCK_BYTES", 1)
+    for split, one in read_features(paths, over=over, scratch=dataset.folder / "new").items():
+        assert isinstance(one.embeddings, RowFile) and one.embeddings.shape[1] == 8
+        np.testing.assert_array_equal(one.embeddings, held[split].embeddings)
 
 
 def test_single_images_of_a_dataset_of_series_are_read_as_they_are(dataset):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,13 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
+from permafrost.core.row_file import BLOCK_BYTES, RowFile
 from permafrost.core.stores import Store
 from permafrost.features.dates import OverDates, date_counts, reduction_of
 from permafrost.probes.job import ProbeJob
+
+#: embeddings of a split that are more than these bytes stay on disk, for probes that can stream them
+HELD_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -22,13 +26,14 @@ class Features:
 
     Attributes
     ----------
-    embeddings : (N, K) float32; (N, T, K) for a probe that is given all dates of series.
+    embeddings : (N, K) float32; (N, T, K) for a probe that is given all dates of series. A `RowFile` where they are
+        large and the probe streams.
     labels : (N,) int64 class ids, (N, L) uint8 for multi-label, or (N,) float64 numbers.
     samples : one row per sample: ``sample_id``, ``group_id``, …
     attributes : what the feature store recorded of backbone, dataset and input.
     """
 
-    embeddings: np.ndarray
+    embeddings: np.ndarray | RowFile
     labels: np.ndarray
     samples: pa.Table
     attributes: dict
@@ -43,14 +48,28 @@ class Features:
 
 
 def read_features(
-    paths: dict[str, Path], *, expect: str | None = None, over: OverDates | None = None
+    paths: dict[str, Path],
+    *,
+    expect: str | None = None,
+    over: OverDates | None = None,
+    scratch: Path | None = None,
 ) -> dict[str, Features]:
-    """Read the feature stores of all splits; refuses damaged stores and those of another plan."""
-    return {split: _read(path, expect, split, over) for split, path in paths.items()}
+    """Read the feature stores of all splits; refuses damaged stores and those of another plan.
+
+    Parameters
+    ----------
+    over : what features of several dates become.
+    scratch : folder with room for a temporary copy of embeddings that are larger than `HELD_BYTES`; None: all are
+        held in memory.
+    """
+    return {split: _read(path, expect, split, over, scratch) for split, path in paths.items()}
 
 
 def on_embeddings(
-    probe: Callable, *, seed_of: tuple[str, ...] = ("dataset", "backbone", "probe", "seed")
+    probe: Callable,
+    *,
+    seed_of: tuple[str, ...] = ("dataset", "backbone", "probe", "seed"),
+    streams: bool = False,
 ) -> Callable:
     """What a job runs: a probe on the embeddings of its feature stores, whose table it writes.
 
@@ -58,10 +77,14 @@ def on_embeddings(
     ----------
     probe : ``probe(splits, options, device=, seed=)``; what it returns has ``write(job, splits)``.
     seed_of : attributes of the job that the seed follows from.
+    streams : the probe takes a `RowFile` for embeddings, and gives the same bytes as of an array.
     """
 
     def run(job: ProbeJob) -> None:
-        splits = read_features(job.stores, expect=job.features, over=job.over_dates)
+        scratch = job.output.parent if streams else None
+        splits = read_features(
+            job.stores, expect=job.features, over=job.over_dates, scratch=scratch
+        )
         seed = derive_seed(*(getattr(job, name) for name in seed_of))
         probe(splits, job.options, device=job.device, seed=seed).write(job, splits)
 
@@ -97,17 +120,58 @@ def class_gates(labels: np.ndarray, task: str, n_classes: int) -> list[str]:
     return [f"class_missing_in_train:{class_id}" for class_id in np.flatnonzero(counts == 0)]
 
 
-def _read(path: Path, expect: str | None, split: str, over: OverDates | None) -> Features:
+def _read(
+    path: Path, expect: str | None, split: str, over: OverDates | None, scratch: Path | None
+) -> Features:
     store = Store(path, expect=expect, split=split)
-    over = reduction_of(over, store.attributes, where=path)
-    embeddings, samples = store.read("embeddings").astype(np.float32, copy=False), store.samples()
-    if over is not None:
-        embeddings = over(embeddings, date_counts(samples, store.attributes))
-    if not np.isfinite(embeddings).all():
-        rows = np.flatnonzero(~np.isfinite(embeddings.reshape(len(embeddings), -1)).all(axis=1))
-        raise PermafrostError(
-            f"{len(rows)} embeddings hold NaN or infinity (first: row {rows[0]})",
-            where=path,
-            remedy="look at the backbone's weights and normalisation, then extract again",
-        )
-    return Features(embeddings, store.read("labels"), samples, store.attributes)
+    samples, labels = store.samples(), store.read("labels")
+    rows = StoredRows(store, samples, reduction_of(over, store.attributes, where=path))
+    if scratch is None or rows.nbytes <= HELD_BYTES:
+        embeddings = rows.read(0, len(store))
+    else:
+        scratch.mkdir(parents=True, exist_ok=True)
+        embeddings = RowFile(rows.width, scratch)
+        for block in rows.blocks():
+            embeddings.append(rows.read(block.start, block.stop))
+    return Features(embeddings, labels, samples, store.attributes)
+
+
+class StoredRows:
+    """Embeddings in a feature store, as float32 and with the features of dates made into those of samples."""
+
+    def __init__(self, store: Store, samples: pa.Table, over: OverDates | None) -> None:
+        self.store, self.over = store, over
+        self.counts = None if over is None else date_counts(samples, store.attributes)
+        shape = store.shape("embeddings")
+        self.stored = int(np.prod(shape[1:]))
+        self.width = self.stored if over is None else over.channels(shape[2], shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Of all rows as float32."""
+        return len(self.store) * self.width * 4
+
+    def blocks(self) -> Iterator[slice]:
+        """Slices of all rows: whole chunks of the store, `BLOCK_BYTES` of it where its chunks are no larger."""
+        chunk = self.store.chunk_rows("embeddings")
+        step = max(1, BLOCK_BYTES // max(1, self.stored * 4) // chunk) * chunk
+        return (slice(i, min(i + step, len(self.store))) for i in range(0, len(self.store), step))
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Rows [start, stop).
+
+        Raises
+        ------
+        PermafrostError : NaN or infinity among them.
+        """
+        rows = self.store.read("embeddings", start, stop).astype(np.float32, copy=False)
+        if self.over is not None:
+            rows = self.over(rows, self.counts[start:stop], first=start)
+        if not np.isfinite(rows).all():
+            bad = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
+            raise PermafrostError(
+                f"{len(bad)} embeddings hold NaN or infinity (first: row {start + bad[0]})",
+                where=self.store.path,
+                remedy="look at the backbone's weights and normalisation, then extract again",
+            )
+        return rows
