@@ -43,3 +43,23 @@ def test_one_job_at_a_time_is_on_the_gpu_unless_more_are_allowed(several):
     # without a GPU, nothing is limited
     several.edit("workflow/permafrost/core/device.py", "/dev/null", "/dev/no-driver")
     assert most_at_once(several, *again) == 3
+
+
+def test_light_probes_take_a_gpu_only_where_one_is_named(several):
+    def told() -> dict[str, set[tuple[str, bool]]]:
+        """Of every kind of command the devices, and whether its jobs count as jobs of a GPU."""
+        done = several.snakemake("predictions", "-n", "--printshellcmds", "--cores", "2")
+        found: dict[str, set] = {}
+        for job in re.split(r"^rule ", done.stdout, flags=re.MULTILINE):
+            for command, device in re.findall(r"(true|knn|linear) --job .* --device (\S+)", job):
+                found.setdefault(command, set()).add((device, "gpu=1" in job))
+        return found
+
+    # in this project `true` stands for `extract`
+    assert told() == {
+        "true": {("auto", True)},
+        "knn": {("cpu", False)},
+        "linear": {("cpu", False)},
+    }
+    several.configure(runtime=TINY["runtime"] | {"device": "cuda"})
+    assert told() == dict.fromkeys(("true", "knn", "linear"), {("cuda", True)})

@@ -28,7 +28,7 @@ from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
-from permafrost.plan.resources import asked
+from permafrost.plan.resources import asked, device_of
 from permafrost.plan.snakemake_process import (
     expose_commands,
     keep_warm,
@@ -125,6 +125,9 @@ RUN = not_compared(
     device=RUNTIME["device"],
 )
 
+# the same for probes, whose kinds say what `auto` means
+RUN_PROBE = RUN | {"device": lambda wildcards, output: probe_device(wildcards)}
+
 
 def one_of(names):
     """A regular expression that matches exactly the names; none of them: one that never matches."""
@@ -175,6 +178,10 @@ def probes_that_read(shape, leaving=None):
 
 def probe_kind(wildcards):
     return PLAN.probes[wildcards.probe]["kind"]
+
+
+def probe_device(wildcards):
+    return device_of(probe_kind(wildcards), RUNTIME["device"])
 
 
 def asks(stage):
@@ -351,6 +358,11 @@ def gpu(wildcards):
     which jobs go to nodes with a GPU.
     """
     return int(GPU_HERE and (workflow.local_exec or RUNTIME["device"] != "auto"))
+
+
+def probe_gpu(wildcards):
+    """The same for the job of a probe."""
+    return 0 if probe_device(wildcards) == "cpu" else gpu(wildcards)
 
 
 def all_cores(wildcards):

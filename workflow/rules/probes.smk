@@ -13,8 +13,9 @@ rule probe_embeddings:
         probe=probes_that_read("embeddings"),
     resources:
         **asks("probe"),
+        gpu=probe_gpu,
     params:
-        **RUN,
+        **RUN_PROBE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -38,7 +39,7 @@ use rule probe_embeddings as probe_patches_with_masks with:
     wildcard_constraints:
         probe=probes_that_read("patches", "masks"),
     params:
-        **RUN,
+        **RUN_PROBE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -48,17 +49,11 @@ use rule probe_embeddings as probe_patches_with_masks with:
 use rule probe_embeddings as probe_maps with:
     wildcard_constraints:
         probe=probes_that_read("maps"),
-    resources:
-        **asks("probe"),
-        gpu=gpu,
 
 
 use rule probe_patches_with_masks as probe_maps_with_masks with:
     wildcard_constraints:
         probe=probes_that_read("maps", "masks"),
-    resources:
-        **asks("probe"),
-        gpu=gpu,
 
 
 use rule probe_maps_with_masks as probe_maps_with_detections with:
@@ -86,9 +81,9 @@ rule probe_images:
     threads: 2
     resources:
         **asks("probe"),
-        gpu=gpu,
+        gpu=probe_gpu,
     params:
-        **RUN,
+        **RUN_PROBE,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,

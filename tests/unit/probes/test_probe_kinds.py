@@ -13,6 +13,7 @@ from helpers.stages.probe_jobs import configured
 from permafrost.core.identity import canonical_json
 from permafrost.core.tasks import TASKS
 from permafrost.features.dates import OF_DATES
+from permafrost.plan.resources import device_of
 from permafrost.plan.sources import code_hash, module_path
 from permafrost.probes.kinds import KINDS
 from permafrost.stages.cli import COMMANDS, main
@@ -47,6 +48,16 @@ def test_an_entry_names_what_exists(kind):
     assert known.tasks <= set(TASKS)
     assert kind not in COMMANDS
     assert known.memory_mb > 0 and known.minutes > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gpu_is_for_kinds_that_are_worth_its_start_up(kind):
+    gpu = KINDS[kind].gpu
+    assert device_of(kind, "cpu") == "cpu"
+    assert device_of(kind, "auto") == ("auto" if gpu == "auto" else "cpu")
+    assert device_of(kind, "cuda:1") == ("cpu" if gpu == "never" else "cuda:1")
+    # who trains networks wants one
+    assert gpu == "auto" or KINDS[kind].reads not in ("maps", "images")
 
 
 def test_there_is_a_rule_for_every_shape_that_a_kind_can_have():

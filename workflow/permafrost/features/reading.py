@@ -6,7 +6,7 @@ import functools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,6 @@ def read_batches(
     *,
     batch_size: int,
     workers: int,
-    pin: bool = False,
     rows: np.ndarray | None = None,
     telling: Telling | None = None,
 ) -> Iterator[Batch]:
@@ -71,7 +70,6 @@ def read_batches(
     ----------
     bands : positions of the bands to take, among all of the card; those of a modality follow each other.
     batch_size : images in a batch; of series, so many samples as have no more images, one at least.
-    pin : put batches into page-locked memory, from which a GPU can fetch them while it computes.
     rows : ascending positions of the samples to read; all of them by default.
     telling : what batches say of images beside their pixels.
     """
@@ -88,11 +86,7 @@ def read_batches(
 
     size = max(1, batch_size // reader.most_dates)
     for start, stored in _rebatch(ahead(read, starts, workers), size):
-        batch = reader.batch(start, every[start : start + len(stored[0])], stored)
-        if pin:
-            pinned = tuple(one.pin_memory() for one in (batch.pixels, *batch.further))
-            batch = replace(batch, pixels=pinned[0], further=pinned[1:])
-        yield batch
+        yield reader.batch(start, every[start : start + len(stored[0])], stored)
 
 
 class SampleReader:

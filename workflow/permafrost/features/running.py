@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -210,7 +211,11 @@ def told_of(run: Run, batch: Batch) -> dict[str, torch.Tensor]:
         }
     elif "dates" in told:
         told["dates"] = told["dates"][:, 0]
-    return {name: torch.from_numpy(values).to(run.device) for name, values in told.items()}
+    # what is waited for here would wait for all that the device still has to do
+    return {
+        name: torch.from_numpy(values).to(run.device, non_blocking=True)
+        for name, values in told.items()
+    }
 
 
 def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -218,7 +223,8 @@ def _series_outputs(run: Run, batch: Batch) -> tuple[torch.Tensor, list[torch.Te
     counts = np.ones(len(batch), np.int64) if batch.dates is None else batch.dates
     sample = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(sample)) - np.repeat(np.cumsum(counts) - counts, counts)
-    present = torch.from_numpy(np.arange(run.dates) < counts[:, None]).to(run.device)
+    present = torch.from_numpy(np.arange(run.dates) < counts[:, None])
+    present = present.to(run.device, non_blocking=True)
     told = {**told_of(run, batch), "present": present}
     if run.prepare.plan.size is not None:
         parts = [(np.arange(len(sample)), fed_images(run, batch))]
@@ -256,7 +262,38 @@ def _prepared(
     if len(groups) == 1:
         return groups, None
     order = torch.from_numpy(np.argsort(np.concatenate([where for where, _ in groups])))
-    return groups, order.to(run.device)
+    return groups, order.to(run.device, non_blocking=True)
+
+
+def moved(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
+    """The batches with their pixels on the device; to a GPU, each is copied while the one before it is worked on."""
+    if device.type == "cpu":
+        yield from batches
+        return
+    gpu = torch.get_device_module(device)
+    copies = gpu.Stream(device)
+    waiting: tuple[Batch, Any] | None = None
+    for batch in batches:
+        with gpu.stream(copies):
+            # from page-locked memory, which a GPU fetches by itself
+            pixels, *further = (
+                one.pin_memory().to(device, non_blocking=True)
+                for one in (batch.pixels, *batch.further)
+            )
+            copied = copies.record_event()
+        if waiting is not None:
+            yield _arrived(*waiting, gpu.current_stream(device))
+        waiting = replace(batch, pixels=pixels, further=tuple(further)), copied
+    if waiting is not None:
+        yield _arrived(*waiting, gpu.current_stream(device))
+
+
+def _arrived(batch: Batch, copied: Any, working: Any) -> Batch:
+    """The batch, for a stream that waits until it is copied and keeps its memory until it has used it."""
+    working.wait_event(copied)
+    for one in (batch.pixels, *batch.further):
+        one.record_stream(working)
+    return batch
 
 
 @dataclass(frozen=True)

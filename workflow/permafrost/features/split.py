@@ -12,7 +12,7 @@ from permafrost.core.progress import progress
 from permafrost.core.stores import StoreWriter
 from permafrost.features.maps import MapWriter, tried_to_compress
 from permafrost.features.reading import Batch, SampleReader, read_batches
-from permafrost.features.running import Outputs, batch_outputs, fetch
+from permafrost.features.running import Outputs, batch_outputs, fetch, moved
 from permafrost.features.specification import Running
 from permafrost.features.writing import FeatureWriter, by_sample
 
@@ -127,13 +127,13 @@ class SplitRun:
     def _batches(self, first: int) -> Iterator[Batch]:
         """Batches from the sample `first` to the last, ``start`` their place in the split."""
         run = self.opened.run
-        for batch in read_batches(
+        read = read_batches(
             self.store,
             run.prepare.stored,
             batch_size=self.running.batch_size,
             workers=self.running.workers,
-            pin=run.device.type == "cuda",
             rows=np.arange(first, len(self.store)),
             telling=run.telling,
-        ):
+        )
+        for batch in moved(read, run.device):
             yield replace(batch, start=first + batch.start)

@@ -15,7 +15,7 @@ from permafrost.features.augmentations import ASPECT, View, check_augmentations,
 from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import Opened, open_backbone
 from permafrost.features.reading import Batch, ahead, read_batches
-from permafrost.features.running import Outputs, batch_outputs, fetch
+from permafrost.features.running import Outputs, batch_outputs, fetch, moved
 from permafrost.features.specification import Running, ViewsSpec
 from permafrost.features.writing import FeatureWriter, feature_store, write_labels
 
@@ -87,7 +87,6 @@ class _Maker:
         )
         self.samples = self.store.samples.take(rows)
         self._names = self.samples["sample_id"].to_pylist()
-        self._pin = ready.run.device.type == "cuda"
 
     def batch(self, batch: Batch, view: int) -> Batch:
         """View number `view` of each image; float32 in the unit of the images."""
@@ -110,7 +109,6 @@ class _Maker:
                 # a crop is enlarged to the size of the image, so that its pixels lie closer on the ground
                 share = drawn.height * drawn.width / (size[0] * size[1])
                 told["ground_distance_m"][number] *= share**0.5
-        pixels = pixels.pin_memory() if self._pin else pixels
         return Batch(batch.start, pixels, batch.heights, batch.widths, told=told)
 
 
@@ -152,7 +150,10 @@ def _write(maker: _Maker, output: Path, fingerprint: str, running: Running) -> N
                 ):
                     # the images of one view at a time: batches as extraction makes them
                     made = ahead(lambda v, b=batch: maker.batch(b, v), range(options["views"]), 1)
-                    outputs = [fetch(*batch_outputs(run, view, where=where)) for view in made]
+                    outputs = [
+                        fetch(*batch_outputs(run, view, where=where))
+                        for view in moved(made, run.device)
+                    ]
                     sink.put(_stacked(outputs))
                     bar.update(len(batch))
                 gates = sink.finish()

@@ -43,3 +43,9 @@ def asked(stage: str, *, kind: str | None = None, views: bool = False) -> Asked:
     if stage == "measure" and views:
         return _STAGES[stage]._replace(memory_mb=_MEASURE_OF_VIEWS_MB)
     return _STAGES[stage]
+
+
+def device_of(kind: str, device: str) -> str:
+    """Where the job of a probe runs, by what the configuration names: ``auto`` is the CPU for kinds that are light."""
+    gpu = KINDS[kind].gpu
+    return "cpu" if gpu == "never" or (gpu == "named" and device == "auto") else device

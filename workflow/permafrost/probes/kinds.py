@@ -29,6 +29,8 @@ class ProbeKind:
         one); ``images``, over which it runs the backbone itself.
     memory_mb, minutes : what a job asks for at its first attempt.
     work : what its time grows with, a name in `plan.estimate.work`.
+    gpu : ``auto``, it runs on a GPU where there is one; ``named``, only where the configuration names one, since most
+        of its jobs take less time on a core than a GPU takes to start; ``never``.
     seeded : its result depends on a seed, so it runs once for each of the configuration's seeds.
     probabilities : of classes or labels its scores are probabilities, whose calibration can be judged.
     trains_backbone : it changes the backbone's weights; all others leave them as they are.
@@ -46,6 +48,7 @@ class ProbeKind:
     memory_mb: int
     minutes: int
     work: str
+    gpu: Literal["auto", "named", "never"] = "never"
     seeded: bool = False
     probabilities: bool = False
     trains_backbone: bool = False
@@ -84,6 +87,7 @@ KINDS = {
         memory_mb=2000,
         minutes=30,
         work="neighbours",
+        gpu="named",
         probabilities=True,
     ),
     "knn_sweep": ProbeKind(
@@ -97,6 +101,7 @@ KINDS = {
         memory_mb=3000,
         minutes=30,
         work="neighbours",
+        gpu="named",
         probabilities=True,
     ),
     "linear": ProbeKind(
@@ -110,6 +115,7 @@ KINDS = {
         memory_mb=3000,
         minutes=60,
         work="sweep",
+        gpu="named",
         probabilities=True,
     ),
     "sgd_linear": ProbeKind(
@@ -151,6 +157,7 @@ KINDS = {
         memory_mb=4000,
         minutes=120,
         work="epochs",
+        gpu="auto",
         seeded=True,
         probabilities=True,
         series=True,
@@ -166,6 +173,7 @@ KINDS = {
         memory_mb=3000,
         minutes=120,
         work="draws",
+        gpu="named",
     ),
     "ridge": ProbeKind(
         "permafrost.probes.ridge.probe:run",
@@ -202,6 +210,7 @@ KINDS = {
         memory_mb=6000,
         minutes=240,
         work="heads",
+        gpu="auto",
         seeded=True,
     ),
     "dense_knn": ProbeKind(
@@ -214,6 +223,7 @@ KINDS = {
         memory_mb=6000,
         minutes=60,
         work="patches",
+        gpu="named",
     ),
     "dense_ridge": ProbeKind(
         "permafrost.probes.dense_ridge.probe:run_dense_ridge",
@@ -237,6 +247,7 @@ KINDS = {
         memory_mb=8000,
         minutes=480,
         work="tuning",
+        gpu="auto",
         seeded=True,
         probabilities=True,
         trains_backbone=True,
@@ -252,6 +263,7 @@ KINDS = {
         memory_mb=6000,
         minutes=240,
         work="objects",
+        gpu="auto",
         seeded=True,
         leaves="detections",
     ),

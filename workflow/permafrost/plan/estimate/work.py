@@ -13,6 +13,7 @@ from pathlib import Path
 from permafrost.core.tasks import task_of
 from permafrost.plan.estimate.sizes import DatasetSize, FeatureSize
 from permafrost.plan.grid import Grid
+from permafrost.plan.resources import device_of
 from permafrost.probes.kinds import KINDS
 
 RATES = Path(__file__).with_name("rates.json")
@@ -104,7 +105,8 @@ def forward_macs(context: Context, stage: str, names: tuple) -> float:
 def uses_gpu(grid: Grid, stage: str, names: tuple) -> bool:
     """Whether a job runs on a GPU where there is one."""
     if stage == "probe":
-        return KINDS[grid.probes[names[2]]["kind"]].reads in ("maps", "images")
+        kind, device = grid.probes[names[2]]["kind"], grid.config["runtime"]["device"]
+        return device_of(kind, device) != "cpu"
     return stage in ("extract", "views", "profile")
 
 
