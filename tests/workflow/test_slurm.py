@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -129,27 +131,38 @@ def test_a_job_out_of_time_is_reported_by_name(slurm, project):
     assert "rule_extract/tiny-landcover_slow" in str(log)
 
 
+def first_running(project, act) -> threading.Thread:
+    """Start a thread that calls `act` with the number of the first job of the project that runs."""
+
+    def watch():
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            listed = subprocess.run(
+                ["squeue", "-h", "-t", "R", "-o", "%i %Z"], capture_output=True, text=True
+            ).stdout
+            for line in listed.splitlines():
+                job, folder = line.split()
+                if folder == str(project.folder):
+                    act(job)
+                    return
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
 def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(slurm, project):
     project.config["probes"]["knn"] = {"kind": "knn", "k": 3}
     project.configure()
     set_profile(project, **SOONER)
     cancelled: list[str] = []
 
-    def cancel_first_job():
-        deadline = time.monotonic() + 120
-        while not cancelled and time.monotonic() < deadline:
-            listed = subprocess.run(
-                ["squeue", "-h", "-t", "R", "-o", "%i %Z"], capture_output=True, text=True
-            ).stdout
-            for line in listed.splitlines():
-                job, folder = line.split()
-                if folder == str(project.folder) and not cancelled:
-                    subprocess.run(["scancel", job], check=True)
-                    cancelled.append(job)
-            time.sleep(0.2)
+    def cancel(job):
+        subprocess.run(["scancel", job], check=True)
+        cancelled.append(job)
 
-    thread = threading.Thread(target=cancel_first_job)
-    thread.start()
+    thread = first_running(project, cancel)
     done = project.snakemake("scores", profile="slurm")
     thread.join()
     output = done.stdout + done.stderr
@@ -158,6 +171,62 @@ def test_a_cancelled_chain_is_noticed_and_run_again_with_more_memory_and_time(sl
     name, memory, minutes = jobs[cancelled[0]]
     assert name == "group_evaluate_bootstrap_probe_embeddings"
     assert (name, 2 * memory, 2 * minutes) in jobs.values()
+    assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
+
+
+def test_a_lost_node_costs_its_jobs_another_start(slurm, project):
+    path = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
+    before = project.path(path).read_bytes()
+    for folder in ("scores", "predictions"):
+        shutil.rmtree(project.path("results") / folder)
+    set_profile(project, **SOONER)
+    lost: list[str] = []
+
+    def lose_node(job):
+        node = ["scontrol", "update", f"NodeName={os.uname().nodename.partition('.')[0]}"]
+        subprocess.run([*node, "State=DOWN", "Reason=test"], check=True)
+        lost.append(job)
+        time.sleep(3)
+        # it may be back already; what it lost would wait for two minutes
+        subprocess.run([*node, "State=RESUME"], capture_output=True)
+        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=True)
+
+    thread = first_running(project, lose_node)
+    project.snakemake("scores", profile="slurm")
+    thread.join()
+    assert lost
+    shown = subprocess.run(
+        ["scontrol", "show", "job", lost[0]], capture_output=True, text=True, check=True
+    ).stdout
+    # Slurm itself starts it again; where it may not, the profile's retries do
+    assert "Restarts=1" in shown or "NODE_FAIL" in shown
+    assert project.path(path).read_bytes() == before
+    assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
+
+
+def test_after_a_killed_driver_the_same_command_ends_the_run(slurm, project):
+    """Jobs of the killed one may still run beside those of the next; what they write appears whole."""
+    path = "results/scores/tiny-landcover/imagestats/seed0/knn.parquet"
+    before = project.path(path).read_bytes()
+    for folder in ("scores", "predictions"):
+        shutil.rmtree(project.path("results") / folder)
+    set_profile(project, **SOONER)
+    command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "scores"]
+    environment = {**os.environ, "PYTHONPATH": str(project.folder / "workflow")}
+    with subprocess.Popen(
+        command,
+        cwd=project.folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as driver:
+        first_running(project, lambda job: driver.kill()).join()
+        assert driver.wait(60) == -signal.SIGKILL
+    locked = project.snakemake("scores", profile="slurm", check=False)
+    assert locked.returncode and "Directory cannot be locked" in locked.stdout + locked.stderr
+    project.snakemake("--unlock", profile="slurm")
+    project.snakemake("scores", profile="slurm")
+    assert project.path(path).read_bytes() == before
     assert not {"probe_embeddings", "bootstrap"} & set(project.pending())
 
 
