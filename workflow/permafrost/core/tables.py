@@ -111,8 +111,14 @@ def _footer_size(path) -> int:
         return int.from_bytes(stream.read(4), "little") + 8
 
 
-def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Table, dict]:
+def read_table(
+    path, *, expect: str | None = None, columns=None, without=()
+) -> tuple[pa.Table, dict]:
     """Return the table and its metadata; with `expect`, refuse a table of another plan.
+
+    Parameters
+    ----------
+    columns : those to read; None: all but those named in `without`.
 
     Raises
     ------
@@ -120,7 +126,10 @@ def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Tab
     """
     with _opened(path) as file:
         metadata = _metadata(path, file, expect)
-        absent = sorted(set(columns or ()) - set(file.schema_arrow.names))
+        known = file.schema_arrow.names
+        if without and columns is None:
+            columns = [name for name in known if name not in without]
+        absent = sorted(set(columns or ()) - set(known))
         if absent:
             raise PermafrostError(
                 f"the table has no column {', '.join(absent)}",
@@ -128,6 +137,18 @@ def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Tab
                 remedy="delete the file and run snakemake again",
             )
         return file.read(columns=columns), metadata
+
+
+def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
+    """A column of a table that `read_table` has checked, at most so many `rows` at a time; nothing else is held.
+
+    Raises
+    ------
+    PermafrostError : the file is damaged, or gone.
+    """
+    with _opened(path, buffer_size=_CHUNK, pre_buffer=False) as file:
+        for batch in file.iter_batches(rows, columns=[name], use_threads=False):
+            yield batch.column(0)
 
 
 def metadata_of(table: pa.Table) -> dict:
@@ -143,9 +164,9 @@ def read_metadata(path, *, expect: str | None = None) -> dict:
 
 
 @contextlib.contextmanager
-def _opened(path) -> Iterator[pq.ParquetFile]:
+def _opened(path, **options) -> Iterator[pq.ParquetFile]:
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True, **options) as file:
             yield file
     except FileNotFoundError as error:
         raise PermafrostError(

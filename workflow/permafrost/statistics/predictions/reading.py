@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from permafrost.core.tables import read_metadata, read_table
 from permafrost.core.tasks import task_of
 
 
@@ -68,3 +71,25 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
 
         return headline_of(table, metadata)
     return reader.from_table(table, metadata)
+
+
+def read_predictions(
+    path: Path, *, expect: str | None = None, scratch: Path
+) -> tuple[Predictions, pa.Table, dict]:
+    """Predictions in a file, with its table and metadata; large scores are neither held nor in the table.
+
+    Parameters
+    ----------
+    scratch : folder with room for a copy of scores that are not to be held.
+
+    Raises
+    ------
+    PermafrostError : of `core.tables.read_table` and of `predictions_from_table`.
+    """
+    metadata = read_metadata(path, expect=expect)
+    reader = task_of(metadata["task"]).load_reader()
+    if metadata.get("headline") is not None or not hasattr(reader, "from_file"):
+        table, metadata = read_table(path, expect=expect)
+        return predictions_from_table(table, metadata), table, metadata
+    table, metadata = read_table(path, expect=expect, without=("scores",))
+    return reader.from_file(path, table, metadata, scratch), table, metadata
