@@ -130,6 +130,12 @@ class Calibration:
             for name in wanted
         }
 
+    def without_scores(self) -> Calibration:
+        """The same for metrics that need no temperature: no more than the sums."""
+        light = Calibration.__new__(Calibration)
+        light.sums, light.n_units = self.sums, self.n_units
+        return light
+
     @cached_property
     def temperature(self) -> Temperature | None:
         """Fitted on the whole test set; None for one unit, whose temperature says nothing of others."""
@@ -247,6 +253,11 @@ class _SumsOfItems:
             items, units = items.take(order), units[order]
         self._items, self._units = items, units
         self.shape = (3 * (items.n_bins + 1) + 2, n_units)
+
+    @property
+    def nbytes(self) -> int:
+        items = self._items
+        return sum(each.nbytes for each in (items.confidence, items.hit, items.bin, items.brier))
 
     def __getitem__(self, key: tuple[slice, slice]) -> np.ndarray:
         start, stop, _ = key[1].indices(self.shape[1])
