@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +114,10 @@ def write_features(path: Path, rows: int, seed: int = 0, classes: int = 10) -> N
     import pyarrow as pa
     from permafrost.core.stores import write_store
 
-    rng, centres = np.random.default_rng(seed + 1), np.random.default_rng(0).normal(size=(classes, WIDTH))
+    rng, centres = (
+        np.random.default_rng(seed + 1),
+        np.random.default_rng(0).normal(size=(classes, WIDTH)),
+    )
     labels = np.arange(rows) % classes
     scales = np.arange(1, WIDTH + 1, dtype=np.float32) ** -0.5
     step = 2048
@@ -153,7 +158,7 @@ def bootstrap(folder: Path, rows: int, most: int):
         if path not in written:
             for other in written:
                 other.unlink(missing_ok=True)
-            write_predictions(path, task, classes, rows, grouped)
+            made(write_predictions, path, task, classes, rows, grouped)
             written[path] = True
         spec = {"backbone": "net", "probe": "knn", "seed": 0, "task": task,
                 "options": bootstrap_options(resamples, task), "inputs": {"predictions": MARK}}  # fmt: skip
@@ -169,7 +174,7 @@ def compare(folder: Path, rows: int, most: int, backbones: int):
             continue
         for seed in range(backbones):
             path = folder / "predictions/made" / f"net{seed}" / "seed0/knn.parquet"
-            write_predictions(path, task, classes, rows, grouped, seed)
+            made(write_predictions, path, task, classes, rows, grouped, seed)
         options = {"resamples": 2000, "confidence": 0.95, "seed": 0}
         if task != "regression":
             options["calibration"] = {"bins": 15}
@@ -190,7 +195,7 @@ MEASURED = {
 
 
 def measure(folder: Path, rows: int):
-    write_features(folder / "test.zarr", rows)
+    made(write_features, folder / "test.zarr", rows)
     spec = {"backbone": "net", "options": MEASURED, "inputs": {"features": MARK}}
     output = folder / "measures.parquet"
     yield (
@@ -202,8 +207,11 @@ def measure(folder: Path, rows: int):
 
 def similarity(folder: Path, rows: int, backbones: int):
     for seed in range(backbones):
-        write_features(folder / "features/made" / f"net{seed}" / "test.zarr", rows, seed)
-    spec = {"options": MEASURED, "inputs": {"features": {f"net{i}": MARK for i in range(backbones)}}}
+        made(write_features, folder / "features/made" / f"net{seed}" / "test.zarr", rows, seed)
+    spec = {
+        "options": MEASURED,
+        "inputs": {"features": {f"net{i}": MARK for i in range(backbones)}},
+    }
     yield (
         f"{WIDTH} features, {backbones} backbones",
         command("similarity", spec, "--results", folder, "--output", folder / "pairs.parquet"),
@@ -211,36 +219,98 @@ def similarity(folder: Path, rows: int, backbones: int):
     shutil.rmtree(folder / "features")
 
 
+def made(function, *arguments) -> None:
+    """Call a function in a process of its own: what it held would be counted as that of later commands."""
+    process = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(f"{function.__name__} failed")
+
+
+def peer(name: str, rows: int) -> None:
+    """One of `PEERS`, to be measured as a process."""
+    rng = np.random.default_rng(0)
+    if name.startswith("accuracy"):
+        hit = rng.random(rows) < 0.8
+        if name == "accuracy, SciPy":
+            from scipy.stats import bootstrap as drawn
+
+            options = {"n_resamples": 200, "method": "percentile", "batch": 8, "rng": rng}
+            drawn((hit,), np.mean, vectorized=True, **options)
+        else:
+            found = [hit[rng.integers(0, rows, rows)].mean() for _ in range(200)]
+            np.quantile(found, [0.025, 0.975])
+        return
+    pair = [rng.normal(size=(rows, WIDTH)) for _ in range(2)]
+    if name == "CKA":
+        from permafrost.metrics.representation import debiased_cka
+
+        debiased_cka(*pair)
+        return
+    grams = [each @ each.T for each in pair]
+    for gram in grams:
+        np.fill_diagonal(gram, 0.0)
+    each = [hsic(grams[i], grams[j]) for i, j in ((0, 1), (0, 0), (1, 1))]
+    print(each[0] / np.sqrt(each[1] * each[2]))
+
+
+def hsic(one: np.ndarray, other: np.ndarray) -> float:
+    """Unbiased, from whole Gram matrices without their diagonals (Song et al., 2012)."""
+    n, sums = len(one), one.sum(axis=0) @ other.sum(axis=0)
+    product = np.trace(one @ other) + one.sum() * other.sum() / ((n - 1) * (n - 2))
+    return (product - 2 * sums / (n - 2)) / (n * (n - 3))
+
+
+PEERS = {
+    "bootstrap": ("accuracy, a loop in NumPy", "accuracy, SciPy"),
+    "similarity": ("CKA", "CKA from Gram matrices"),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, required=True, help="for what is made up")
+    parser.add_argument("--folder", type=Path, help="for what is made up")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     stages = ("bootstrap", "compare", "measure", "similarity")
     parser.add_argument("--only", nargs="+", choices=stages, default=stages)
     parser.add_argument("--backbones", type=int, default=4, help="of compare and similarity")
     parser.add_argument("--entries", type=int, default=10**8, help="no larger tables of scores")
     parser.add_argument("--what", default="", help="only what has this in its name")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peer", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    table = []
+    if options.peer:
+        peer(options.peer, *options.rows)
+        return
+    folder = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    table: list[list[str]] = []
     for stage in options.only:
+        cases = {
+            "bootstrap": partial(bootstrap, folder, most=options.entries),
+            "compare": partial(compare, folder, most=options.entries, backbones=options.backbones),
+            "measure": partial(measure, folder),
+            "similarity": partial(similarity, folder, backbones=options.backbones),
+        }[stage]
         for rows in options.rows:
-            cases = {
-                "bootstrap": lambda: bootstrap(options.folder, rows, options.entries),
-                "compare": lambda: compare(
-                    options.folder, rows, options.entries, options.backbones
-                ),
-                "measure": lambda: measure(options.folder, rows),
-                "similarity": lambda: similarity(options.folder, rows, options.backbones),
-            }[stage]()
-            for name, call in cases:
-                if options.what not in name:
-                    continue
-                _, cpu, peak = measure_command(call)
-                row = [stage, name, f"{rows:,}", f"{cpu:.1f}", f"{cpu / rows * 1e6:.1f}", f"{peak:.0f}"]
-                print("  " + " | ".join(row), file=sys.stderr, flush=True)
-                table.append(row)
+            for name, call in cases(rows=rows):
+                if options.what in name:
+                    add(table, stage, name, rows, call)
+        if options.no_peers:
+            continue
+        for name in PEERS.get(stage, ()):
+            for rows in [CKA_ROWS] if stage == "similarity" else options.rows:
+                call = [sys.executable, __file__, "--peer", name, "--rows", str(rows)]
+                add(table, "peer", name, rows, call)
     print_table(HEADER, table)
+
+
+def add(table: list, stage: str, name: str, rows: int, call: list[str]) -> None:
+    _, cpu, peak = measure_command(call)
+    row = [stage, name, f"{rows:,}", f"{cpu:.1f}", f"{cpu / rows * 1e6:.1f}", f"{peak:.0f}"]
+    print("  " + " | ".join(row), file=sys.stderr, flush=True)
+    table.append(row)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -112,13 +112,13 @@ def _footer_size(path) -> int:
 
 
 def read_table(
-    path, *, expect: str | None = None, columns=None, without=()
+    path, *, expect: str | None = None, columns=None, without: Callable | None = None
 ) -> tuple[pa.Table, dict]:
     """Return the table and its metadata; with `expect`, refuse a table of another plan.
 
     Parameters
     ----------
-    columns : those to read; None: all but those named in `without`.
+    columns : those to read; None: all but those that `without` names of a table with these metadata.
 
     Raises
     ------
@@ -127,16 +127,20 @@ def read_table(
     with _opened(path) as file:
         metadata = _metadata(path, file, expect)
         known = file.schema_arrow.names
-        if without and columns is None:
-            columns = [name for name in known if name not in without]
-        absent = sorted(set(columns or ()) - set(known))
-        if absent:
-            raise PermafrostError(
-                f"the table has no column {', '.join(absent)}",
-                where=path,
-                remedy="delete the file and run snakemake again",
-            )
+        if without is not None and columns is None:
+            left_out = without(metadata)
+            columns = [name for name in known if name not in left_out]
+        _refuse_absent(path, set(columns or ()) - set(known))
         return file.read(columns=columns), metadata
+
+
+def _refuse_absent(path, absent: set[str]) -> None:
+    if absent:
+        raise PermafrostError(
+            f"the table has no column {', '.join(sorted(absent))}",
+            where=path,
+            remedy="delete the file and run snakemake again",
+        )
 
 
 def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
@@ -144,9 +148,10 @@ def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
 
     Raises
     ------
-    PermafrostError : the file is damaged, or gone.
+    PermafrostError : the file is damaged, or gone; there is no such column.
     """
     with _opened(path, buffer_size=_CHUNK, pre_buffer=False) as file:
+        _refuse_absent(path, {name} - set(file.schema_arrow.names))
         for batch in file.iter_batches(rows, columns=[name], use_threads=False):
             yield batch.column(0)
 

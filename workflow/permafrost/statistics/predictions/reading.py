@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from permafrost.core.tables import read_metadata, read_table
+from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 
 
@@ -86,10 +86,17 @@ def read_predictions(
     ------
     PermafrostError : of `core.tables.read_table` and of `predictions_from_table`.
     """
-    metadata = read_metadata(path, expect=expect)
-    reader = task_of(metadata["task"]).load_reader()
-    if metadata.get("headline") is not None or not hasattr(reader, "from_file"):
-        table, metadata = read_table(path, expect=expect)
+    table, metadata = read_table(
+        path, expect=expect, without=lambda found: ("scores",) if _by_blocks(found) else ()
+    )
+    if not _by_blocks(metadata):
         return predictions_from_table(table, metadata), table, metadata
-    table, metadata = read_table(path, expect=expect, without=("scores",))
+    reader = task_of(metadata["task"]).load_reader()
     return reader.from_file(path, table, metadata, scratch), table, metadata
+
+
+def _by_blocks(metadata: dict) -> bool:
+    """Whether scores are read by themselves."""
+    if metadata.get("headline") is not None:
+        return False
+    return hasattr(task_of(metadata["task"]).load_reader(), "from_file")
