@@ -353,3 +353,32 @@ def test_a_comparison_holds_one_backbone_at_a_time():
     assert len(rows) == 30
     assert asked == [0, 1, 2, 3, 4]
     assert most == 1
+
+
+@pytest.mark.parametrize(("waiting", "draws"), [(0, 5), (1 << 30, 1)])
+def test_resamples_serve_all_that_wait(monkeypatch, waiting, draws):
+    given = {}
+    for seed in range(5):
+        target, prediction, scores = of_classes(seed)
+        given[str(seed)] = LabelledSamples.from_arrays(
+            range(N), target, prediction, scores,
+            task="classification", classes=list(map(str, range(K))),
+        )  # fmt: skip
+    drawn, asked = [], []
+    iterate, replicates = comparing.iter_resamples, judged.Calibration.replicates
+
+    def counted(*arguments):
+        drawn.append(arguments)
+        return iterate(*arguments)
+
+    def noted(self, resamples, metrics=None):
+        asked.append((metrics, len(resamples)))
+        return replicates(self, resamples, metrics)
+
+    monkeypatch.setattr(comparing, "_WAITING_BYTES", waiting)
+    monkeypatch.setattr(comparing, "iter_resamples", counted)
+    monkeypatch.setattr(judged.Calibration, "replicates", noted)
+    comparing.compare(given, resamples=70, seed=0, calibration={"bins": 15})
+    assert len(drawn) == draws
+    # each backbone's once, however often they are drawn
+    assert sum(asked_for == (["expected_calibration_error"], 70) for asked_for in asked) == 5
