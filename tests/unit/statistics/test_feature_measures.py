@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from helpers.stages.measuring import OPTIONS, measure, mixture, pair, write_feat
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
 from permafrost.core.tables import read_table
-from permafrost.metrics.representation import LABELLED, MEASURES, measures
+from permafrost.metrics.representation import LABELLED, MEASURES, cka_matrix, measures
+from permafrost.statistics.measures import similarities
+from permafrost.statistics.measures.rows import read_rows
 from permafrost.statistics.resampling.resamples import draw_resamples
 
 GROUPS = [f"scene {i // 5}" for i in range(90)]
@@ -197,6 +200,25 @@ def test_pairs_are_measured_on_the_rows_that_single_backbones_are_measured_on(tm
     expected = slow_cka(features["a"][rows], features["b"][rows])
     assert row["value"] == pytest.approx(expected, rel=1e-9)
     assert row["n_rows"] == 50 and json.loads(row["notes"])["drawn_from"] == 200
+
+
+def test_each_store_is_read_once_though_nothing_of_it_is_kept(tmp_path, monkeypatch):
+    three(tmp_path, 200)
+    write_features(tmp_path / "demo/d/train.zarr", *mixture(200, seed=5))
+    names = ["a", "b", "c", "d"]
+    expected = pairs(tmp_path, names, max_rows=50)
+    read = []
+
+    def counted(path, *arguments, **options):
+        read.append(path.parent.name)
+        return read_rows(path, *arguments, **options)
+
+    monkeypatch.setattr(similarities, "read_rows", counted)
+    monkeypatch.setattr(similarities, "cka_matrix", partial(cka_matrix, kept_bytes=0))
+    before = sorted(tmp_path.iterdir())
+    assert str(pairs(tmp_path, names, max_rows=50)) == str(expected)
+    assert sorted(read) == ["a", "b", "c", "d"]
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_features_of_different_samples_are_never_compared(tmp_path):

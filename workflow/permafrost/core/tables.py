@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -111,8 +111,14 @@ def _footer_size(path) -> int:
         return int.from_bytes(stream.read(4), "little") + 8
 
 
-def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Table, dict]:
+def read_table(
+    path, *, expect: str | None = None, columns=None, without: Callable | None = None
+) -> tuple[pa.Table, dict]:
     """Return the table and its metadata; with `expect`, refuse a table of another plan.
+
+    Parameters
+    ----------
+    columns : those to read; None: all but those that `without` names of a table with these metadata.
 
     Raises
     ------
@@ -120,14 +126,34 @@ def read_table(path, *, expect: str | None = None, columns=None) -> tuple[pa.Tab
     """
     with _opened(path) as file:
         metadata = _metadata(path, file, expect)
-        absent = sorted(set(columns or ()) - set(file.schema_arrow.names))
-        if absent:
-            raise PermafrostError(
-                f"the table has no column {', '.join(absent)}",
-                where=path,
-                remedy="delete the file and run snakemake again",
-            )
+        known = file.schema_arrow.names
+        if without is not None and columns is None:
+            left_out = without(metadata)
+            columns = [name for name in known if name not in left_out]
+        _refuse_absent(path, set(columns or ()) - set(known))
         return file.read(columns=columns), metadata
+
+
+def _refuse_absent(path, absent: set[str]) -> None:
+    if absent:
+        raise PermafrostError(
+            f"the table has no column {', '.join(sorted(absent))}",
+            where=path,
+            remedy="delete the file and run snakemake again",
+        )
+
+
+def iter_column(path, name: str, rows: int) -> Iterator[pa.Array]:
+    """A column of a table that `read_table` has checked, at most so many `rows` at a time; nothing else is held.
+
+    Raises
+    ------
+    PermafrostError : the file is damaged, or gone; there is no such column.
+    """
+    with _opened(path, buffer_size=_CHUNK, pre_buffer=False) as file:
+        _refuse_absent(path, {name} - set(file.schema_arrow.names))
+        for batch in file.iter_batches(rows, columns=[name], use_threads=False):
+            yield batch.column(0)
 
 
 def metadata_of(table: pa.Table) -> dict:
@@ -143,9 +169,9 @@ def read_metadata(path, *, expect: str | None = None) -> dict:
 
 
 @contextlib.contextmanager
-def _opened(path) -> Iterator[pq.ParquetFile]:
+def _opened(path, **options) -> Iterator[pq.ParquetFile]:
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True, **options) as file:
             yield file
     except FileNotFoundError as error:
         raise PermafrostError(

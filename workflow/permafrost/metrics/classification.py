@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.core.tasks import TASKS, tasks_with
 from permafrost.metrics.ratios import divide, macro_means, mean_of_defined
 from permafrost.metrics.tasks import TOP_K, overall_metrics
@@ -132,17 +133,24 @@ def top_k_hits(target, scores, k: int) -> np.ndarray:
     Parameters
     ----------
     target : (N,) class ids in [0, K).
-    scores : (N, K), without NaN.
+    scores : (N, K), without NaN; also a `RowFile`.
     k : between 1 and K.
     """
-    scores = _float_scores(scores)
-    if scores.ndim != 2 or not 1 <= k <= scores.shape[1]:
+    scores = scores if isinstance(scores, RowFile) else np.asarray(scores)
+    shape = scores.shape
+    if len(shape) != 2 or not 1 <= k <= shape[1]:
         raise PermafrostError(
-            f"top-{k} accuracy is not defined for scores of the shape {scores.shape}",
+            f"top-{k} accuracy is not defined for scores of the shape {shape}",
             remedy=f"give scores of at least {k} classes",
         )
-    target = _class_ids(target, "target", scores.shape[1]).astype(np.int64)
+    target = _class_ids(target, "target", shape[1]).astype(np.int64)
     _same_length(target, scores, "scores")
+    hits = [_among_best(target[rows], scores[rows], k) for rows in row_blocks(scores)]
+    return np.concatenate(hits)
+
+
+def _among_best(target: np.ndarray, scores: np.ndarray, k: int) -> np.ndarray:
+    scores = _float_scores(scores)
     true_scores = np.take_along_axis(scores, target[:, None], axis=1)
     lower_id = np.arange(scores.shape[1]) < target[:, None]
     ahead = (scores > true_scores) | ((scores == true_scores) & lower_id)

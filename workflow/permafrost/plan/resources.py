@@ -15,6 +15,7 @@ class Asked(NamedTuple):
     threads: int | None = 1
 
 
+# of the statistics: what a million test items take (docs/scaling.md), and of measures 10,000 rows of any number of rows
 _STAGES = {
     "prepare": Asked(4000, 120, None),
     "extract": Asked(6000, 120, None),
@@ -22,8 +23,8 @@ _STAGES = {
     "measure": Asked(2000, 30),
     "similarity": Asked(4000, 240),
     "profile": Asked(6000, 60),
-    "bootstrap": Asked(1000, 20),
-    "compare": Asked(2000, 30),
+    "bootstrap": Asked(2000, 30),
+    "compare": Asked(2000, 60),
     "aggregate": Asked(2000, 30),
     "report": Asked(3000, 30),
 }

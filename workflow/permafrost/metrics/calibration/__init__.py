@@ -1,6 +1,10 @@
 """How far probabilities can be believed; numpy only."""
 
-from permafrost.metrics.calibration.confidence import Confidence, confidence
+from permafrost.metrics.calibration.confidence import (
+    Confidence,
+    confidence,
+    confidence_by_blocks,
+)
 from permafrost.metrics.calibration.errors import (
     NAMES,
     evaluate,
@@ -24,6 +28,7 @@ __all__ = [
     "CrossFit",
     "Temperature",
     "confidence",
+    "confidence_by_blocks",
     "cross_fit",
     "evaluate",
     "evaluate_sums",

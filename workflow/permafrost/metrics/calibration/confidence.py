@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.core.tasks import TASKS, tasks_with
 
 BINS = 15
@@ -21,9 +22,9 @@ class Confidence:
 
     Attributes
     ----------
-    confidence : (N, E) of the class predicted, E = 1; or of each of E = L labels.
+    confidence : (N, E) of the class predicted, E = 1; or of each of E = L labels. As precise as the scores.
     hit : (N, E) bool: whether the class is right, or the label there.
-    bin : (N, E) the bin of the confidence, in [0, n_bins]; the last is that of exactly 1.
+    bin : (N, E) the bin of the confidence, in [0, n_bins]; the last is that of exactly 1. Small integers.
     brier : (N,) Brier score of the item.
     n_bins : number of bins of equal width, without the last.
     """
@@ -33,6 +34,11 @@ class Confidence:
     bin: np.ndarray
     brier: np.ndarray
     n_bins: int
+
+    def take(self, rows) -> Confidence:
+        """Of the items `rows`, a slice or an array of their numbers."""
+        arrays = (self.confidence, self.hit, self.bin, self.brier)
+        return Confidence(*(array[rows] for array in arrays), self.n_bins)
 
 
 def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
@@ -46,7 +52,7 @@ def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
     Parameters
     ----------
     target : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
-    scores : (N, K) probabilities that add up to 1, or (N, L), each in [0, 1].
+    scores : (N, K) probabilities that add up to 1, or (N, L), each in [0, 1]; also a `RowFile`.
 
     The Brier score of an item is the sum over classes of (p - y)^2, in [0, 2] (scikit-learn's
     ``brier_score_loss`` with ``scale_by_half=False``); for ``multilabel`` its mean over labels, in
@@ -57,8 +63,20 @@ def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
     PermafrostError : scores that are not probabilities, NaN, wrong shapes or ids, no items.
     """
     target, scores = check(target, scores, task)
+    blocks = ((block, scores[block]) for block in row_blocks(scores))
+    return confidence_by_blocks(target, blocks, task=task, n_bins=n_bins)
+
+
+def confidence_by_blocks(target, blocks, *, task: str, n_bins: int = BINS) -> Confidence:
+    """As `confidence`, of checked targets and of (slice, scores there) in order, which are not held together."""
     if not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise PermafrostError(f"{n_bins!r} bins", remedy="give a whole number of at least 1")
+    parts = [_of_block(target[block], scores, task, int(n_bins)) for block, scores in blocks]
+    return Confidence(*(np.concatenate(each) for each in zip(*parts, strict=True)), int(n_bins))
+
+
+def _of_block(target: np.ndarray, scores: np.ndarray, task: str, n_bins: int) -> tuple:
+    """The arrays of `Confidence` of some items."""
     if task == "multilabel":
         trust, hit = scores, target == 1
         brier = np.mean((scores.astype(np.float64) - target) ** 2, axis=1)
@@ -71,35 +89,41 @@ def confidence(target, scores, *, task: str, n_bins: int = BINS) -> Confidence:
         brier = squares + 1.0 - 2.0 * true_scores
     edges = (np.arange(n_bins + 1) / n_bins).astype(scores.dtype)
     places = np.searchsorted(edges, trust, side="right") - 1
-    return Confidence(trust.astype(np.float64), hit, places, brier, int(n_bins))
+    return trust, hit, places.astype(np.min_scalar_type(n_bins)), brier
 
 
-def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
+def check(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
     """Targets and probabilities that fit each other; see `confidence`."""
     target, scores = check_shapes(target, scores, task)
-    if scores.min() < 0 or scores.max() > 1:
+    low, high, wrong, first = np.inf, -np.inf, 0, None
+    for block in row_blocks(scores):
+        rows = scores[block]
+        low, high = min(low, rows.min()), max(high, rows.max())
+        if task == "classification":
+            sums = rows.sum(axis=1, dtype=np.float64)
+            off = np.flatnonzero(np.abs(sums - 1.0) > _SUM_TOLERANCE)
+            if off.size and first is None:
+                first = f"row {block.start + off[0]}, {sums[off[0]]:g}"
+            wrong += off.size
+    if low < 0 or high > 1:
         raise PermafrostError(
-            f"scores from {scores.min():g} to {scores.max():g} are not probabilities",
+            f"scores from {low:g} to {high:g} are not probabilities", remedy=_REMEDY
+        )
+    if wrong:
+        raise PermafrostError(
+            f"the scores of {wrong} of {len(scores)} items do not add up to 1 (first: {first})",
             remedy=_REMEDY,
         )
-    if task == "classification":
-        sums = scores.sum(axis=1, dtype=np.float64)
-        wrong = np.flatnonzero(np.abs(sums - 1.0) > _SUM_TOLERANCE)
-        if wrong.size:
-            raise PermafrostError(
-                f"the scores of {wrong.size} of {len(scores)} items do not add up to 1 "
-                f"(first: row {wrong[0]}, {sums[wrong[0]]:g})",
-                remedy=_REMEDY,
-            )
     return target, scores
 
 
-def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
-    """Targets and finite scores of one length; scores may be logits."""
+def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray | RowFile]:
+    """Targets and finite scores of one length; scores may be logits, and a `RowFile`."""
     if task not in TASKS or not TASKS[task].calibrated:
         known = tasks_with("label", "labels")
         raise PermafrostError(f"no calibration of {task!r}", remedy=near_names(task, known))
-    target, scores = np.asarray(target), np.asarray(scores)
+    target = np.asarray(target)
+    scores = scores if isinstance(scores, RowFile) else np.asarray(scores)
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
     expected = scores.shape if task == "multilabel" else scores.shape[:1]
@@ -111,7 +135,12 @@ def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
         )
     if 0 in scores.shape:
         raise PermafrostError("there are no items to calibrate on", remedy="give a non-empty split")
-    bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+    bad = np.concatenate(
+        [
+            block.start + np.flatnonzero(~np.isfinite(scores[block]).all(axis=1))
+            for block in row_blocks(scores)
+        ]
+    )
     if bad.size:
         raise PermafrostError(
             f"{bad.size} of {len(scores)} items have NaN or infinite scores (first: row {bad[0]})",
@@ -123,4 +152,5 @@ def check_shapes(target, scores, task: str) -> tuple[np.ndarray, np.ndarray]:
             f"the target holds values from {target.min()} to {target.max()}, not 0 to {top}",
             remedy="give the targets of the same predictions",
         )
-    return target.astype(np.int64), scores
+    # labels stay as small as they are: there may be millions
+    return target if task == "multilabel" else target.astype(np.int64), scores

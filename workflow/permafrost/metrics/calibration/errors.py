@@ -47,7 +47,7 @@ def unit_sums(items: Confidence, units, n_units: int) -> np.ndarray:
     """
     units, bins = np.asarray(units, np.intp), items.n_bins + 1
     entries = items.bin.shape[1]
-    cells = (items.bin * n_units + units[:, None]).ravel()
+    cells = (items.bin.astype(np.intp) * n_units + units[:, None]).ravel()
     sums = [
         np.bincount(cells, weights, bins * n_units).reshape(bins, n_units)
         for weights in (

@@ -20,11 +20,14 @@ Source: Guo et al., On Calibration of Modern Neural Networks, ICML 2017.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.metrics.calibration.confidence import check, check_shapes
 
 BOUNDS = (0.01, 100.0)
@@ -33,6 +36,8 @@ _STEPS = 200
 _TOLERANCE = 1e-8
 # steps towards a bound where every item is right do not shrink: after so many of them it is looked at
 _PATIENCE = 8
+# logits of more bytes are not held, but made of the scores again each time they are looked at
+HELD_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,31 @@ class CrossFit:
 
     Attributes
     ----------
-    scores : (N, K) probabilities; NaN where the temperature of the item's fold is undefined.
+    answers : what was scaled.
     fold : (N,) fold of each item.
     temperatures : one for each fold, fitted on all the others.
     """
 
-    scores: np.ndarray
+    answers: _Answers
     fold: np.ndarray
     temperatures: list[Temperature]
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows and their (n, K) probabilities; NaN where the temperature of the item's fold is undefined."""
+        for block in row_blocks(self.answers.scores):
+            _, logits, _ = self.answers.of(block)
+            scaled, fold = np.full(logits.shape, np.nan), self.fold[block]
+            for number, found in enumerate(self.temperatures):
+                if not np.isnan(found.value):
+                    inside = fold == number
+                    inverse = 1.0 / found.value
+                    scaled[inside] = _probabilities(logits[inside], inverse, self.answers.task)
+            yield block, scaled
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """(N, K) of all blocks."""
+        return np.concatenate([scaled for _, scaled in self.blocks()])
 
 
 def fit_temperature(
@@ -92,11 +114,15 @@ def fit_temperature(
     bounds : least and largest T; one of them is returned, flagged, where the likelihood still
         rises there (as where every item is right).
     """
+    return _fit(_Answers.of_arrays(target, scores, task, kind, floor), bounds)
+
+
+def _fit(answers: _Answers, bounds: tuple[float, float]) -> Temperature:
     low, high = bounds
     if not 0 < low < high < np.inf:
         raise PermafrostError(f"temperatures from {low} to {high}", remedy="give 0 < low < high")
-    likelihood, raised = _likelihood(target, scores, task, kind, floor)
-    notes = {"raised": raised} if raised else {}
+    likelihood = _likelihood(answers)
+    notes = {"raised": likelihood.raised} if likelihood.raised else {}
     if likelihood.impossible:
         notes["impossible"] = likelihood.impossible
         notes["undefined"] = "right answers have probability 0, at every temperature"
@@ -121,7 +147,7 @@ def scale(
         )
     scores = np.asarray(scores)
     blank = np.zeros(scores.shape if task == "multilabel" else len(scores), np.int64)
-    _, logits, _ = _logits(blank, scores, task, kind, floor)
+    _, logits, _ = _Answers.of_arrays(blank, scores, task, kind, floor).of(slice(None))
     return _probabilities(logits, 1.0 / temperature, task)
 
 
@@ -134,12 +160,21 @@ def item_slopes(
     the temperature of these weights: so they serve every resample. Arguments as `fit_temperature`;
     for an item whose right answer has probability 0 they mean nothing.
     """
-    likelihood, _ = _likelihood(target, scores, task, kind, floor)
+    likelihood = _likelihood(_Answers.of_arrays(target, scores, task, kind, floor))
     return np.stack([likelihood.item_slopes(inverse) for inverse in inverses])
 
 
 def cross_fit(
-    target, scores, *, task: str, units=None, folds: int = 5, seed: int, **options
+    target,
+    scores,
+    *,
+    task: str,
+    units=None,
+    folds: int = 5,
+    seed: int,
+    kind: str = "probabilities",
+    floor: float | None = None,
+    bounds: tuple[float, float] = BOUNDS,
 ) -> CrossFit:
     """Scale the scores of each fold of units by the temperature that the other folds give.
 
@@ -147,12 +182,12 @@ def cross_fit(
     ----------
     units : (N,) unit of each item; all items of a unit are in one fold. Without it each item is one.
     folds : at least 2, and at most the number of units.
-    options : ``kind``, ``floor`` and ``bounds`` of `fit_temperature`.
+    kind, floor, bounds : as `fit_temperature`.
     """
-    target, scores = check_shapes(target, scores, task)
-    units = np.arange(len(scores)) if units is None else np.asarray(units)
-    if units.shape != (len(scores),):
-        raise PermafrostError(f"{len(units)} units for {len(scores)} items")
+    answers = _Answers.of_arrays(target, scores, task, kind, floor)
+    units = np.arange(len(answers)) if units is None else np.asarray(units)
+    if units.shape != (len(answers),):
+        raise PermafrostError(f"{len(units)} units for {len(answers)} items")
     names, index = np.unique(units, return_inverse=True)
     if not 2 <= folds <= len(names):
         raise PermafrostError(
@@ -161,70 +196,184 @@ def cross_fit(
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(names))
     fold_of_unit = np.empty(len(names), np.intp)
     fold_of_unit[order] = np.arange(len(names)) % folds
-    fold, scaled, fitted = fold_of_unit[index], np.full(scores.shape, np.nan), []
-    shown = {name: options[name] for name in ("kind", "floor") if name in options}
-    for number in range(folds):
-        inside = fold == number
-        found = fit_temperature(target[~inside], scores[~inside], task=task, **options)
-        if not np.isnan(found.value):
-            scaled[inside] = scale(scores[inside], found.value, task=task, **shown)
-        fitted.append(found)
-    return CrossFit(scaled, fold, fitted)
+    fold = fold_of_unit[index]
+    fitted = [_fit(answers.where(fold != number), bounds) for number in range(folds)]
+    return CrossFit(answers, fold, fitted)
 
 
-class _Softmax:
+@dataclass(frozen=True)
+class _Answers:
+    """Checked targets, and scores whose float64 logits are made of them, some rows at a time.
+
+    Attributes
+    ----------
+    scores : (N, K), an array or a `RowFile`.
+    chosen : (N,) bool, the items that count; None: all.
+    """
+
+    target: np.ndarray
+    scores: np.ndarray | RowFile
+    task: str
+    kind: str
+    floor: float | None
+    chosen: np.ndarray | None = None
+
+    @classmethod
+    def of_arrays(cls, target, scores, task: str, kind: str, floor: float | None) -> _Answers:
+        if kind not in KINDS:
+            raise PermafrostError(f"no scores are {kind!r}", remedy=near_names(kind, KINDS))
+        if kind == "logits" and floor is not None:
+            raise PermafrostError("logits have no floor", remedy="leave the floor out")
+        checked = check_shapes if kind == "logits" else check
+        target, scores = checked(target, scores, task)
+        if floor is not None and not 0 < floor < 0.5:
+            raise PermafrostError(f"a floor of {floor}", remedy="give one between 0 and 0.5")
+        return cls(target, scores, task, kind, floor)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def items(self) -> int:
+        """Number of those that count."""
+        return len(self) if self.chosen is None else int(np.count_nonzero(self.chosen))
+
+    def where(self, chosen: np.ndarray) -> _Answers:
+        return _Answers(self.target, self.scores, self.task, self.kind, self.floor, chosen)
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+        """What `of` gives of all items that count, in order."""
+        return (self.of(block) for block in row_blocks(self.scores))
+
+    def of(self, block: slice) -> tuple[np.ndarray, np.ndarray, int]:
+        """Targets, float64 logits, and the number of entries that the floor moved, of some rows."""
+        target, scores = self.target[block], self.scores[block]
+        if self.chosen is not None:
+            target, scores = target[self.chosen[block]], scores[self.chosen[block]]
+        scores, raised = scores.astype(np.float64), 0
+        if self.kind == "logits":
+            return target, scores, 0
+        if self.floor is not None:
+            ceiling = 1.0 - self.floor if self.task == "multilabel" else 1.0
+            moved = np.clip(scores, self.floor, ceiling)
+            scores, raised = moved, int(np.count_nonzero(moved != scores))
+        with np.errstate(divide="ignore"):
+            logits = np.log(scores)
+            if self.task == "multilabel":
+                logits -= np.log1p(-scores)
+        return target, logits, raised
+
+
+class _Likelihood:
+    """What is common to both: parts of the answers, held where they are small."""
+
+    def __init__(self, answers: _Answers) -> None:
+        self.answers, self.raised = answers, 0
+        self._held: list | None = []
+        size = 8 * answers.items * answers.scores.shape[1]
+        keep = size <= HELD_BYTES
+        for target, logits, raised in answers.blocks():
+            part = self._part(target, logits)
+            self.raised += raised
+            self._look(part)
+            if keep:
+                self._held.append(part)
+        if not keep:
+            self._held = None
+
+    def parts(self) -> Iterator[tuple]:
+        """What `_part` makes of each block."""
+        if self._held is not None:
+            return iter(self._held)
+        return (self._part(target, logits) for target, logits, _ in self.answers.blocks())
+
+
+class _Softmax(_Likelihood):
     """Mean negative log-likelihood of (N,) classes as a function of 1 / T."""
 
-    def __init__(self, target: np.ndarray, logits: np.ndarray) -> None:
-        self.logits = logits - logits.max(axis=1, keepdims=True)
-        self.right = np.take_along_axis(self.logits, target[:, None], axis=1)[:, 0]
+    def __init__(self, answers: _Answers) -> None:
+        self.impossible, self.flat = 0, True
+        super().__init__(answers)
+
+    def _part(self, target: np.ndarray, logits: np.ndarray) -> tuple:
+        logits -= logits.max(axis=1, keepdims=True)
+        right = np.take_along_axis(logits, target[:, None], axis=1)[:, 0]
         # a class with probability 0 adds nothing: 0 times its logit, which is minus infinity
-        self.finite = np.where(np.isfinite(self.logits), self.logits, 0.0)
-        self.impossible = int(np.count_nonzero(np.isneginf(self.right)))
-        self.flat = not self.finite.any()
+        finite = logits if np.isfinite(logits).all() else np.where(np.isfinite(logits), logits, 0.0)
+        return logits, right, finite
+
+    def _look(self, part: tuple) -> None:
+        _, right, finite = part
+        self.impossible += int(np.count_nonzero(np.isneginf(right)))
+        self.flat = self.flat and not finite.any()
 
     def value(self, inverse: float) -> float:
-        return float(
-            np.mean(np.log(np.exp(inverse * self.logits).sum(axis=1)) - inverse * self.right)
-        )
+        each = [
+            np.log(np.exp(inverse * logits).sum(axis=1)) - inverse * right
+            for logits, right, _ in self.parts()
+        ]
+        return float(np.mean(np.concatenate(each)))
 
     def slopes(self, inverse: float) -> tuple[float, float]:
-        shares = np.exp(inverse * self.logits)
-        shares /= shares.sum(axis=1, keepdims=True)
-        mean = np.einsum("ij,ij->i", shares, self.finite)
-        square = np.einsum("ij,ij,ij->i", shares, self.finite, self.finite)
-        return float(np.mean(mean - self.right)), float(np.mean(square - mean**2))
+        first, second = [], []
+        for logits, right, finite in self.parts():
+            shares = np.exp(inverse * logits)
+            shares /= shares.sum(axis=1, keepdims=True)
+            mean = np.einsum("ij,ij->i", shares, finite)
+            square = np.einsum("ij,ij,ij->i", shares, finite, finite)
+            first.append(mean - right)
+            second.append(square - mean**2)
+        return tuple(float(np.mean(np.concatenate(each))) for each in (first, second))
 
     def item_slopes(self, inverse: float) -> np.ndarray:
-        shares = np.exp(inverse * self.logits)
-        mean = np.einsum("ij,ij->i", shares, self.finite) / shares.sum(axis=1)
-        return mean - np.where(np.isfinite(self.right), self.right, 0.0)
+        each = []
+        for logits, right, finite in self.parts():
+            shares = np.exp(inverse * logits)
+            mean = np.einsum("ij,ij->i", shares, finite) / shares.sum(axis=1)
+            each.append(mean - np.where(np.isfinite(right), right, 0.0))
+        return np.concatenate(each)
 
 
-class _Binary:
+class _Binary(_Likelihood):
     """Mean negative log-likelihood of (N, L) labels as a function of 1 / T."""
 
-    def __init__(self, target: np.ndarray, logits: np.ndarray) -> None:
+    def __init__(self, answers: _Answers) -> None:
+        self.impossible, self.flat, self.entries = 0, True, 0
+        super().__init__(answers)
+
+    def _part(self, target: np.ndarray, logits: np.ndarray) -> tuple:
         sure = np.isinf(logits)
-        self.impossible = int(np.count_nonzero(sure & ((logits > 0) != (target == 1))))
+        impossible = int(np.count_nonzero(sure & ((logits > 0) != (target == 1))))
         # what is sure and right adds nothing at any temperature
-        self.entries = logits.size
         signs = np.where(target == 1, 1.0, -1.0)
-        self.margins = (signs * np.where(sure, 0.0, logits))[~sure]
-        self.items, self.rows = len(logits), np.nonzero(~sure)[0]
-        self.flat = not self.margins.any()
+        margins = (signs * np.where(sure, 0.0, logits))[~sure]
+        return margins, np.count_nonzero(~sure, axis=1), impossible, logits.size
+
+    def _look(self, part: tuple) -> None:
+        margins, _, impossible, entries = part
+        self.impossible += impossible
+        self.flat = self.flat and not margins.any()
+        self.entries += entries
 
     def value(self, inverse: float) -> float:
-        return float(np.logaddexp(0.0, -inverse * self.margins).sum() / self.entries)
+        sums = [np.logaddexp(0.0, -inverse * margins).sum() for margins, *_ in self.parts()]
+        return float(sum(sums) / self.entries)
 
     def slopes(self, inverse: float) -> tuple[float, float]:
-        wrong = np.exp(-np.logaddexp(0.0, inverse * self.margins))
-        first = -(wrong * self.margins).sum() / self.entries
-        return float(first), float((wrong * (1 - wrong) * self.margins**2).sum() / self.entries)
+        first = second = 0.0
+        for margins, *_ in self.parts():
+            wrong = np.exp(-np.logaddexp(0.0, inverse * margins))
+            first -= (wrong * margins).sum()
+            second += (wrong * (1 - wrong) * margins**2).sum()
+        return float(first / self.entries), float(second / self.entries)
 
     def item_slopes(self, inverse: float) -> np.ndarray:
-        wrong = np.exp(-np.logaddexp(0.0, inverse * self.margins))
-        return -np.bincount(self.rows, wrong * self.margins, self.items)
+        each = []
+        for margins, lengths, *_ in self.parts():
+            wrong = np.exp(-np.logaddexp(0.0, inverse * margins))
+            rows = np.repeat(np.arange(len(lengths)), lengths)
+            each.append(-np.bincount(rows, wrong * margins, len(lengths)))
+        return np.concatenate(each)
 
 
 def _minimise(likelihood, low: float, high: float) -> tuple[float, bool]:
@@ -251,32 +400,8 @@ def _minimise(likelihood, low: float, high: float) -> tuple[float, bool]:
     return float(point), False
 
 
-def _likelihood(target, scores, task: str, kind: str, floor: float | None):
-    """The likelihood of the targets, and the number of entries that the floor moved."""
-    target, logits, raised = _logits(target, scores, task, kind, floor)
-    return (_Binary if task == "multilabel" else _Softmax)(target, logits), raised
-
-
-def _logits(target, scores, task: str, kind: str, floor: float | None):
-    """Checked targets, float64 logits, and the number of entries that the floor moved."""
-    if kind not in KINDS:
-        raise PermafrostError(f"no scores are {kind!r}", remedy=near_names(kind, KINDS))
-    if kind == "logits":
-        if floor is not None:
-            raise PermafrostError("logits have no floor", remedy="leave the floor out")
-        target, scores = check_shapes(target, scores, task)
-        return target, scores.astype(np.float64), 0
-    target, scores = check(target, scores, task)
-    scores, raised = scores.astype(np.float64), 0
-    if floor is not None:
-        ceiling = 1.0 - floor if task == "multilabel" else 1.0
-        if not 0 < floor < 0.5:
-            raise PermafrostError(f"a floor of {floor}", remedy="give one between 0 and 0.5")
-        moved = np.clip(scores, floor, ceiling)
-        scores, raised = moved, int(np.count_nonzero(moved != scores))
-    with np.errstate(divide="ignore"):
-        logits = np.log(scores)
-        return target, logits - np.log1p(-scores) if task == "multilabel" else logits, raised
+def _likelihood(answers: _Answers) -> _Softmax | _Binary:
+    return (_Binary if answers.task == "multilabel" else _Softmax)(answers)
 
 
 def _probabilities(logits: np.ndarray, inverse: float, task: str) -> np.ndarray:

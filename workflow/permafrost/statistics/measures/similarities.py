@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import canonical_json
+from permafrost.core.row_file import RowFile
 from permafrost.core.specification import Specification
 from permafrost.core.tables import write_table
 from permafrost.metrics.representation import cka_matrix
@@ -59,12 +60,16 @@ def compare_features(folder: Path, output: Path, *, spec: SimilaritySpec, finger
         return read_rows(path, options, dataset=dataset, expect=expected[backbone])
 
     first = read(names[0])
+    # a matrix of many backbones asks again for those that it cannot keep, and a store may be very large
+    drawn = {names[0]: _in_file(first.features, output.parent)}
 
     def loader(backbone: str) -> Callable[[], np.ndarray]:
         def load() -> np.ndarray:
-            rows = read(backbone)
-            _check_same_samples(names[0], first, backbone, rows)
-            return rows.features
+            if backbone not in drawn:
+                rows = read(backbone)
+                _check_same_samples(names[0], first, backbone, rows)
+                drawn[backbone] = _in_file(rows.features, output.parent)
+            return np.asarray(drawn[backbone])
 
         return load
 
@@ -74,6 +79,14 @@ def compare_features(folder: Path, output: Path, *, spec: SimilaritySpec, finger
     table = _table(values, first, dataset, options["split"])
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})
     return f"{dataset}: {len(similarities)} pairs of backbones on {len(first)} samples"
+
+
+def _in_file(features: np.ndarray, scratch: Path) -> RowFile:
+    """(N, d) features in a temporary file."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    rows = RowFile(features.shape[1], scratch, features.dtype)
+    rows.append(features)
+    return rows
 
 
 def _table(values: dict[tuple, dict], rows: FeatureRows, dataset: str, split: str) -> pa.Table:

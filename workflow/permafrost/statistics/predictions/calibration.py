@@ -18,9 +18,11 @@ import numpy as np
 
 from permafrost.core.errors import PermafrostError
 from permafrost.metrics.calibration import (
+    Confidence,
     CrossFit,
     Temperature,
     confidence,
+    confidence_by_blocks,
     cross_fit,
     evaluate_sums,
     fit_temperature,
@@ -30,6 +32,7 @@ from permafrost.metrics.calibration import (
 from permafrost.metrics.calibration.temperature import BOUNDS
 from permafrost.metrics.tasks import CALIBRATION, SCALED, TEMPERATURE
 from permafrost.statistics.predictions.labelled import LabelledSamples
+from permafrost.statistics.replicates.weighted import MANY_UNITS, UnitSums, weighted_by_counts
 from permafrost.statistics.resampling.resamples import Resamples
 
 UNDEFINED, AT_BOUND, FLAT = "temperature_undefined", "temperature_at_bound", "temperature_flat"
@@ -70,11 +73,12 @@ class Calibration:
     """
 
     def __init__(self, target, scores, units, *, task: str, options: CalibrationOptions) -> None:
-        self.target, self.scores, self.units = target, np.asarray(scores), np.asarray(units)
+        self.target, self.scores, self.units = target, scores, np.asarray(units)
         self.n_units = int(self.units.max()) + 1
         self.task, self.options = task, options
         self.scaling = {"task": task, "floor": options.floor}
-        self.sums = self._unit_sums(self.scores)
+        items = confidence(self.target, self.scores, task=self.task, n_bins=self.options.bins)
+        self.sums = self._unit_sums(items)
 
     @property
     def values(self) -> dict[str, float]:
@@ -113,7 +117,8 @@ class Calibration:
         if TEMPERATURE in wanted and self._moves:
             parts[TEMPERATURE] = self._derivatives[1]
         values: dict[str, np.ndarray] = {}
-        for name, sums in _weighted(parts, resamples).items():
+        sums_by_part = weighted_by_counts(parts, resamples, float_bytes=_FLOAT_BYTES)
+        for name, sums in sums_by_part.items():
             if name == TEMPERATURE:
                 values[name] = self._temperatures(sums)
             else:
@@ -124,6 +129,12 @@ class Calibration:
             name: values.get(name, np.full(len(resamples), fixed.get(name, np.nan)))
             for name in wanted
         }
+
+    def without_scores(self) -> Calibration:
+        """The same for metrics that need no temperature: no more than the sums."""
+        light = Calibration.__new__(Calibration)
+        light.sums, light.n_units = self.sums, self.n_units
+        return light
 
     @cached_property
     def temperature(self) -> Temperature | None:
@@ -148,14 +159,21 @@ class Calibration:
         )
 
     @cached_property
-    def scaled_sums(self) -> np.ndarray | None:
+    def scaled_sums(self) -> np.ndarray | UnitSums | None:
         """As `sums`, after scaling; None if any of the temperatures is undefined."""
         if self.fitted is None or any(np.isnan(one.value) for one in self.fitted.temperatures):
             return None
-        return self._unit_sums(self.fitted.scores)
+        items = confidence_by_blocks(
+            self.fitted.answers.target,
+            self.fitted.blocks(),
+            task=self.task,
+            n_bins=self.options.bins,
+        )
+        return self._unit_sums(items)
 
-    def _unit_sums(self, scores) -> np.ndarray:
-        items = confidence(self.target, scores, task=self.task, n_bins=self.options.bins)
+    def _unit_sums(self, items: Confidence) -> np.ndarray | UnitSums:
+        if self.n_units > MANY_UNITS:
+            return _SumsOfItems(items, self.units, self.n_units)
         return unit_sums(items, self.units, self.n_units)
 
     @property
@@ -226,14 +244,22 @@ def calibration_of(predictions, units: np.ndarray, options: dict) -> Calibration
     )
 
 
-def _weighted(parts: dict[str, np.ndarray], resamples: Resamples) -> dict[str, np.ndarray]:
-    """(S, B) sums of each of the (S, U) parts, weighted by the (U, B) counts, in double precision."""
-    # each for itself: the last bit of a product may depend on the number of its rows
-    out = {name: np.empty((len(sums), len(resamples))) for name, sums in parts.items()}
-    width = max((sums.shape[1] for sums in parts.values()), default=1)
-    step = max(1, _FLOAT_BYTES // (8 * width))
-    for start in range(0, len(resamples) if parts else 0, step):
-        counts = resamples.counts[:, start : start + step].astype(np.float64)
-        for name, sums in parts.items():
-            out[name][:, start : start + step] = sums @ counts
-    return out
+class _SumsOfItems:
+    """`metrics.calibration.unit_sums` of many units, made of the items of some units at a time."""
+
+    def __init__(self, items: Confidence, units: np.ndarray, n_units: int) -> None:
+        if (units[1:] < units[:-1]).any():
+            order = np.argsort(units, kind="stable")
+            items, units = items.take(order), units[order]
+        self._items, self._units = items, units
+        self.shape = (3 * (items.n_bins + 1) + 2, n_units)
+
+    @property
+    def nbytes(self) -> int:
+        items = self._items
+        return sum(each.nbytes for each in (items.confidence, items.hit, items.bin, items.brier))
+
+    def __getitem__(self, key: tuple[slice, slice]) -> np.ndarray:
+        start, stop, _ = key[1].indices(self.shape[1])
+        rows = slice(*np.searchsorted(self._units, (start, stop)))
+        return unit_sums(self._items.take(rows), self._units[rows] - start, stop - start)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.row_file import RowFile
+from permafrost.core.tables import iter_column
 
+#: scores that are more than these bytes stay on disk
+HELD_BYTES = 128 << 20
+# rows of a table that are decoded at a time; of a thousand classes 16 MB
+_ROWS_TOGETHER = 4096
 _REMEDY = "run the evaluation that made it again"
 
 
@@ -25,7 +33,11 @@ def array_of(table, name: str, width: int | None = None) -> np.ndarray:
     ------
     PermafrostError : a value is null; lists that do not have the `width` that is asked for.
     """
-    column = table.column(name).combine_chunks()
+    return array_of_column(table.column(name).combine_chunks(), name, width)
+
+
+def array_of_column(column, name: str, width: int | None = None) -> np.ndarray:
+    """As `array_of`, of the column itself."""
     size = getattr(column.type, "list_size", None)
     if width is not None and size != width:
         what = f"lists of {size} numbers" if size else f"the type {column.type}"
@@ -58,6 +70,40 @@ def sorted_rows(sample_ids, groups) -> tuple[np.ndarray, np.ndarray, np.ndarray 
         groups = np.asarray(groups, dtype=object)[order]
         groups = None if all(group is None for group in groups) else groups
     return order, ids[order], groups
+
+
+def list_rows(path: Path, name: str, order: np.ndarray, scratch: Path) -> np.ndarray | RowFile:
+    """(N, K) of a column of lists, its rows in the given `order` of the table's.
+
+    Parameters
+    ----------
+    path : of a table that `core.tables.read_table` has checked.
+    scratch : folder with room for rows of more than `HELD_BYTES`, which stay in a file.
+    """
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    rows: np.ndarray | RowFile | None = None
+    start = 0
+    for column in iter_column(path, name, _ROWS_TOGETHER):
+        block = array_of_column(column, name)
+        if rows is None:
+            shape = (len(order), *block.shape[1:])
+            if block.ndim == 2 and int(np.prod(shape)) * block.itemsize > HELD_BYTES:
+                rows = RowFile(shape[1], scratch, block.dtype)
+            else:
+                rows = np.empty(shape, block.dtype)
+        if isinstance(rows, RowFile):
+            rows.append(block)
+        else:
+            rows[ranks[start : start + len(block)]] = block
+        start += len(block)
+    if rows is None:
+        return np.empty((0, 0), np.float32)
+    if isinstance(rows, RowFile) and (order[1:] < order[:-1]).any():
+        unordered, rows = rows, RowFile(rows.width, scratch, rows.dtype)
+        for block in unordered.blocks():
+            rows.append(unordered[order[block]])
+    return rows
 
 
 class Targets:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from permafrost.core.row_file import RowFile
 from permafrost.metrics.classification import evaluate
 from permafrost.statistics.predictions.columns import (
     Targets,
     array_of,
     groups_of,
+    list_rows,
     need_columns,
     sorted_rows,
 )
@@ -24,14 +27,14 @@ class LabelledSamples(Targets):
     Attributes
     ----------
     target, prediction : (N,) class ids, or (N, L) of 0 and 1 for ``multilabel``.
-    scores : (N, K) or (N, L) float, column c belongs to class c.
+    scores : (N, K) or (N, L) float, column c belongs to class c; a `RowFile` where those of classes are many.
     """
 
     sample_ids: np.ndarray
     groups: np.ndarray | None
     target: np.ndarray
     prediction: np.ndarray
-    scores: np.ndarray
+    scores: np.ndarray | RowFile
     task: str
     classes: list[str]
 
@@ -56,6 +59,24 @@ class LabelledSamples(Targets):
             classes=metadata["classes"],
             groups=groups_of(table),
         )
+
+    @classmethod
+    def from_file(cls, path: Path, table, metadata: dict, scratch: Path) -> LabelledSamples:
+        """As `from_table`, of a table that was read without its scores.
+
+        Parameters
+        ----------
+        path : of the table. scratch : folder for a copy of scores that are not to be held.
+        """
+        need_columns(table, ("sample_id", "target", "prediction"))
+        order, ids, groups = sorted_rows(table.column("sample_id").to_pylist(), groups_of(table))
+        target, prediction = (array_of(table, name)[order] for name in ("target", "prediction"))
+        scores = list_rows(path, "scores", order, scratch)
+        if metadata["task"] == "multilabel":
+            # ranking needs all of them
+            scores = np.asarray(scores)
+        about = {"task": metadata["task"], "classes": list(metadata["classes"])}
+        return cls(ids, groups, target, prediction, scores, **about)
 
     def evaluate(self) -> dict:
         """Every metric on the whole test set."""

@@ -14,6 +14,7 @@ from permafrost.statistics.predictions.columns import (
     need_columns,
     sorted_rows,
 )
+from permafrost.statistics.replicates.weighted import weighted_by_counts
 from permafrost.statistics.resampling.resamples import Resamples
 
 # resamples whose counts are turned into floats at a time
@@ -93,9 +94,7 @@ class NumberErrors:
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,) on each resample; NaN if undefined."""
-        parts = [
-            self._sums @ resamples.counts[:, start : start + _TOGETHER].astype(np.float64)
-            for start in range(0, len(resamples), _TOGETHER)
-        ]
-        values = from_sums(np.concatenate(parts, axis=1))
+        # as many resamples at a time, whatever the number of units
+        together = {"float_bytes": 8 * _TOGETHER * self._sums.shape[1]}
+        values = from_sums(weighted_by_counts({"sums": self._sums}, resamples, **together)["sums"])
         return {name: values[name] for name in values if metrics is None or name in metrics}

@@ -8,6 +8,7 @@ import numpy as np
 
 from permafrost.metrics.ratios import divide
 from permafrost.statistics.predictions.columns import array_of, groups_of, need_columns, sorted_rows
+from permafrost.statistics.replicates.weighted import weighted_by_counts
 from permafrost.statistics.resampling.resamples import Resamples
 
 # counts of resamples are turned to floats this many bytes at a time
@@ -118,11 +119,8 @@ class _Means:
 
     def replicates(self, resamples: Resamples, metrics=None) -> dict[str, np.ndarray]:
         """Metric name to (B,); NaN on a resample without a query to which anything is relevant."""
-        total = np.empty((len(self.sums), len(resamples)))
-        step = max(1, _FLOAT_BYTES // (8 * self.sums.shape[1]))
-        for start in range(0, len(resamples), step):
-            counts = resamples.counts[:, start : start + step].astype(np.float64)
-            total[:, start : start + step] = self.sums @ counts
+        drawn = weighted_by_counts({"sums": self.sums}, resamples, float_bytes=_FLOAT_BYTES)
+        total = drawn["sums"]
         means = divide(total[1:], np.broadcast_to(total[0], total[1:].shape))
         return {
             name: means[place]

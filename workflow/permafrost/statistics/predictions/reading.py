@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from permafrost.core.tables import read_table
 from permafrost.core.tasks import task_of
 
 
@@ -68,3 +71,32 @@ def predictions_from_table(table, metadata: dict) -> Predictions:
 
         return headline_of(table, metadata)
     return reader.from_table(table, metadata)
+
+
+def read_predictions(
+    path: Path, *, expect: str | None = None, scratch: Path
+) -> tuple[Predictions, pa.Table, dict]:
+    """Predictions in a file, with its table and metadata; large scores are neither held nor in the table.
+
+    Parameters
+    ----------
+    scratch : folder with room for a copy of scores that are not to be held.
+
+    Raises
+    ------
+    PermafrostError : of `core.tables.read_table` and of `predictions_from_table`.
+    """
+    table, metadata = read_table(
+        path, expect=expect, without=lambda found: ("scores",) if _by_blocks(found) else ()
+    )
+    if not _by_blocks(metadata):
+        return predictions_from_table(table, metadata), table, metadata
+    reader = task_of(metadata["task"]).load_reader()
+    return reader.from_file(path, table, metadata, scratch), table, metadata
+
+
+def _by_blocks(metadata: dict) -> bool:
+    """Whether scores are read by themselves."""
+    if metadata.get("headline") is not None:
+        return False
+    return hasattr(task_of(metadata["task"]).load_reader(), "from_file")

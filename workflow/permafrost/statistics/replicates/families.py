@@ -145,8 +145,7 @@ class MultiLabel:
         """The ranking of one class, or of all entries together; kept for the next block."""
         if label not in self._rankings:
             if label is None:
-                units = np.repeat(self.units, self.classes)
-                ranking = Ranking(self.target.ravel(), self.scores.ravel(), units)
+                ranking = Ranking(self.target.ravel(), self.scores.ravel(), self.units)
             else:
                 ranking = Ranking(self.target[:, label], self.scores[:, label], self.units)
             self._rankings[label] = ranking

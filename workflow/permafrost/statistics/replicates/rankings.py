@@ -17,6 +17,8 @@ from permafrost.statistics.resampling.resamples import Resamples
 
 # resamples whose running sums are formed together: they stay in the second-level cache
 _TOGETHER = 8
+# bytes of their running sums: with millions of thresholds fewer are formed together
+_SUMS_BYTES = 64 << 20
 # bytes of segment totals at a time; rankings of millions of entries take fewer resamples at once
 _TOTALS_BYTES = 64 << 20
 
@@ -28,14 +30,24 @@ class Ranking:
     ----------
     target : (M,) bool.
     scores : (M,) floats without NaN.
-    units : (M,) unit of each entry.
+    units : (M / L,) unit of each item, which has L entries side by side; of each entry where L is 1.
     """
 
     def __init__(self, target: np.ndarray, scores: np.ndarray, units: np.ndarray) -> None:
+        # entries may be many millions: nothing is kept in longer integers than it takes, or longer than needed
+        entries, per_item = len(scores), len(scores) // max(1, len(units))
         order = np.argsort(-scores)
-        ordered, positive, units = scores[order], target[order], units[order]
-        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)])
-        positives = np.concatenate(([0], np.cumsum(positive)))
+        ordered = scores[order]
+        ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)[:entries])
+        del ordered
+        positive = target[order]
+        if per_item > 1:
+            order //= per_item
+        short = np.int32 if max(entries, len(units)) < 1 << 31 else np.int64
+        units = units.astype(short)[order]
+        del order
+        positives = np.zeros(entries + 1, short)
+        np.cumsum(positive, out=positives[1:])
         # thresholds where nothing is found add nothing, nor does what lies below the last positive
         gaining = np.diff(positives[ends + 1], prepend=0) > 0
         stops = ends[gaining] + 1
@@ -61,7 +73,7 @@ def _step_function(everything: np.ndarray, positives: np.ndarray) -> np.ndarray:
     """Average precision from (G, B) weights that are added at each threshold."""
     thresholds, resamples = everything.shape
     result = np.full(resamples, np.nan)
-    together = min(_TOGETHER, resamples)
+    together = min(_TOGETHER, resamples, max(1, _SUMS_BYTES // (24 * thresholds)))
     largest = thresholds * int(everything.max(initial=0))
     kind = np.int32 if largest < 1 << 31 else np.int64
     retrieved = np.empty((together, thresholds), kind)

@@ -20,7 +20,9 @@ class Segments:
     """
 
     def __init__(self, rows, bounds) -> None:
-        self.rows = np.asarray(rows, np.intp)
+        rows = np.asarray(rows)
+        # short integers stay short: there may be many millions
+        self.rows = rows if rows.dtype.kind in "iu" else rows.astype(np.intp)
         self.bounds = np.asarray(bounds, np.intp)
 
     @classmethod

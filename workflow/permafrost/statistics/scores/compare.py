@@ -6,7 +6,7 @@ How a difference is tested, and adjusted for the number of pairs, is in `paired`
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +33,12 @@ ADJUSTMENT = "romano_wolf"
 # what is compared of calibration: the score that is proper, and the error that is read most
 CALIBRATION_COMPARED = (BRIER, CALIBRATION_ERRORS[0])
 
+# sums of calibration that wait for resamples, which are drawn again for those of more backbones
+_WAITING_BYTES = 512 << 20
+
 
 def compare(
-    predictions_by_backbone: dict[str, Predictions],
+    predictions_by_backbone: Mapping[str, Predictions],
     *,
     metric: str | None = None,
     resamples: int = 2000,
@@ -47,7 +50,7 @@ def compare(
 
     Parameters
     ----------
-    predictions_by_backbone : of one dataset, probe and seed.
+    predictions_by_backbone : of one dataset, probe and seed. Each is asked for once, and let go before the next.
     metric : an overall metric of the task; default its primary one, and with `calibration` after it
         those in `CALIBRATION_COMPARED`.
     resamples : no adjusted p-value is below 1 / (resamples + 1).
@@ -76,17 +79,22 @@ def compare(
     names = sorted(predictions_by_backbone)
     if len(names) < 2:
         return []
-    first = predictions_by_backbone[names[0]]
-    for name in names[1:]:
-        _check_same_test_set(names[0], first, name, predictions_by_backbone[name])
     judged = calibration is not None
+    first = predictions_by_backbone[names[0]]
     metrics = [_known_metric(metric, first, calibration=judged)]
     if metric is None and judged:
         metrics += CALIBRATION_COMPARED
     units = find_units(len(first), sample_ids=first.sample_ids, groups=first.groups)
-    families = [
-        _family(predictions_by_backbone[name], units, metrics, calibration) for name in names
-    ]
+    test_set = _TestSet.of(names[0], first)
+    found = _Found(metrics, len(names), units, resamples, seed)
+    for place, name in enumerate(names):
+        one = first if place == 0 else predictions_by_backbone[name]
+        if place:
+            test_set.check(name, one)
+        found.add(place, one, _family(one, units, metrics, calibration))
+        # only what was found is kept
+        one = first = None
+    found.draw()
     gates = comparison_gates(units.count, resamples, confidence)
     common = {
         "adjustment": ADJUSTMENT,
@@ -95,24 +103,19 @@ def compare(
         "resamples": resamples,
         "unit": units.kind,
         "n_units": units.count,
-        "n_test": len(first),
+        "n_test": test_set.count,
         "bootstrap_seed": seed,
     }
     pairs = np.array(list(itertools.combinations(range(len(names)), 2)))
     drawn = {"units": units, "confidence": confidence}
     rows: list[dict] = []
     for metric in metrics:
-        values = np.array([family.values[metric] for family in families])
+        values = found.values[metric]
         if metric_of(metric).of_gaps:
-            blocks = iter_resamples(units.count, resamples, seed)
-            found = paired_gaps(values, _gathered(families, metric, blocks), pairs, **drawn)
+            columns = paired_gaps(values, found.replicates[metric], pairs, **drawn)
         else:
-            # nothing is left without the only unit
-            left_out = np.full((len(names), 1), np.nan)
-            if units.count > 1:
-                left_out = _gathered(families, metric, iter_jackknife(units.count, PARTS))
-            found = paired_by_jackknife(
-                values, left_out, pairs, resamples=resamples, seed=seed, **drawn
+            columns = paired_by_jackknife(
+                values, found.replicates[metric], pairs, resamples=resamples, seed=seed, **drawn
             )
         rows += [
             {
@@ -120,18 +123,69 @@ def compare(
                 "higher_is_better": metric_of(metric).higher_is_better,
                 "backbone_a": names[a],
                 "backbone_b": names[b],
-                **{name: column[place].item() for name, column in vars(found).items()},
-                "p_mcnemar": _mcnemar(
-                    metric,
-                    units,
-                    predictions_by_backbone[names[a]],
-                    predictions_by_backbone[names[b]],
-                ),
+                **{name: column[place].item() for name, column in vars(columns).items()},
+                "p_mcnemar": _mcnemar(found.right[a], found.right[b])
+                if metric == "accuracy"
+                else None,
                 **common,
             }
             for place, (a, b) in enumerate(pairs.tolist())
         ]
     return rows
+
+
+class _Found:
+    """What is kept of each of K backbones: values, and replicates of J parts left out or of B resamples.
+
+    Attributes
+    ----------
+    values : metric to (K,).
+    replicates : metric to (K, J), or to (K, B) of those ``of_gaps``.
+    right : of each backbone the packed bits of which samples it has right; None where that is no pair of answers.
+    """
+
+    def __init__(
+        self, metrics: list[str], count: int, units: Units, resamples: int, seed: int
+    ) -> None:
+        self.units, self.resamples, self.seed = units, resamples, seed
+        self.gaps = [metric for metric in metrics if metric_of(metric).of_gaps]
+        self.smooth = [metric for metric in metrics if metric not in self.gaps]
+        self.values = {metric: np.empty(count) for metric in metrics}
+        # nothing is left without the only unit
+        parts = min(PARTS, units.count) if units.count > 1 else 1
+        self.replicates = {metric: np.full((count, parts), np.nan) for metric in self.smooth}
+        self.replicates |= {metric: np.empty((count, resamples)) for metric in self.gaps}
+        self.right: list[np.ndarray | None] = []
+        self._waiting: list[tuple[int, _Family]] = []
+
+    def add(self, place: int, one: Predictions, family: _Family) -> None:
+        for metric, value in family.values.items():
+            self.values[metric][place] = value
+        if self.units.count > 1:
+            first = 0
+            for block in iter_jackknife(self.units.count, PARTS):
+                part = slice(first, first + len(block))
+                for metric in self.smooth:
+                    self.replicates[metric][place, part] = family.replicates(block, metric)
+                first = part.stop
+        self.right.append(_right(one, self.units))
+        if self.gaps:
+            self._waiting.append((place, family.only(self.gaps)))
+            if sum(waiting.nbytes for _, waiting in self._waiting) > _WAITING_BYTES:
+                self.draw()
+
+    def draw(self) -> None:
+        """Replicates of those that wait: every block of resamples serves all of them."""
+        if not self._waiting:
+            return
+        first = 0
+        for block in iter_resamples(self.units.count, self.resamples, self.seed):
+            part = slice(first, first + len(block))
+            for place, family in self._waiting:
+                for metric in self.gaps:
+                    self.replicates[metric][place, part] = family.replicates(block, metric)
+            first = part.stop
+        self._waiting = []
 
 
 @dataclass(frozen=True)
@@ -145,6 +199,15 @@ class _Family:
         """(B,) one of the metrics."""
         family = next(family for family, metrics in self.parts if metric in metrics)
         return family.replicates(block, [metric])[metric]
+
+    def only(self, metrics: list[str]) -> _Family:
+        """What some calibration errors need."""
+        parts = [(family, own) for family, own in self.parts if set(own) & set(metrics)]
+        return _Family({}, [(family.without_scores(), own) for family, own in parts])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(family.sums.nbytes for family, _ in self.parts)
 
 
 def _family(
@@ -166,24 +229,18 @@ def _family(
     return _Family(values, parts)
 
 
-def _gathered(families: list[_Family], metric: str, blocks: Iterable[Resamples]) -> np.ndarray:
-    """(K, B) a metric of each family; every block of resamples serves all of them."""
-    parts = [
-        np.stack([family.replicates(block, metric) for family in families]) for block in blocks
-    ]
-    return np.concatenate(parts, axis=1)
-
-
-def _mcnemar(metric: str, units: Units, a: Predictions, b: Predictions) -> float | None:
-    if metric != "accuracy" or units.kind != "image":
-        return None
+def _right(one: Predictions, units: Units) -> np.ndarray | None:
+    """Packed bits of which samples have the right class, where images are the units and each has one answer."""
     # McNemar's test is of one pair of answers to each image, not of a mean over answers
-    if any(len(getattr(one, "drawn", ())) > 1 for one in (a, b)):
+    if primary_metric(one.task) != "accuracy" or units.kind != "image":
         return None
-    right_a, right_b = a.answers == a.truth, b.answers == b.truth
-    return mcnemar_p_value(
-        int(np.count_nonzero(right_a & ~right_b)), int(np.count_nonzero(right_b & ~right_a))
-    )
+    return None if len(getattr(one, "drawn", ())) > 1 else np.packbits(one.answers == one.truth)
+
+
+def _mcnemar(a: np.ndarray | None, b: np.ndarray | None) -> float | None:
+    if a is None or b is None:
+        return None
+    return mcnemar_p_value(*(int(np.bitwise_count(bits).sum()) for bits in (a & ~b, b & ~a)))
 
 
 def _known_metric(metric: str | None, predictions: Predictions, *, calibration: bool) -> str:
@@ -204,28 +261,60 @@ def _known_metric(metric: str | None, predictions: Predictions, *, calibration: 
     return metric
 
 
-def _check_same_test_set(name_a: str, a: Predictions, name_b: str, b: Predictions) -> None:
-    """Refuse to pair predictions that are not of the same samples with the same truth."""
-    problem = None
-    if a.task != b.task or a.classes != b.classes:
-        problem = "tasks or classes"
-    elif not np.array_equal(a.sample_ids, b.sample_ids):
-        different = np.setxor1d(a.sample_ids, b.sample_ids)
-        problem = f"test samples ({len(different)} are in one only, the first is {different[0]})"
-    elif a.dead_classes != b.dead_classes:
-        problem = "dead classes"
-    elif a.rules != b.rules:
-        problem = f"rules ({a.rules} and {b.rules})"
-    elif not np.array_equal(a.truth_keys, b.truth_keys):
-        differs = (a.truth_keys != b.truth_keys).reshape(len(a), -1).any(axis=1)
-        problem = f"targets (first for the sample {a.sample_ids[differs][0]})"
-    elif not np.array_equal(_names(a.groups), _names(b.groups)):
-        problem = "groups"
-    if problem:
-        raise PermafrostError(
-            f"the backbones {name_a!r} and {name_b!r} were evaluated with different {problem}",
-            remedy="delete the predictions of both and run snakemake again",
+@dataclass(frozen=True)
+class _TestSet:
+    """What the predictions of one backbone, by name, say of the test set."""
+
+    name: str
+    task: str
+    classes: list[str]
+    sample_ids: np.ndarray
+    dead_classes: tuple[int, ...]
+    rules: tuple
+    truth_keys: np.ndarray
+    groups: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, one: Predictions) -> _TestSet:
+        return cls(
+            name,
+            one.task,
+            one.classes,
+            one.sample_ids,
+            one.dead_classes,
+            one.rules,
+            one.truth_keys,
+            _names(one.groups),
         )
+
+    @property
+    def count(self) -> int:
+        return len(self.sample_ids)
+
+    def check(self, name: str, other: Predictions) -> None:
+        """Refuse to pair predictions that are not of the same samples with the same truth."""
+        problem = None
+        if self.task != other.task or self.classes != other.classes:
+            problem = "tasks or classes"
+        elif not np.array_equal(self.sample_ids, other.sample_ids):
+            different = np.setxor1d(self.sample_ids, other.sample_ids)
+            problem = (
+                f"test samples ({len(different)} are in one only, the first is {different[0]})"
+            )
+        elif self.dead_classes != other.dead_classes:
+            problem = "dead classes"
+        elif self.rules != other.rules:
+            problem = f"rules ({self.rules} and {other.rules})"
+        elif not np.array_equal(self.truth_keys, other.truth_keys):
+            differs = (self.truth_keys != other.truth_keys).reshape(self.count, -1).any(axis=1)
+            problem = f"targets (first for the sample {self.sample_ids[differs][0]})"
+        elif not np.array_equal(self.groups, _names(other.groups)):
+            problem = "groups"
+        if problem:
+            raise PermafrostError(
+                f"the backbones {self.name!r} and {name!r} were evaluated with different {problem}",
+                remedy="delete the predictions of both and run snakemake again",
+            )
 
 
 def _names(groups) -> np.ndarray:

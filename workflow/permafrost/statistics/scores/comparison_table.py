@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from permafrost.core.specification import Specification
-from permafrost.core.tables import read_table, write_table
-from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
+from permafrost.core.tables import write_table
+from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.scores.compare import compare
 from permafrost.statistics.scores.score_table import bootstrap_seed
 from permafrost.statistics.tables import read_columns, table_of
@@ -41,17 +43,17 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
     ----------
     folder : holds ``{dataset}/{backbone}/seed{seed}/{probe}.parquet``.
     """
-    by_seed: dict[int, dict[str, Predictions]] = {}
+    by_seed: dict[int, dict[str, Callable]] = {}
     for name, expected in spec.inputs.predictions.items():
         backbone, seed = name.rsplit("/seed", 1)
         path = folder / spec.dataset / backbone / f"seed{seed}" / f"{spec.probe}.parquet"
-        read = predictions_from_table(*read_table(path, expect=expected))
+        read = partial(read_predictions, path, expect=expected, scratch=output.parent)
         by_seed.setdefault(int(seed), {})[backbone] = read
     rows = [
         {**row, "dataset": spec.dataset, "probe": spec.probe, "seed": seed}
         for seed, predictions in sorted(by_seed.items())
         for row in compare(
-            predictions,
+            _WhenAsked(predictions),
             resamples=spec.options["resamples"],
             confidence=spec.options["confidence"],
             seed=bootstrap_seed(spec.dataset, spec.options),
@@ -62,3 +64,19 @@ def compare_predictions(folder: Path, output: Path, *, spec: CompareSpec, finger
         row["bootstrap_seed"] = spec.options["seed"]
     table = table_of(rows, COLUMNS)
     write_table(output, table, {"fingerprint": fingerprint, "stage": spec.stage})
+
+
+class _WhenAsked(Mapping):
+    """Predictions of backbones that are read when they are asked for, so that all are not held."""
+
+    def __init__(self, readers: dict[str, Callable]) -> None:
+        self._readers = readers
+
+    def __getitem__(self, backbone: str) -> Predictions:
+        return self._readers[backbone]()[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)

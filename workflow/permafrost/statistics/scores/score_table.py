@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from permafrost.core.identity import canonical_json, derive_seed
 from permafrost.core.specification import Specification
-from permafrost.core.tables import read_table, write_table
-from permafrost.statistics.predictions.reading import Predictions, predictions_from_table
+from permafrost.core.tables import write_table
+from permafrost.statistics.predictions.reading import Predictions, read_predictions
 from permafrost.statistics.predictions.settings import (
     Draws,
     Gain,
@@ -64,8 +64,9 @@ def score_predictions(
     The resamples follow from the dataset's name and the configured seed, so all backbones and
     probes of a dataset are scored on the same ones.
     """
-    table, metadata = read_table(predictions, expect=spec.inputs.predictions)
-    read = predictions_from_table(table, metadata)
+    read, table, metadata = read_predictions(
+        predictions, expect=spec.inputs.predictions, scratch=output.parent
+    )
     options = {**spec.options, "seed": bootstrap_seed(spec.dataset, spec.options)}
     judged = calibration_options(spec, options.pop("calibration", None))
     rows = _rows(read, metadata, {**options, "calibration": judged})
