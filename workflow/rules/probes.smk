@@ -14,7 +14,7 @@ rule probe_embeddings:
     resources:
         **asks("probe"),
     params:
-        **RUN,
+        **of_run("plan", "device"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -38,7 +38,7 @@ use rule probe_embeddings as probe_patches_with_masks with:
     wildcard_constraints:
         probe=probes_that_read("patches", "masks"),
     params:
-        **RUN,
+        **of_run("plan", "device"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -88,7 +88,7 @@ rule probe_images:
         **asks("probe"),
         gpu=gpu,
     params:
-        **RUN,
+        **of_run("plan", "data", "device"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
