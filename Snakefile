@@ -69,30 +69,30 @@ localrules:
 rule all:
     default_target: True
     input:
-        finished(),
+        later(finished),
 
 
 rule features:
     input:
-        every_feature_store(),
+        later(every_feature_store),
 
 
 rule predictions:
     input:
-        every_evaluation("predictions"),
+        later(every_evaluation, "predictions"),
 
 
 rule measures:
     input:
-        every_measure(),
-        every_similarity(),
+        later(every_measure),
+        later(every_similarity),
 
 
 rule profiles:
     input:
-        every_profile(),
+        later(every_profile),
 
 
 rule scores:
     input:
-        every_evaluation("scores"),
+        later(every_evaluation, "scores"),

@@ -1,10 +1,17 @@
-"""Seconds and memory that Snakemake needs to plan a large catalogue.
+"""CPU seconds and memory that planning a large catalogue costs, and those of an empty workflow with as many jobs.
 
-    envs/run python benchmarks/dag.py [--backbones 100 --datasets 25]
+    envs/run python benchmarks/dag.py [--sizes 100x22 100x33] [--repeats 3]
 
-Makes a project with that many backbones and datasets and four probes, and measures, in processes of
-their own: the Snakefile alone (parse, validation, plan), a dry run with nothing done, and a dry run
-with everything done (all outputs present, without Snakemake's own records).
+A size is backbones x datasets, each with four probes. The empty workflow (`PEER`) is one Snakefile without
+configuration, package or functions. It has the same rules (prepare, extract, probe, bootstrap, compare,
+aggregate, report, all), the same jobs with the same paths of inputs and outputs, the same wildcards, one
+string as parameter, and a shell command. It has no logs, resources, threads, constraints of wildcards, and no
+further rules. Targets and large inputs (all predictions of a dataset, all scores) are lists made by
+comprehensions. Both are planned with the same options: those of profiles/default and profiles/local.
+
+Printed are a dry run with nothing done, and one with everything done: all outputs are there, without
+Snakemake's own records; then the process that a cluster starts for one job (a dry run of it, one bootstrap).
+Runs of the two alternate, each in a process of its own; the figures are medians.
 """
 
 from __future__ import annotations
@@ -13,11 +20,13 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -28,22 +37,206 @@ PROBES = {
     "linear": {"kind": "linear"},
     "linear-standardized": {"kind": "linear", "standardize": True},
 }
+#: what profiles/default and profiles/local say
+OPTIONS = (
+    *("--cores", "all", "--resources", "gpu=1", "--keep-going", "--rerun-incomplete"),
+    *("--scheduler", "greedy", "--rerun-triggers", "code", "input", "params", "software-env"),
+)
+GATHERED = ("leaderboard.parquet", "leaderboard.csv", "standings.parquet", "standings.csv")
+PEER = """
+BACKBONES = [f"backbone-{{i}}" for i in range({backbones})]
+DATASETS = [f"dataset-{{i}}" for i in range({datasets})]
+PROBES = {probes}
+
+
+def every(stage):
+    return [
+        f"results/{{stage}}/{{d}}/{{b}}/seed0/{{p}}.parquet" for d in DATASETS for b in BACKBONES for p in PROBES
+    ]
+
+
+COMPARISONS = [f"results/comparisons/{{d}}/{{p}}.parquet" for d in DATASETS for p in PROBES]
+
+
+rule all:
+    input:
+        {targets},
+        every("predictions"),
+        every("scores"),
+        COMPARISONS,
+
+
+rule prepare:
+    output:
+        train=directory("results/images/{{dataset}}/train.zarr"),
+        val=directory("results/images/{{dataset}}/val.zarr"),
+        test=directory("results/images/{{dataset}}/test.zarr"),
+        card="results/images/{{dataset}}/card.json",
+    params:
+        job="prepare",
+    shell:
+        "prepare {{params.job}} {{output}}"
+
+
+rule extract:
+    input:
+        "results/images/{{dataset}}/card.json",
+    output:
+        train=directory("results/features/{{dataset}}/{{backbone}}/train.zarr"),
+        val=directory("results/features/{{dataset}}/{{backbone}}/val.zarr"),
+        test=directory("results/features/{{dataset}}/{{backbone}}/test.zarr"),
+    params:
+        job="extract",
+    shell:
+        "extract {{params.job}} {{input}} {{output}}"
+
+
+rule probe:
+    input:
+        train="results/features/{{dataset}}/{{backbone}}/train.zarr",
+        val="results/features/{{dataset}}/{{backbone}}/val.zarr",
+        test="results/features/{{dataset}}/{{backbone}}/test.zarr",
+    output:
+        "results/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    params:
+        job="probe",
+    shell:
+        "probe {{params.job}} {{input}} {{output}}"
+
+
+rule bootstrap:
+    input:
+        "results/predictions/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    output:
+        "results/scores/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}.parquet",
+    params:
+        job="bootstrap",
+    shell:
+        "bootstrap {{params.job}} {{input}} {{output}}"
+
+
+rule compare:
+    input:
+        [f"results/predictions/{{{{dataset}}}}/{{b}}/seed0/{{{{probe}}}}.parquet" for b in BACKBONES],
+    output:
+        "results/comparisons/{{dataset}}/{{probe}}.parquet",
+    params:
+        job="compare",
+    shell:
+        "compare {{params.job}} {{input}} {{output}}"
+
+
+rule aggregate:
+    input:
+        every("scores"),
+    output:
+        "results/leaderboard.parquet",
+        "results/leaderboard.csv",
+        "results/standings.parquet",
+        "results/standings.csv",
+        "{aggregated}",
+    params:
+        job="aggregate",
+    shell:
+        "aggregate {{params.job}} {{output}}"
+
+
+rule report:
+    input:
+        "results/leaderboard.parquet",
+        "results/standings.parquet",
+        "{aggregated}",
+        every("predictions"),
+        every("scores"),
+        COMPARISONS,
+        [f"results/images/{{d}}/card.json" for d in DATASETS],
+    output:
+        "results/report/index.html",
+        directory("results/report/figures"),
+        directory("results/report/datasets"),
+        directory("results/report/backbones"),
+        "{reported}",
+    params:
+        job="report",
+    shell:
+        "report {{params.job}} {{output}}"
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backbones", type=int, default=100)
-    parser.add_argument("--datasets", type=int, default=25)
+    parser.add_argument("--sizes", nargs="+", default=["100x22", "100x33"], metavar="BxD")
+    parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder), arguments.backbones, arguments.datasets)
-        report("Snakefile alone (--list)", measure(project, "--list"))
-        report("dry run, nothing done", measure(project, "-n", "--quiet", "all"))
-        create_outputs(project)
-        report("dry run, everything done", measure(project, "-n", "--quiet", "all"))
+    for size in arguments.sizes:
+        backbones, datasets = map(int, size.split("x"))
+        with tempfile.TemporaryDirectory() as folder:
+            ours = Project(Path(folder) / "ours", ["--profile", "profiles/local"])
+            make_project(ours.folder, backbones, datasets)
+            print(f"{size}: Snakefile alone  {shown(ours.run('--list'))}", flush=True)
+            ours.run("-n", "--quiet", "all")  # records the plan, as its first run does
+            peer = Project(Path(folder) / "peer", OPTIONS)
+            peer.folder.mkdir()
+            (peer.folder / "Snakefile").write_text(peer_of(ours.folder, backbones, datasets))
+            compare(f"{size}: nothing done   ", ours, peer, arguments.repeats)
+            create_outputs(ours.folder, peer.folder)
+            compare(f"{size}: everything done", ours, peer, arguments.repeats)
 
 
-def make_project(folder: Path, backbones: int, datasets: int) -> Path:
+def compare(label: str, ours: Project, peer: Project, repeats: int) -> None:
+    """Print both, and the ratio of CPU seconds and of peak memory."""
+    runs = [
+        (peer.run("-n", "--quiet", "all"), ours.run("-n", "--quiet", "all")) for _ in range(repeats)
+    ]
+    empty, full = (
+        Figures(*map(statistics.median, zip(*side, strict=True)))
+        for side in zip(*runs, strict=True)
+    )
+    if empty.jobs != full.jobs:
+        raise SystemExit(f"{label}: {full.jobs:.0f} jobs, of the empty workflow {empty.jobs:.0f}")
+    print(
+        f"{label}  {full.jobs:.0f} jobs  ours {shown(full)}  empty {shown(empty)}  "
+        f"ratio {full.cpu / empty.cpu:.2f} CPU, {full.memory / empty.memory:.2f} memory",
+        flush=True,
+    )
+
+
+class Figures(NamedTuple):
+    """CPU seconds, peak memory in MB, and the number of jobs planned."""
+
+    cpu: float
+    memory: float
+    jobs: float
+
+
+def shown(figures: Figures) -> str:
+    return f"{figures.cpu:5.1f} s {figures.memory:4.0f} MB"
+
+
+class Project(NamedTuple):
+    """A folder with a Snakefile, and the options it is planned with."""
+
+    folder: Path
+    options: Sequence[str]
+
+    def run(self, *arguments: str) -> Figures:
+        command = [sys.executable, "-m", "snakemake", *self.options, *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "workflow")}
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=output, stderr=output
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+            output.seek(0)
+            text = output.read()
+        if status:
+            raise SystemExit(text[-3000:])
+        jobs = [line.split()[1] for line in text.splitlines() if line.startswith("total ")]
+        cpu = usage.ru_utime + usage.ru_stime
+        return Figures(cpu, usage.ru_maxrss / 1024, int(jobs[0]) if jobs else 0)
+
+
+def make_project(folder: Path, backbones: int, datasets: int) -> None:
     for name in ("workflow", "config", "profiles"):
         shutil.copytree(ROOT / name, folder / name, symlinks=True)
     shutil.copy2(ROOT / "Snakefile", folder)
@@ -62,51 +255,54 @@ def make_project(folder: Path, backbones: int, datasets: int) -> Path:
         "probes": PROBES,
     }
     (folder / "config/config.yaml").write_text(yaml.safe_dump(config))
-    return folder
 
 
-def measure(project: Path, *arguments: str) -> tuple[float, float, float, int]:
-    """Wall and CPU seconds, peak memory in MB, and the number of jobs planned."""
-    start = time.perf_counter()
-    command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(project / "workflow")}
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            command, cwd=project, env=environment, stdout=output, stderr=output
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        output.seek(0)
-        text = output.read()
-    if status:
-        raise SystemExit(text[-3000:])
-    wall = time.perf_counter() - start
-    cpu = usage.ru_utime + usage.ru_stime
-    jobs = [line.split()[1] for line in text.splitlines() if line.startswith("total ")]
-    return wall, cpu, usage.ru_maxrss / 1024, int(jobs[0]) if jobs else 0
-
-
-def create_outputs(project: Path) -> None:
-    (plan,) = (project / "results/plans").glob("*.json")
-    recorded = json.loads(plan.read_text())
-    paths = [row["path"] for row in recorded["outputs"]]
-    (gathered,) = (row for row in recorded["outputs"] if row["stage"] == "aggregate")
-    paths += [f"results/plans/{made}.done" for made in (gathered["fingerprint"], recorded["plan"])]
-    paths += ["results/leaderboard.csv", "results/report/index.html"]
-    for path in [*paths, "results/report/figures/x.svg", "results/report/datasets/x.html"]:
-        target = project / path
-        if target.suffix == ".zarr":
-            target.mkdir(parents=True, exist_ok=True)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.touch()
-
-
-def report(label: str, figures: tuple[float, float, float, int]) -> None:
-    wall, cpu, memory, jobs = figures
-    per_job = f", {1000 * cpu / jobs:.2f} ms CPU per job" if jobs else ""
-    print(
-        f"{label:28s} {wall:7.1f} s wall  {cpu:7.1f} s CPU  {memory:6.0f} MB  {jobs} jobs{per_job}"
+def peer_of(project: Path, backbones: int, datasets: int) -> str:
+    """The Snakefile of the empty workflow."""
+    aggregated, reported = stamps(recorded_plan(project))
+    targets = [
+        *(f"results/{name}" for name in GATHERED),
+        *("results/report/index.html", "results/report/figures", aggregated, reported),
+    ]
+    return PEER.format(
+        backbones=backbones,
+        datasets=datasets,
+        probes=list(PROBES),
+        targets=",\n        ".join(f'"{target}"' for target in targets),
+        aggregated=aggregated,
+        reported=reported,
     )
+
+
+def recorded_plan(project: Path) -> dict:
+    (plan,) = (project / "results/plans").glob("*.json")
+    return json.loads(plan.read_text())
+
+
+def stamps(recorded: dict) -> list[str]:
+    """What `aggregate` and `report` leave of the plan."""
+    (gathered,) = (row for row in recorded["outputs"] if row["stage"] == "aggregate")
+    return [f"results/plans/{made}.done" for made in (gathered["fingerprint"], recorded["plan"])]
+
+
+def create_outputs(ours: Path, *others: Path) -> None:
+    """Make every output of the plan, in the order of the flow, in each of the folders."""
+    recorded = recorded_plan(ours)
+    paths = [row["path"] for row in recorded["outputs"]]
+    paths += [
+        *(f"results/{name}" for name in GATHERED),
+        *stamps(recorded),
+        "results/report/index.html",
+    ]
+    paths += [f"results/report/{name}/x" for name in ("figures", "datasets", "backbones")]
+    for project in (ours, *others):
+        for path in paths:
+            target = project / path
+            if target.suffix == ".zarr":
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.touch()
 
 
 if __name__ == "__main__":

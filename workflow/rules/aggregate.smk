@@ -4,9 +4,9 @@
 
 rule aggregate:
     input:
-        every_evaluation("scores"),
-        every_measure(),
-        every_profile(),
+        later(every_evaluation, "scores"),
+        later(every_measure),
+        later(every_profile),
     output:
         **PUBLISHED,
         parquet=report(
@@ -35,7 +35,7 @@ rule aggregate:
     resources:
         **asks("aggregate"),
     params:
-        **RUN,
+        **of_run("plan"),
         job=PLAN.aggregate().fingerprint,
         published=published_options,
     shell:

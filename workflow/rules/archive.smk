@@ -3,13 +3,13 @@
 
 rule archive:
     input:
-        finished(),
+        later(finished),
     output:
         f"{RESULTS}/archive/{PLAN.hash[:12]}.zip",
     log:
         f"{RESULTS}/logs/archive.log",
     params:
-        **RUN,
+        **of_run("plan"),
         hash=PLAN.hash,
         stores="--include-stores" if config["archive"]["include_stores"] else "",
     shell:

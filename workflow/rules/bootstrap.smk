@@ -8,7 +8,7 @@ rule bootstrap:
     resources:
         **asks("bootstrap"),
     params:
-        **RUN,
+        **of_run("plan"),
         job=job("bootstrap", "dataset", "backbone", "probe", "seed"),
         light=light("bootstrap", "dataset", "backbone", "probe", "seed"),
     shell:

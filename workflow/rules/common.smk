@@ -30,12 +30,15 @@ from permafrost.plan.plan import Plan
 from permafrost.plan.record import record_plan
 from permafrost.plan.resources import asked, device_of
 from permafrost.plan.snakemake_process import (
+    asked_often,
+    collect_rarely,
     expose_commands,
     keep_warm,
     light_program,
     show_progress,
 )
 
+collect_rarely()
 expose_commands(WORKFLOW)
 STARTED = time.time()
 
@@ -112,7 +115,7 @@ def not_compared(**values):
     """Parameters that may change without running a job again: Snakemake compares none that is made of the output."""
 
     def constant(value):
-        return lambda wildcards, output: value
+        return asked_often(lambda wildcards, output: value)
 
     return {name: constant(value) for name, value in values.items()}
 
@@ -125,8 +128,10 @@ RUN = not_compared(
     device=RUNTIME["device"],
 )
 
-# the same for probes, whose kinds say what `auto` means
-RUN_PROBE = RUN | {"device": lambda wildcards, output: probe_device(wildcards)}
+
+def of_run(*names):
+    """Those of `RUN` that stand in the command of a rule: each costs time for every job of it."""
+    return {name: RUN[name] for name in names}
 
 
 def one_of(names):
@@ -155,14 +160,14 @@ def planned(stage, *names):
 def job(stage, *names):
     """Input function of a rule's parameter: the fingerprint of its job, by the wildcards `names`."""
     built = planned(stage, *names)
-    return lambda wildcards: built(wildcards).fingerprint
+    return asked_often(lambda wildcards: built(wildcards).fingerprint)
 
 
 def light(stage, *names):
     """Input function of a parameter: what stands for `permafrost` in the command of a job that mostly starts up."""
     built = planned(stage, *names)
     # of the output, so that it is not compared
-    return lambda wildcards, output: light_program(built(wildcards).code)
+    return asked_often(lambda wildcards, output: light_program(built(wildcards).code))
 
 
 def probes_that_read(shape, leaving=None):
@@ -176,11 +181,14 @@ def probes_that_read(shape, leaving=None):
     )
 
 
+@asked_often
 def probe_kind(wildcards):
     return PLAN.probes[wildcards.probe]["kind"]
 
 
-def probe_device(wildcards):
+@asked_often
+def probe_device(wildcards, output=None):
+    """What a probe's command is told; of the output, so that it is not compared."""
     return device_of(probe_kind(wildcards), RUNTIME["device"])
 
 
@@ -192,8 +200,12 @@ def asks(stage):
         return asked(stage, kind=kind, views=bool(VIEWED))
 
     return {
-        "mem_mb": lambda wildcards, attempt: of_job(wildcards).memory_mb * attempt,
-        "runtime": lambda wildcards, attempt: of_job(wildcards).minutes * attempt,
+        "mem_mb": asked_often(
+            lambda wildcards, attempt: of_job(wildcards).memory_mb * attempt
+        ),
+        "runtime": asked_often(
+            lambda wildcards, attempt: of_job(wildcards).minutes * attempt
+        ),
     }
 
 
@@ -205,11 +217,13 @@ JOINED_PARTS = JoinedParts(
 )
 
 
+@asked_often
 def parts(wildcards):
     """What `extract` joins; nothing where it extracts all by itself."""
     return JOINED_PARTS(wildcards.dataset, wildcards.backbone)
 
 
+@asked_often
 def parts_option(wildcards, input):
     return f"--parts {shlex.join(input.parts)}" if input.parts else ""
 
@@ -228,10 +242,12 @@ def beside_predictions(folder):
     return f"{RESULTS}/{folder}/{{dataset}}/{{backbone}}/seed{{seed}}/{{probe}}"
 
 
+@asked_often
 def second_output(wildcards, output):
     return f"--second-output {shlex.quote(output.second)}"
 
 
+@asked_often
 def published_options(wildcards, output):
     return " ".join(
         f"--{name.replace('_', '-')} {shlex.quote(getattr(output, name))}"
@@ -239,20 +255,28 @@ def published_options(wildcards, output):
     )
 
 
+@asked_often
 def views_measured(wildcards):
     """The augmented views that a job of measures reads beside the features, where the plan has some."""
     path = f"{RESULTS}/views/{wildcards.dataset}/{wildcards.backbone}.zarr"
     return {"views": path} if (wildcards.dataset, wildcards.backbone) in VIEWED else {}
 
 
+@asked_often
 def views_option(wildcards, input):
     return f"--views {shlex.quote(input.views)}" if "views" in input.keys() else ""
+
+
+def later(paths, *arguments):
+    """An input function of what `paths` returns: only the jobs that are planned make their long lists of files."""
+    return asked_often(lambda wildcards: paths(*arguments))
 
 
 def every_evaluation(stage):
     return [evaluation_path(stage, *evaluation) for evaluation in PLAN.evaluations()]
 
 
+@asked_often
 def features_paired(wildcards):
     """The measured features of all backbones of a dataset."""
     return [
@@ -282,6 +306,7 @@ def every_feature_store():
     ]
 
 
+@asked_often
 def predictions_compared(wildcards):
     """Predictions of all backbones and seeds of a dataset and probe."""
     return [
@@ -330,6 +355,7 @@ def finished():
     ]
 
 
+@asked_often
 def program(wildcards):
     """What stands for `permafrost` in the command of a job that runs a backbone: that of its environment."""
     environment = PLAN.environments.get(wildcards.backbone)
@@ -343,14 +369,18 @@ def deployed(method):
         for backbone, environment in PLAN.environments.items()
         if environment.deployed == method
     }
-    return (lambda wildcards: files.get(wildcards.backbone)) if files else None
+    return (
+        asked_often(lambda wildcards: files.get(wildcards.backbone)) if files else None
+    )
 
 
+@asked_often
 def batch_size(wildcards):
     own = PLAN.backbones[wildcards.backbone].get("runtime") or {}
     return own.get("batch_size", RUNTIME["batch_size"])
 
 
+@asked_often
 def gpu(wildcards):
     """Whether a job uses a GPU, as a number that `resources: gpu=1` limits; 0 where there is none.
 
@@ -360,11 +390,13 @@ def gpu(wildcards):
     return int(GPU_HERE and (workflow.local_exec or RUNTIME["device"] != "auto"))
 
 
+@asked_often
 def probe_gpu(wildcards):
     """The same for the job of a probe."""
     return 0 if probe_device(wildcards) == "cpu" else gpu(wildcards)
 
 
+@asked_often
 def all_cores(wildcards):
     """The cores of this run; where there is no such number (a cluster), `set-threads` says how many."""
     try:

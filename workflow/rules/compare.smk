@@ -8,7 +8,7 @@ rule compare:
     resources:
         **asks("compare"),
     params:
-        **RUN,
+        **of_run("plan", "results"),
         job=job("compare", "dataset", "probe"),
         light=light("compare", "dataset", "probe"),
     shell:

@@ -21,7 +21,7 @@ rule extract:
         gpu=lambda wildcards: 0 if parts(wildcards) else gpu(wildcards),
         batch_size=batch_size,
     params:
-        **RUN,
+        **of_run("plan", "data", "device"),
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,
@@ -53,7 +53,7 @@ rule extract_part:
         gpu=gpu,
         batch_size=batch_size,
     params:
-        **RUN,
+        **of_run("plan", "data", "device"),
         job=job("extract", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,

@@ -12,7 +12,7 @@ rule measure:
     resources:
         **asks("measure"),
     params:
-        **RUN,
+        **of_run("plan"),
         job=job("measure", "dataset", "backbone"),
         light=light("measure", "dataset", "backbone"),
         views=views_option,
@@ -32,7 +32,7 @@ rule similarity:
     resources:
         **asks("similarity"),
     params:
-        **RUN,
+        **of_run("plan", "results"),
         job=job("similarity", "dataset"),
         light=light("similarity", "dataset"),
     shell:

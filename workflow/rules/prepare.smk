@@ -8,7 +8,7 @@ rule prepare:
     resources:
         **asks("prepare"),
     params:
-        **RUN,
+        **of_run("plan", "data"),
         job=job("prepare", "dataset"),
     shell:
         "permafrost prepare --job {params.job} --plan {params.plan:q} --data {params.data:q} "

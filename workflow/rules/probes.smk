@@ -15,7 +15,8 @@ rule probe_embeddings:
         **asks("probe"),
         gpu=probe_gpu,
     params:
-        **RUN_PROBE,
+        **of_run("plan"),
+        device=probe_device,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -39,7 +40,8 @@ use rule probe_embeddings as probe_patches_with_masks with:
     wildcard_constraints:
         probe=probes_that_read("patches", "masks"),
     params:
-        **RUN_PROBE,
+        **of_run("plan"),
+        device=probe_device,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -83,7 +85,8 @@ rule probe_images:
         **asks("probe"),
         gpu=probe_gpu,
     params:
-        **RUN_PROBE,
+        **of_run("plan", "data"),
+        device=probe_device,
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,

@@ -20,7 +20,7 @@ rule profile:
         **asks("profile"),
         gpu=gpu,
     params:
-        **RUN,
+        **of_run("plan", "data", "device"),
         job=job("profile", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,

@@ -7,10 +7,10 @@ rule report:
         standings=f"{RESULTS}/standings.parquet",
         published=list(PUBLISHED.values())[:1],
         stamp=AGGREGATED,
-        predictions=every_evaluation("predictions"),
-        scores=every_evaluation("scores"),
-        comparisons=every_comparison(),
-        similarities=every_similarity(),
+        predictions=later(every_evaluation, "predictions"),
+        scores=later(every_evaluation, "scores"),
+        comparisons=later(every_comparison),
+        similarities=later(every_similarity),
         cards=[f"{RESULTS}/images/{d}/card.json" for d in PLAN.datasets],
     output:
         page=report(
@@ -32,7 +32,7 @@ rule report:
     resources:
         **asks("report"),
     params:
-        **RUN,
+        **of_run("plan"),
         **not_compared(folder=REPORT),
         job=PLAN.report().fingerprint,
     shell:

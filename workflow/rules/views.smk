@@ -19,7 +19,7 @@ rule views:
         gpu=gpu,
         batch_size=batch_size,
     params:
-        **RUN,
+        **of_run("plan", "data", "device"),
         job=job("views", "dataset", "backbone"),
         prepare_job=job("prepare", "dataset"),
         program=program,

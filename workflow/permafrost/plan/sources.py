@@ -126,7 +126,7 @@ def _code_hash(stage: str, chosen: Chosen) -> str:
     modules = {module_path(name): name for name in stage_modules(stage, chosen)}
     for file in stage_files(stage, chosen):
         meaning = _read(modules[file]).meaning if file in modules else _digest(_content(file))
-        total.update(f"{file.relative_to(ROOT).as_posix()}\0{meaning}\0".encode())
+        total.update(f"{_below_root(file)}\0{meaning}\0".encode())
     _keep()
     return total.hexdigest()[:32]
 
@@ -134,6 +134,11 @@ def _code_hash(stage: str, chosen: Chosen) -> str:
 def module_path(module: str) -> Path | None:
     """The file of a module of this library, or None if there is no such module."""
     return _library().modules.get(module)
+
+
+def _below_root(path: Path) -> str:
+    """The name of a file of the library; `Path.relative_to` would take a good part of the whole look-up."""
+    return path.as_posix().removeprefix(f"{ROOT.as_posix()}/")
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ def _library() -> _Library:
                     modules[dotted] = ROOT.joinpath(*place, name)
             elif not name.endswith(NOT_READ):
                 others.add("/".join([*place, name]))
-    listed = [str(path.relative_to(ROOT)) for path in modules.values()] + sorted(others)
+    listed = [_below_root(path) for path in modules.values()] + sorted(others)
     digest = _digest(json.dumps([_FORMAT, sys.version_info[:2], listed]).encode())
     return _Library(modules, frozenset(others), digest)
 
@@ -190,7 +195,7 @@ class _Uses:
 def _read(module: str) -> _Uses:
     path = module_path(module)
     content = _content(path)
-    digest, name = _digest(content), path.relative_to(ROOT).as_posix()
+    digest, name = _digest(content), _below_root(path)
     kept = _kept()["files"].get(name)
     if kept is not None and kept["sha256"] == digest:
         return _Uses(**{key: value for key, value in kept.items() if key != "sha256"})
