@@ -123,9 +123,9 @@ class Project:
         )
         return done.stdout
 
-    def pending(self) -> dict[str, int]:
+    def pending(self, *arguments: str, profile: str = "local") -> dict[str, int]:
         """What ``snakemake -n`` says would run: rule to number of jobs; empty when nothing is left."""
-        done = self.snakemake("-n", "--quiet", "host")
+        done = self.snakemake("-n", "--quiet", "host", *arguments, profile=profile)
         output = done.stdout + done.stderr
         counts = dict(re.findall(r"^(\w+)\s+(\d+)\s*$", output, flags=re.MULTILINE))
         counts.pop("total", None)

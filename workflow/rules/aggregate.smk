@@ -39,7 +39,7 @@ rule aggregate:
         job=PLAN.aggregate().fingerprint,
         published=published_options,
     shell:
-        "permafrost aggregate --job {params.job} --plan {params.plan:q} "
+        "permafrost aggregate --job {params.job} --plan {params.plan:q} --results {params.results:q} "
         "--parquet {output.parquet:q} --csv {output.csv:q} "
         "--standings {output.standings:q} --standings-csv {output.standings_csv:q} --stamp {output.stamp:q} "
         "{params.published} "

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
+from permafrost.plan.object_store import bring, is_there
 
 NAMES = ("dataset", "backbone", "probe", "seed")
 _ERROR = re.compile(r"^permafrost [\w-]+: error: (.+)$", re.MULTILINE)
@@ -77,6 +78,8 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
         wildcards = dict(job.wildcards.items())
         if "seed" in wildcards:
             wildcards["seed"] = int(wildcards["seed"])
+        for file in job.log:
+            bring(file, since=since - _CLOCKS_DIFFER)
         log = str(next(iter(job.log), ""))
         error = error_in(Path(log), since=since, message=messages.get(job.jobid))
         if error.interrupted:
@@ -93,29 +96,38 @@ def _members(jobs: Iterable) -> list:
     members = []
     for job in jobs:
         if job.is_group():
-            began = [one for one in job.jobs if _exist(one.input) and not _exist(one.output)]
+            began = [
+                one
+                for one in job.jobs
+                if all(map(is_there, one.input)) and not all(map(is_there, one.output))
+            ]
             members += began or list(job.jobs)[:1]
         else:
             members.append(job)
     return members
 
 
-def _exist(paths: Iterable) -> bool:
-    return all(Path(path).exists() for path in paths)
-
-
 def end_failed_run(
-    workflow, plan, plan_file: str, results: str, messages: Mapping[int, str], *, since: float
+    workflow,
+    plan,
+    plan_file: str,
+    results: str,
+    messages: Mapping[int, str],
+    *,
+    since: float,
+    on_store: bool = False,
 ) -> None:
     """Name each job that failed, and make leaderboard and page of what succeeded.
 
-    A run that was interrupted makes no page, and what it interrupted is no failure: Snakemake keeps
-    such jobs among the running ones.
+    With results on an object store, only names: this machine has no copies of what succeeded. A run
+    that was interrupted makes no page, and what it interrupted is no failure: Snakemake keeps such
+    jobs among the running ones.
 
     Parameters
     ----------
     workflow : Snakemake's workflow, when its jobs have ended.
     messages, since : as in `failures_of`.
+    on_store : whether results lie on an object store.
     """
     scheduler = workflow.scheduler
     failures = failures_of(scheduler.failed, messages, since=since)
@@ -124,9 +136,15 @@ def end_failed_run(
     record = record_failures(plan, plan_file, results, failures)
     command = ["permafrost", "incomplete", "--failures", record]
     asked = {job.rule.name for job in workflow.dag.jobs}
-    if scheduler.running or "aggregate" not in asked:
+    gathered = not scheduler.running and "aggregate" in asked
+    if on_store or not gathered:
         command.append("--list")
     subprocess.run(command, check=False)
+    if on_store and gathered:
+        print(
+            "Results lie on an object store. Copy them into this folder, and `permafrost incomplete` makes"
+            " leaderboard and report of what succeeded (docs/machines.md)."
+        )
 
 
 def check_executor(workflow) -> None:
