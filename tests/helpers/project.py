@@ -114,6 +114,14 @@ class Project:
             raise AssertionError(f"snakemake failed:\n{done.stdout}\n{done.stderr}")
         return done
 
+    def set_profile(self, name: str, **changes) -> None:
+        """Change keys of a profile; a nested mapping is laid over the one there."""
+        path = self.path(f"profiles/{name}/config.yaml")
+        profile = yaml.safe_load(path.read_text())
+        for key, value in changes.items():
+            profile[key] = {**profile[key], **value} if isinstance(value, dict) else value
+        path.write_text(yaml.safe_dump(profile))
+
     def permafrost(self, *arguments: str) -> str:
         """What ``permafrost ARGUMENTS`` prints in this project, by its own sources."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "workflow")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -148,7 +149,9 @@ def end_failed_run(
 
 
 def check_executor(workflow) -> None:
-    """Refuse Slurm where its commands are missing: its plugin would ask for them for ever."""
+    """Refuse a cluster whose commands are missing: Snakemake would find out job by job, or ask for them for ever."""
+    if workflow.executor_plugin.name == "cluster-generic":
+        _check_generic(workflow.executor_settings)
     if workflow.executor_plugin.name != "slurm":
         return
     lacking = [command for command in ("sbatch", "squeue") if shutil.which(command) is None]
@@ -157,6 +160,20 @@ def check_executor(workflow) -> None:
             f"this machine has no Slurm: there is no {' and no '.join(lacking)} on the PATH",
             remedy="start it on a login node of the cluster, or run `snakemake --profile local` here",
         )
+
+
+def _check_generic(settings) -> None:
+    """Refuse commands of a cluster that are not on this machine."""
+    for option in ("submit_cmd", "status_cmd", "cancel_cmd"):
+        named = getattr(settings, option)
+        words = shlex.split(named.replace("\n", " ")) if named else []
+        if words and shutil.which(words[0]) is None:
+            raise PermafrostError(
+                f"there is no {words[0]} on the PATH",
+                where=f"cluster-generic-{option.replace('_', '-')}",
+                remedy="name the commands of your cluster in profiles/generic/config.yaml, and start on a machine that"
+                " has them",
+            )
 
 
 #: rules that ``light_jobs_on: driver`` runs beside Snakemake

@@ -26,6 +26,7 @@ NOISE = re.compile(
     r"|(WorkflowError:\s+)?At least one job did not complete|Some jobs were triggered by provenance|Rules with "
     r"|\d+ jobs have (missing|outdated) provenance|Reasons:|SLURM run ID:|Elapsed time:"
     r"|Job [\w-]+ has been submitted with SLURM|Waiting at most"
+    r"|Submitted (group )?job \S+ with external jobid|Get status with: kubectl"
     # of every file on an object store
     r"|(Storing in|Retrieving from) storage: |Finished (upload|retrieval)\.|Removing local copy of storage file: "
     r"|Skipped removing non-empty directory \S*\.snakemake/storage/"
