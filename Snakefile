@@ -45,10 +45,19 @@ include: "workflow/rules/archive.smk"
 onstart:
     check_executor(workflow)
     check_groups(workflow, RUNTIME["light_jobs_on"])
+    check_archive(PLACES, {job.rule.name for job in workflow.dag.needrun_jobs()})
 
 
 onerror:
-    end_failed_run(workflow, PLAN, PLAN_FILE, RESULTS, MESSAGES, since=STARTED)
+    end_failed_run(
+        workflow,
+        PLAN,
+        PLAN_FILE,
+        RESULTS,
+        MESSAGES,
+        since=STARTED,
+        on_store=PLACES.on_store,
+    )
 
 
 # of a module, Snakemake leaves them out

@@ -114,6 +114,14 @@ class Project:
             raise AssertionError(f"snakemake failed:\n{done.stdout}\n{done.stderr}")
         return done
 
+    def set_profile(self, name: str, **changes) -> None:
+        """Change keys of a profile; a nested mapping is laid over the one there."""
+        path = self.path(f"profiles/{name}/config.yaml")
+        profile = yaml.safe_load(path.read_text())
+        for key, value in changes.items():
+            profile[key] = {**profile[key], **value} if isinstance(value, dict) else value
+        path.write_text(yaml.safe_dump(profile))
+
     def permafrost(self, *arguments: str) -> str:
         """What ``permafrost ARGUMENTS`` prints in this project, by its own sources."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "workflow")}
@@ -123,9 +131,9 @@ class Project:
         )
         return done.stdout
 
-    def pending(self) -> dict[str, int]:
+    def pending(self, *arguments: str, profile: str = "local") -> dict[str, int]:
         """What ``snakemake -n`` says would run: rule to number of jobs; empty when nothing is left."""
-        done = self.snakemake("-n", "--quiet", "host")
+        done = self.snakemake("-n", "--quiet", "host", *arguments, profile=profile)
         output = done.stdout + done.stderr
         counts = dict(re.findall(r"^(\w+)\s+(\d+)\s*$", output, flags=re.MULTILINE))
         counts.pop("total", None)

@@ -88,6 +88,8 @@ def test_the_wheel_says_its_licence_and_needs_what_the_locks_are_made_from(wheel
     lines = (REPOSITORY / "envs/requirements.in").read_text().splitlines()
     asked = {re.split(r"[ <>=]", line)[0] for line in lines if line and line[0] != "#"}
     extras = {"faiss-cpu", "faiss-gpu-cu12", "mlflow-skinny", "wandb"}
+    extras |= {f"snakemake-executor-plugin-{name}" for name in ("cluster-generic", "kubernetes")}
+    extras.add("snakemake-storage-plugin-s3")
     assert asked | extras == needed and {"numpy", "torch"} < needed
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

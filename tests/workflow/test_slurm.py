@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from helpers.environments import add_small_and_broken, living
 from permafrost.core.identity import file_digest
 
@@ -48,11 +47,7 @@ def slurm():
 
 def set_profile(project, **changes) -> None:
     """Change keys of profiles/slurm/config.yaml; a nested mapping is laid over the one there."""
-    path = project.path("profiles/slurm/config.yaml")
-    profile = yaml.safe_load(path.read_text())
-    for key, value in changes.items():
-        profile[key] = {**profile[key], **value} if isinstance(value, dict) else value
-    path.write_text(yaml.safe_dump(profile))
+    project.set_profile("slurm", **changes)
 
 
 def jobs_of(project) -> dict[str, tuple[str, int, int]]:
@@ -288,3 +283,37 @@ def test_jobs_that_fail_cost_only_their_own_backbones_in_any_environment(slurm, 
     metadata = pq.read_schema(project.path("results/leaderboard.parquet")).metadata
     assert len(json.loads(metadata[b"permafrost"])["incomplete"]["missing"]) == 3
     assert "Incomplete: 4 of 7" in project.path("results/report/index.html").read_text()
+
+
+def test_the_generic_profile_as_it_stands_runs_on_slurm(slurm, fresh_project, project):
+    fresh_project.set_profile("generic", **{"latency-wait": 20})
+    fresh_project.snakemake(profile="profiles/generic")
+    table = "results/leaderboard.parquet"
+    assert fresh_project.path(table).read_bytes() == project.path(table).read_bytes()
+    jobs = submitted(fresh_project)
+    assert sorted(jobs)[:2] == [
+        ("aggregate", "2000M", "00:30:00"),
+        ("compare", "2000M", "00:30:00"),
+    ]
+    assert jobs.count(("extract", "6000M", "02:00:00")) == 2
+    # of its own, a group is called by a number
+    chains = [
+        (memory, minutes) for _, memory, minutes in jobs if minutes in ("00:50:00", "01:20:00")
+    ]
+    assert sorted(chains) == [*[("2000M", "00:50:00")] * 2, *[("3000M", "01:20:00")] * 2]
+
+
+def submitted(project) -> list[tuple[str, str, str]]:
+    """Name, memory and limit of time of Slurm's jobs of the project."""
+    shown = subprocess.run(
+        ["scontrol", "show", "job", "--oneliner"], capture_output=True, text=True, check=True
+    ).stdout
+    fields = [
+        dict(part.split("=", 1) for part in line.split() if "=" in part)
+        for line in shown.splitlines()
+    ]
+    return [
+        (field["JobName"], field["MinMemoryNode"], field["TimeLimit"])
+        for field in fields
+        if field.get("WorkDir") == str(project.folder)
+    ]

@@ -35,11 +35,11 @@ rule aggregate:
     resources:
         **asks("aggregate"),
     params:
-        **of_run("plan"),
+        **of_run("plan", "results"),
         job=PLAN.aggregate().fingerprint,
         published=published_options,
     shell:
-        "permafrost aggregate --job {params.job} --plan {params.plan:q} "
+        "permafrost aggregate --job {params.job} --plan {params.plan:q} --results {params.results:q} "
         "--parquet {output.parquet:q} --csv {output.csv:q} "
         "--standings {output.standings:q} --standings-csv {output.standings_csv:q} --stamp {output.stamp:q} "
         "{params.published} "

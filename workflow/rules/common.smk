@@ -24,6 +24,7 @@ from permafrost.plan.catalogue import read_yaml
 from permafrost.plan.demo import complete
 from permafrost.plan.environments import check_deployed
 from permafrost.plan.failures import check_executor, check_groups, end_failed_run
+from permafrost.plan.object_store import Places, check_archive
 from permafrost.plan.options import KINDS, leaves
 from permafrost.plan.parts import FOLDER, PATTERN, JoinedParts, check_parts
 from permafrost.plan.plan import Plan
@@ -63,6 +64,7 @@ try:
         checked=not workflow.is_main_process,
     )
     check_parts(PLAN)
+    PLACES = Places(workflow, config["results"])
     check_deployed(
         PLAN.environments,
         {method.value for method in workflow.deployment_settings.deployment_method},
@@ -123,7 +125,7 @@ def not_compared(**values):
 # what stands in commands and changes no result; a parameter, since a command sees no name of a module
 RUN = not_compared(
     plan=PLAN_FILE,
-    results=RESULTS,
+    results=PLACES.folder,
     data=config["data"],
     device=RUNTIME["device"],
 )
@@ -213,6 +215,7 @@ JOINED_PARTS = JoinedParts(
     PLAN,
     RESULTS,
     lambda path: workflow.persistence.input(IOFile(path)),
+    PLACES,
     planned=workflow.is_main_process,
 )
 
@@ -226,6 +229,20 @@ def parts(wildcards):
 @asked_often
 def parts_option(wildcards, input):
     return f"--parts {shlex.join(input.parts)}" if input.parts else ""
+
+
+def images(wildcards):
+    """The image stores beside a card, as inputs: on an object store a job gets only what it names.
+
+    Where results are files, its input is the card alone: the stores may be deleted when disk is short, and a job that
+    misses them makes them again by itself. As inputs, making them again would rerun every other backbone, since
+    Snakemake takes a file that was made anew for a changed one.
+    """
+    return (
+        [path.format(**wildcards) for path in stores("images/{dataset}").values()]
+        if PLACES.on_store
+        else []
+    )
 
 
 def stores(folder):

@@ -1,11 +1,7 @@
-# The input is the dataset's card, not its image stores: those may be deleted when disk is short, and
-# a job that misses them makes them again by itself. As inputs, making them again would rerun every
-# other backbone, since Snakemake takes a file that was made anew for a changed one.
-
-
 rule extract:
     input:
         card=f"{RESULTS}/images/{{dataset}}/card.json",
+        images=images,
         parts=parts,
     output:
         **{s: directory(p) for s, p in stores("features/{dataset}/{backbone}").items()},
@@ -39,6 +35,7 @@ rule extract:
 rule extract_part:
     input:
         card=f"{RESULTS}/images/{{dataset}}/card.json",
+        images=images,
     output:
         temp(directory(f"{RESULTS}/{FOLDER}/{{dataset}}/{{backbone}}/{{part}}")),
     log:

@@ -66,10 +66,10 @@ use rule probe_maps_with_masks as probe_maps_with_detections with:
         probe=probes_that_read("maps", "detections"),
 
 
-# As for extract, the input is the dataset's card and not its image stores, which may be deleted and are made again.
 rule probe_images:
     input:
         card=f"{RESULTS}/images/{{dataset}}/card.json",
+        images=images,
     output:
         table=PREDICTIONS,
     log:

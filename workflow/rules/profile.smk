@@ -7,6 +7,7 @@
 rule profile:
     input:
         card=f"{RESULTS}/images/{{dataset}}/card.json",
+        images=images,
     output:
         f"{RESULTS}/profiles/{{dataset}}/{{backbone}}.parquet",
     log:

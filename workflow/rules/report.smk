@@ -12,6 +12,10 @@ rule report:
         comparisons=later(every_comparison),
         similarities=later(every_similarity),
         cards=[f"{RESULTS}/images/{d}/card.json" for d in PLAN.datasets],
+        # for pictures, which a page does without where the stores were deleted; see `images` of common.smk
+        images=[
+            f"{RESULTS}/images/{d}/test.zarr" for d in PLAN.datasets if PLACES.on_store
+        ],
     output:
         page=report(
             f"{REPORT}/index.html",
@@ -32,10 +36,10 @@ rule report:
     resources:
         **asks("report"),
     params:
-        **of_run("plan"),
-        **not_compared(folder=REPORT),
+        **of_run("plan", "results"),
+        **not_compared(folder=PLACES.copy(REPORT)),
         job=PLAN.report().fingerprint,
     shell:
-        "permafrost report --job {params.job} --plan {params.plan:q} "
+        "permafrost report --job {params.job} --plan {params.plan:q} --results {params.results:q} "
         "--standings {input.standings:q} "
         "--output {params.folder:q} --stamp {output.stamp:q} 2>&1 | tee {log:q}"

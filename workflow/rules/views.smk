@@ -1,10 +1,10 @@
-# Features of augmented views of some images, where measures of them are asked for. The input is the card,
-# as in extract.smk.
+# Features of augmented views of some images, where measures of them are asked for.
 
 
 rule views:
     input:
         card=f"{RESULTS}/images/{{dataset}}/card.json",
+        images=images,
     output:
         directory(f"{RESULTS}/views/{{dataset}}/{{backbone}}.zarr"),
     log:

@@ -205,10 +205,14 @@ def rules_with(line: str) -> set[str]:
     return found
 
 
-def test_slurm_sends_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one():
-    profile = yaml.safe_load((REPOSITORY / "profiles/slurm/config.yaml").read_text())
+@pytest.mark.parametrize("name", ["slurm", "generic", "kubernetes"])
+def test_clusters_send_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one(name):
+    profile = yaml.safe_load((REPOSITORY / f"profiles/{name}/config.yaml").read_text())
     sent = {name for name, wants in profile["set-resources"].items() if wants.get("gpu") == 1}
-    counted = rules_with("gpu=gpu,")
+    # what joins parts needs none
+    counted = rules_with(
+        r"gpu=(gpu|lambda wildcards: 0 if parts\(wildcards\) else gpu\(wildcards\)),"
+    )
     assert {
         "extract",
         "views",
@@ -219,5 +223,5 @@ def test_slurm_sends_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one():
     } <= sent
     # where a profile is to be made, its user says
     assert counted == sent | {"profile"}
-    for name in sent:
-        assert profile["set-resources"][name]["slurm_partition"] == "gpu"
+    if name == "slurm":
+        assert all(profile["set-resources"][one]["slurm_partition"] == "gpu" for one in sent)

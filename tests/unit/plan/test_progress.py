@@ -66,6 +66,7 @@ def ours(messages=None) -> SimpleNamespace:
         messages=messages or {},
         targets=lambda: {"all"},
         time_left=lambda cores: SimpleNamespace(seconds=lambda counts, now: None),
+        log_here=lambda log, since: log,
         keep_output=lambda: None,
         release_output=lambda: None,
     )

@@ -22,6 +22,7 @@ from permafrost.plan.checks import check_entries, check_options
 from permafrost.plan.chosen import HERE, weights_state
 from permafrost.plan.mistakes import Mistakes
 from permafrost.plan.offers import Offers, state_of
+from permafrost.plan.plugins import PLUGINS, USES, lacking, remedy
 from permafrost.plan.validation import validate
 
 OK, MISSING, ABSENT = "ok", "missing", "not here"
@@ -63,7 +64,7 @@ def examine(offers: Callable[[], Offers], root: Path) -> list[Finding]:
         known, problem = None, error
     config = {} if known is None else known.config
     found = [_python(), _packages(root), _gpu(config), _cores(), _memory()]
-    found += [_disk(root, config), _slurm(), _configuration(known, problem, root)]
+    found += [_disk(root, config), _slurm(), *_plugins(), _configuration(known, problem, root)]
     if known is not None:
         found += [*_named(known, "dataset"), *_named(known, "backbone"), *_caches(known)]
     return found
@@ -166,6 +167,21 @@ def _slurm() -> Finding:
     if not partitions:
         return Finding("slurm", ABSENT, "sinfo does not answer", "ask who runs the cluster")
     return Finding("slurm", OK, f"partitions {', '.join(partitions)}")
+
+
+def _plugins() -> list[Finding]:
+    """Plugins of Snakemake that a profile of this name needs, or results on an object store."""
+    found = []
+    for extra, names in PLUGINS.items():
+        if absent := lacking(extra):
+            said, advice = (
+                f"no {' and no '.join(absent)}",
+                f"needed only for {USES[extra]}: {remedy(extra)}",
+            )
+            found.append(Finding(extra, ABSENT, said, advice))
+        else:
+            found.append(Finding(extra, OK, " and ".join(names)))
+    return found
 
 
 def _configuration(known: Offers | None, problem: PermafrostError | None, root: Path) -> Finding:

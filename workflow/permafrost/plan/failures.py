@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.outputs import whole_file
+from permafrost.plan.object_store import bring, is_there
 
 NAMES = ("dataset", "backbone", "probe", "seed")
 _ERROR = re.compile(r"^permafrost [\w-]+: error: (.+)$", re.MULTILINE)
@@ -77,6 +79,8 @@ def failures_of(jobs: Iterable, messages: Mapping[int, str], *, since: float) ->
         wildcards = dict(job.wildcards.items())
         if "seed" in wildcards:
             wildcards["seed"] = int(wildcards["seed"])
+        for file in job.log:
+            bring(file, since=since - _CLOCKS_DIFFER)
         log = str(next(iter(job.log), ""))
         error = error_in(Path(log), since=since, message=messages.get(job.jobid))
         if error.interrupted:
@@ -93,29 +97,38 @@ def _members(jobs: Iterable) -> list:
     members = []
     for job in jobs:
         if job.is_group():
-            began = [one for one in job.jobs if _exist(one.input) and not _exist(one.output)]
+            began = [
+                one
+                for one in job.jobs
+                if all(map(is_there, one.input)) and not all(map(is_there, one.output))
+            ]
             members += began or list(job.jobs)[:1]
         else:
             members.append(job)
     return members
 
 
-def _exist(paths: Iterable) -> bool:
-    return all(Path(path).exists() for path in paths)
-
-
 def end_failed_run(
-    workflow, plan, plan_file: str, results: str, messages: Mapping[int, str], *, since: float
+    workflow,
+    plan,
+    plan_file: str,
+    results: str,
+    messages: Mapping[int, str],
+    *,
+    since: float,
+    on_store: bool = False,
 ) -> None:
     """Name each job that failed, and make leaderboard and page of what succeeded.
 
-    A run that was interrupted makes no page, and what it interrupted is no failure: Snakemake keeps
-    such jobs among the running ones.
+    With results on an object store, only names: this machine has no copies of what succeeded. A run
+    that was interrupted makes no page, and what it interrupted is no failure: Snakemake keeps such
+    jobs among the running ones.
 
     Parameters
     ----------
     workflow : Snakemake's workflow, when its jobs have ended.
     messages, since : as in `failures_of`.
+    on_store : whether results lie on an object store.
     """
     scheduler = workflow.scheduler
     failures = failures_of(scheduler.failed, messages, since=since)
@@ -124,13 +137,21 @@ def end_failed_run(
     record = record_failures(plan, plan_file, results, failures)
     command = ["permafrost", "incomplete", "--failures", record]
     asked = {job.rule.name for job in workflow.dag.jobs}
-    if scheduler.running or "aggregate" not in asked:
+    gathered = not scheduler.running and "aggregate" in asked
+    if on_store or not gathered:
         command.append("--list")
     subprocess.run(command, check=False)
+    if on_store and gathered:
+        print(
+            "Results lie on an object store. Copy them into this folder, and `permafrost incomplete` makes"
+            " leaderboard and report of what succeeded (docs/machines.md)."
+        )
 
 
 def check_executor(workflow) -> None:
-    """Refuse Slurm where its commands are missing: its plugin would ask for them for ever."""
+    """Refuse a cluster whose commands are missing: Snakemake would find out job by job, or ask for them for ever."""
+    if workflow.executor_plugin.name == "cluster-generic":
+        _check_generic(workflow.executor_settings)
     if workflow.executor_plugin.name != "slurm":
         return
     lacking = [command for command in ("sbatch", "squeue") if shutil.which(command) is None]
@@ -139,6 +160,20 @@ def check_executor(workflow) -> None:
             f"this machine has no Slurm: there is no {' and no '.join(lacking)} on the PATH",
             remedy="start it on a login node of the cluster, or run `snakemake --profile local` here",
         )
+
+
+def _check_generic(settings) -> None:
+    """Refuse commands of a cluster that are not on this machine."""
+    for option in ("submit_cmd", "status_cmd", "cancel_cmd"):
+        named = getattr(settings, option)
+        words = shlex.split(named.replace("\n", " ")) if named else []
+        if words and shutil.which(words[0]) is None:
+            raise PermafrostError(
+                f"there is no {words[0]} on the PATH",
+                where=f"cluster-generic-{option.replace('_', '-')}",
+                remedy="name the commands of your cluster in profiles/generic/config.yaml, and start on a machine that"
+                " has them",
+            )
 
 
 #: rules that ``light_jobs_on: driver`` runs beside Snakemake

@@ -9,6 +9,7 @@ from pathlib import Path
 from permafrost.backbones.input.contract import WITHOUT_PIXELS
 from permafrost.core.errors import PermafrostError, near_names
 from permafrost.plan.grid import Grid
+from permafrost.plan.object_store import Places
 from permafrost.plan.plan import Plan
 
 #: folder of the parts of a dataset and backbone, below the results; that of each is called ``2-of-8``
@@ -45,6 +46,7 @@ class JoinedParts:
     Parameters
     ----------
     inputs_of : what Snakemake recorded as the inputs of an output; None where it knows nothing.
+    places : where the results lie.
     planned : whether this process made the plan of the run. If not, it carries out a job whose parts are there.
     """
 
@@ -53,11 +55,12 @@ class JoinedParts:
         plan: Plan,
         results: str,
         inputs_of: Callable[[str], Iterable[str] | None],
+        places: Places,
         *,
         planned: bool,
     ) -> None:
         self._plan, self._results = plan, results
-        self._inputs_of, self._planned = inputs_of, planned
+        self._inputs_of, self._places, self._planned = inputs_of, places, planned
         self._known: dict[tuple[str, str], list[str]] = {}
 
     def __call__(self, dataset: str, backbone: str) -> list[str]:
@@ -72,34 +75,44 @@ class JoinedParts:
         wanted = _names(folder, number_of_parts(self._plan, dataset, backbone))
         if self._planned:
             made = self._made_of(dataset, backbone, folder)
-            return wanted if made is None else made
-        if not _all_there(wanted):
-            counts = {path.name.partition("-of-")[2] for path in Path(folder).glob("*-of-*")}
+            return (
+                made
+                if made not in (None, wanted) and self._is_current(dataset, backbone)
+                else wanted
+            )
+        if not self._all_there(wanted):
+            copies = Path(self._places.copy(folder))
+            counts = {path.name.partition("-of-")[2] for path in copies.glob("*-of-*")}
             for count in sorted(filter(str.isdecimal, counts)):
-                if _all_there(found := _names(folder, int(count))):
+                if self._all_there(found := _names(folder, int(count))):
                     return found
         return wanted
 
     def _made_of(self, dataset: str, backbone: str, folder: str) -> list[str] | None:
-        """The parts that stores of this plan were joined of; None where such stores are not there."""
-        store = f"{self._results}/features/{dataset}/{backbone}/train.zarr"
+        """The parts that stores were joined of, by Snakemake's records; None where it knows no such stores."""
+        inputs = self._inputs_of(self._places.stored(self._store(dataset, backbone)))
+        if inputs is None:
+            return None
+        stored = f"{self._places.stored(folder)}/"
+        return [
+            f"{folder}/{path.removeprefix(stored)}" for path in inputs if path.startswith(stored)
+        ]
+
+    def _is_current(self, dataset: str, backbone: str) -> bool:
+        """Whether the stores are there and of this plan."""
         try:
-            with open(f"{store}/zarr.json", "rb") as stream:
-                attributes = json.load(stream)["attributes"]
-            fingerprint = attributes["fingerprint"]
+            raw = self._places.read(f"{self._store(dataset, backbone)}/zarr.json")
+            made = json.loads(raw)["attributes"]["fingerprint"]
         except (OSError, ValueError, KeyError, TypeError):
-            return None
-        if fingerprint != self._plan.extract(dataset, backbone).fingerprint:
-            return None
-        inputs = self._inputs_of(store)
-        return (
-            None if inputs is None else [path for path in inputs if path.startswith(f"{folder}/")]
-        )
+            return False
+        return made == self._plan.extract(dataset, backbone).fingerprint
+
+    def _store(self, dataset: str, backbone: str) -> str:
+        return f"{self._results}/features/{dataset}/{backbone}/train.zarr"
+
+    def _all_there(self, folders: list[str]) -> bool:
+        return all(Path(self._places.copy(folder)).is_dir() for folder in folders)
 
 
 def _names(folder: str, count: int) -> list[str]:
     return [f"{folder}/{number}-of-{count}" for number in range(count)] if count > 1 else []
-
-
-def _all_there(folders: list[str]) -> bool:
-    return all(Path(folder).is_dir() for folder in folders)

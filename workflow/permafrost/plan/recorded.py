@@ -32,8 +32,12 @@ def _is_whole(raw: bytes, head: re.Match) -> bool:
     return hashlib.sha256(raw[head.end() :]).hexdigest() == head[2].decode()
 
 
-def read_plan(path) -> dict:
+def read_plan(path, results: Path | None = None) -> dict:
     """The recorded plan, as `record_plan` wrote it.
+
+    Parameters
+    ----------
+    results : the folder that its outputs lie in now; None where it is the recorded one.
 
     Raises
     ------
@@ -47,7 +51,10 @@ def read_plan(path) -> dict:
     head = _HEAD.match(raw)
     if head is not None and not _is_whole(raw, head):
         raise _unreadable("was altered since it was written", path)
-    return recorded
+    if results is None or str(results) == recorded["results"]:
+        return recorded
+    outputs = [{**row, "path": str(place)} for row, place in places(recorded, results)]
+    return {**recorded, "results": str(results), "outputs": outputs}
 
 
 def _unreadable(problem: str, path) -> PermafrostError:

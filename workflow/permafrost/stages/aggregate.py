@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from permafrost.core.specification import Specification
-from permafrost.stages.arguments import add_job, planned_job, specified
+from permafrost.stages.arguments import add_job, add_results, planned_job, specified
 
 _OUTPUTS = {
     "--parquet": "leaderboard to write",
@@ -35,6 +35,7 @@ class AggregateSpec(Specification):
 
 def add_arguments(parser) -> None:
     add_job(parser, plan="recorded plan, names every score table")
+    add_results(parser)
     for option, meaning in _OUTPUTS.items():
         parser.add_argument(option, type=Path, required=True, help=meaning)
     for option, meaning in _PUBLISHED.items():
@@ -49,7 +50,7 @@ def run(arguments) -> None:
 
     job = planned_job(arguments)
     spec, fingerprint = specified(job, AggregateSpec), job.fingerprint
-    plan = read_plan(arguments.plan)
+    plan = read_plan(arguments.plan, arguments.results)
     expected = {
         row["path"]: row["fingerprint"]
         for stage in ("bootstrap", "measure", "profile")

@@ -29,6 +29,13 @@ def add_job(parser: argparse.ArgumentParser, *, plan: str | None = None) -> None
     parser.add_argument("--code", help="hash of the sources of this stage, with --spec")
 
 
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """``--results``, for stages that find their inputs by the recorded plan."""
+    parser.add_argument(
+        "--results", type=Path, help="folder the results lie in (default: the one of the plan)"
+    )
+
+
 def planned_job(arguments) -> PlannedJob:
     """The job that the arguments name."""
     from permafrost.plan.jobs import PlannedJob, find_job

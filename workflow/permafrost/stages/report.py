@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from permafrost.core.specification import Specification
-from permafrost.stages.arguments import add_job, read_specification
+from permafrost.stages.arguments import add_job, add_results, read_specification
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,7 @@ class ReportSpec(Specification):
 
 def add_arguments(parser) -> None:
     add_job(parser, plan="recorded plan, names every input")
+    add_results(parser)
     parser.add_argument("--standings", type=Path, required=True, help="standings over datasets")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument(
@@ -31,14 +32,21 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from permafrost.core.stamps import refuse_altered, write_stamp
-    from permafrost.plan.recorded import by_names, expected, published_files, read_plan, stamped
+    from permafrost.plan.recorded import (
+        by_names,
+        expected,
+        published_files,
+        read_plan,
+        stamp_of,
+        stamped,
+    )
     from permafrost.report.archive.provenance import describe_machine
     from permafrost.report.page import Report
 
     spec, fingerprint = read_specification(arguments, ReportSpec)
-    plan = read_plan(arguments.plan)
+    plan = read_plan(arguments.plan, arguments.results)
     gathered, _ = stamped(plan)
-    refuse_altered(arguments.plan.with_name(f"{gathered}.done"), expect=gathered)
+    refuse_altered(stamp_of(plan["results"], gathered), expect=gathered)
     Report(
         plan=plan,
         leaderboard=by_names(plan, "aggregate")[()],

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from permafrost.plan.object_store import bring_shown
 from permafrost.plan.plan import Plan
 from permafrost.plan.progress.counts import key_of
 from permafrost.plan.progress.left import TimeLeft
@@ -28,6 +29,15 @@ class Run:
     def targets(self) -> set[str]:
         """Rules that only gather others."""
         return {rule.name for rule in self._workflow.rules if not rule.output}
+
+    def log_here(self, log: str, since: float) -> str:
+        """Where this machine has a job's log, which may be fetched from the store of the results.
+
+        Parameters
+        ----------
+        log : as a message names it; since : seconds since 1970: an older one is of another run.
+        """
+        return bring_shown(self._workflow, log, since=since)
 
     def time_left(self, cores: int | None) -> TimeLeft:
         """How long the jobs that are to do will take on these cores; None: on a cluster."""

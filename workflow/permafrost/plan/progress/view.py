@@ -26,6 +26,10 @@ NOISE = re.compile(
     r"|(WorkflowError:\s+)?At least one job did not complete|Some jobs were triggered by provenance|Rules with "
     r"|\d+ jobs have (missing|outdated) provenance|Reasons:|SLURM run ID:|Elapsed time:"
     r"|Job [\w-]+ has been submitted with SLURM|Waiting at most"
+    r"|Submitted (group )?job \S+ with external jobid|Get status with: kubectl"
+    # of every file on an object store
+    r"|(Storing in|Retrieving from) storage: |Finished (upload|retrieval)\.|Removing local copy of storage file: "
+    r"|Skipped removing non-empty directory \S*\.snakemake/storage/"
 )
 # names the whole command; the line of the job's own error says why
 _COMMAND_FAILED = re.compile(r"CalledProcessError in file|SpawnedJobError")
@@ -130,6 +134,8 @@ class View:
 
     def _job_error(self, record) -> None:
         log = next(iter(record.log), "")
+        if self.run is not None:
+            log = self.run.log_here(log, self._since)
         waited = record.indent and not Path(log).is_file()  # for another job of its group
         if waited or self._interrupted:
             self.counts.stop(record.jobid)
