@@ -122,13 +122,18 @@ def not_compared(**values):
     return {name: constant(value) for name, value in values.items()}
 
 
+@asked_often
+def device(wildcards, output=None):
+    """Where a job computes: for a probe, what `auto` means for its kind."""
+    named = RUNTIME["device"]
+    return device_of(probe_kind(wildcards), named) if "probe" in wildcards.keys() else named
+
+
 # what stands in commands and changes no result; a parameter, since a command sees no name of a module
-RUN = not_compared(
-    plan=PLAN_FILE,
-    results=PLACES.folder,
-    data=config["data"],
-    device=RUNTIME["device"],
-)
+RUN = {
+    **not_compared(plan=PLAN_FILE, results=PLACES.folder, data=config["data"]),
+    "device": device,
+}
 
 
 def of_run(*names):
@@ -186,12 +191,6 @@ def probes_that_read(shape, leaving=None):
 @asked_often
 def probe_kind(wildcards):
     return PLAN.probes[wildcards.probe]["kind"]
-
-
-@asked_often
-def probe_device(wildcards, output=None):
-    """What a probe's command is told; of the output, so that it is not compared."""
-    return device_of(probe_kind(wildcards), RUNTIME["device"])
 
 
 def asks(stage):
@@ -410,7 +409,7 @@ def gpu(wildcards):
 @asked_often
 def probe_gpu(wildcards):
     """The same for the job of a probe."""
-    return 0 if probe_device(wildcards) == "cpu" else gpu(wildcards)
+    return 0 if device(wildcards) == "cpu" else gpu(wildcards)
 
 
 @asked_often

@@ -15,8 +15,7 @@ rule probe_embeddings:
         **asks("probe"),
         gpu=probe_gpu,
     params:
-        **of_run("plan"),
-        device=probe_device,
+        **of_run("plan", "device"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -40,8 +39,7 @@ use rule probe_embeddings as probe_patches_with_masks with:
     wildcard_constraints:
         probe=probes_that_read("patches", "masks"),
     params:
-        **of_run("plan"),
-        device=probe_device,
+        **of_run("plan", "device"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
@@ -85,8 +83,7 @@ rule probe_images:
         **asks("probe"),
         gpu=probe_gpu,
     params:
-        **of_run("plan", "data"),
-        device=probe_device,
+        **of_run("plan", "data", "device"),
         job=job("probe", "dataset", "backbone", "probe", "seed"),
         light=light("probe", "dataset", "backbone", "probe", "seed"),
         kind=probe_kind,
