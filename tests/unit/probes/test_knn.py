@@ -8,8 +8,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from helpers.ties import TIES, brute_force, with_ties
 from permafrost.core.errors import PermafrostError
-from permafrost.probes.knn import search as knn
+from permafrost.probes.knn import rows as knn_rows
+from permafrost.probes.knn import train_rows
 from permafrost.probes.knn.search import first_copies, knn_predict, neighbours, vote
 
 SINGLE = {"metric": "l2", "task": "classification"}
@@ -36,52 +38,15 @@ def test_all_train_rows_equal_gives_the_first_ones():
     assert neighbours(train, train[:2], 5).tolist() == [[0, 1, 2, 3, 4]] * 2
 
 
-def brute_force(train, test, k, metric):
-    """All distances in float64, equal ones by index."""
-    train, test = (np.asarray(rows, np.float64) for rows in (train, test))
-    if metric == "cosine":
-        train, test = knn.unit(train), knn.unit(test)
-        distances = 1.0 - np.einsum("mnd,mnd->mn", *np.broadcast_arrays(train[None], test[:, None]))
-    else:
-        distances = ((test[:, None] - train[None]) ** 2).sum(axis=2)
-    return np.argsort(distances, axis=1, kind="stable")[:, :k]
-
-
-def with_ties(kind: str):
-    rng = np.random.default_rng(5)
-    train, test = (rng.normal(size=(n, 8)).astype(np.float32) for n in (400, 60))
-    black, dark = rng.random(400) < 0.5, rng.random(60) < 0.5
-    if kind == "identical rows":
-        train[black], test[dark] = 0.5, 0.5
-        train[::7] = train[3]
-    elif kind == "nearly identical rows":
-        train[black] = 0.5 + 1e-5 * train[black]
-        test[dark] = 0.5 + 1e-5 * test[dark]
-    elif kind == "collapsed":
-        train[:], test[:] = 0.25, 0.25
-    elif kind == "few values":  # ties between rows that differ, identical rows among them
-        train, test = (rng.integers(0, 2, (n, 5)).astype(np.float32) for n in (400, 60))
-    elif kind == "zeros of both signs":
-        train[black], test[dark] = 0.0, 0.0
-        train[np.flatnonzero(black)[::2]] = -0.0
-    elif kind == "integers":
-        train, test = (rng.integers(0, 3, (n, 4)) for n in (400, 60))
-    elif kind == "too large for float32":
-        train, test = train * np.float32(1e25), test * np.float32(1e25)
-        train[black] = train[0]
-    return train, test
-
-
 @pytest.mark.parametrize("held", [1, 3_000, 1_000_000])
 @pytest.mark.parametrize("k", [1, 7, 120, 400])
 @pytest.mark.parametrize("metric", ["l2", "cosine"])
 @pytest.mark.parametrize(
     "kind",
-    ["identical rows", "nearly identical rows", "collapsed", "few values", "zeros of both signs",
-     "integers", "too large for float32"],
-)  # fmt: skip
+    TIES,
+)
 def test_ties_are_those_of_brute_force_in_blocks_of_any_size(kind, metric, k, held, monkeypatch):
-    monkeypatch.setattr(knn, "HELD", held)
+    monkeypatch.setattr(knn_rows, "HELD", held)
     train, test = with_ties(kind)
     expected = brute_force(train, test, k, metric)
     np.testing.assert_array_equal(neighbours(train, test, k, metric=metric), expected)
@@ -122,7 +87,7 @@ class GpuLike:
     """An index with FAISS's limit on a GPU."""
 
     def __init__(self, index):
-        self.index, self.add, self.asked = index, index.add, []
+        self.index, self.add, self.reset, self.asked = index, index.add, index.reset, []
 
     def search(self, queries, count):
         assert count <= 2048, "FAISS fetches at most 2,048 neighbours on a GPU"
@@ -130,12 +95,18 @@ class GpuLike:
         return self.index.search(queries, count)
 
 
+@pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("k", [5, 2040])
 @pytest.mark.parametrize("kind", ["nearly identical", "few values"])
-def test_a_gpu_is_never_asked_for_more_neighbours_than_faiss_can_fetch_there(kind, k, monkeypatch):
+def test_a_gpu_is_never_asked_for_more_neighbours_than_faiss_can_fetch_there(
+    kind, k, blocks, monkeypatch
+):
     import faiss
 
     made = []
+    if blocks > 1:  # one after the other on the GPU
+        width = 12 if kind == "few values" else 6
+        monkeypatch.setattr(train_rows, "INDEX_BYTES", 4 * width * 3000)
 
     def to_gpu(resources, number, index):
         made.append(GpuLike(index))
@@ -153,7 +124,7 @@ def test_a_gpu_is_never_asked_for_more_neighbours_than_faiss_can_fetch_there(kin
     found = neighbours(train, test, k, device="cuda")
     np.testing.assert_array_equal(found, brute_force(train, test, k, "l2"))
     assert len(made) == 1
-    assert made[0].asked == ([21] if k == 5 else [])
+    assert made[0].asked == ([21] * (blocks if k == 5 else 0))
 
 
 def test_one_search_serves_several_k():

@@ -117,7 +117,7 @@ class KNN(_Probe):
         # FAISS's index is no Python object: it is built again from its rows
         state = dict(super().__getstate__())
         if search := state.pop("_search", None):
-            state["_search_rows"] = search.train, search.kept
+            state["_search_rows"] = search.source
         return state
 
     def __setstate__(self, state: dict) -> None:
@@ -126,11 +126,9 @@ class KNN(_Probe):
         if rows is not None:
             from permafrost.probes.knn.search import NeighbourSearch
 
-            train, kept = rows
             self._search = NeighbourSearch(
-                train, self.k, metric=self.metric, device=resolve_device(self.device, "faiss")
+                rows, self.k, metric=self.metric, device=resolve_device(self.device, "faiss")
             )
-            self._search.kept = kept
 
     def kneighbors(self, X) -> np.ndarray:
         """(N, k) indices of the nearest training samples, nearest first, equal distances by ascending index."""

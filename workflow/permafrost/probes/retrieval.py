@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.row_file import row_blocks
 from permafrost.metrics.retrieval import average_precisions, found_within
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
 from permafrost.probes.embeddings.predictions import write_rows
 from permafrost.probes.job import ProbeJob
+from permafrost.probes.knn.distances import unit
+from permafrost.probes.knn.rows import Rows, equal_rows, mean_of
 
-VALUES = 4_000_000  # distances held at a time
+VALUES = 4_000_000  # distances ranked at a time
+#: float64 rows of a gallery that are held
+SMALL_BYTES = 256 * 2**20
+#: distances to a larger gallery, which is read once for so many
+GROUP_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True)
@@ -95,14 +103,12 @@ def run_retrieval(
         )
     same = _relevance(queries, gallery, options.relevant)
     measure = _Distances(gallery.embeddings, options.metric)
-    step = max(1, VALUES // len(gallery.embeddings))
     parts = []
-    for start in range(0, len(queries.embeddings), step):
-        rows = slice(start, start + step)
-        distances, relevant = measure.to(queries.embeddings[rows]), same(rows)
+    for rows, distances in _in_blocks(measure, queries.embeddings):
+        relevant = same(rows)
         if itself:
             own = np.arange(len(distances))
-            distances[own, start + own], relevant[own, start + own] = np.inf, False
+            distances[own, rows.start + own], relevant[own, rows.start + own] = np.inf, False
         parts.append(
             (
                 average_precisions(distances, relevant),
@@ -123,7 +129,18 @@ def run_retrieval(
     return Retrieved(precision, relevant, size, ks, found, gates)
 
 
-run = on_embeddings(run_retrieval)
+run = on_embeddings(run_retrieval, streams=True)
+
+
+def _in_blocks(measure: _Distances, queries) -> Iterator[tuple[slice, np.ndarray]]:
+    """Slices of the queries and their distances (q, G): `VALUES`, and a large gallery is read once for more of them."""
+    step = max(1, VALUES // measure.size)
+    group = step if measure.small else max(1, GROUP_BYTES // (8 * measure.size))
+    for start in range(0, len(queries), group):
+        near = measure.to(queries[start : start + group])
+        for first in range(0, len(near), step):
+            found = measure.placed(near[first : first + step])
+            yield slice(start + first, start + first + len(found)), found
 
 
 def _relevance(queries: Features, gallery: Features, what: str):
@@ -153,30 +170,46 @@ class _Distances:
     """Distances to a gallery in float64; equal images of the gallery are at exactly equal ones.
 
     A product of matrices need not give the same digits for equal rows, so each different row is
-    multiplied once.
+    multiplied once. A small gallery is prepared once, a large one in blocks for every group of queries; which it is
+    follows from its shape, so that an array and a `RowFile` give the same bits.
     """
 
-    def __init__(self, gallery: np.ndarray, metric: str) -> None:
-        different, self.place = np.unique(gallery, axis=0, return_inverse=True)
-        self.place, self.metric = self.place.reshape(-1), metric
-        self.mean = different.mean(axis=0, dtype=np.float64)
-        self.rows = self._prepared(different)
-        self.squares = np.einsum("gd,gd->g", self.rows, self.rows)
+    def __init__(self, gallery, metric: str) -> None:
+        self.size, self.metric = len(gallery), metric
+        first = equal_rows(gallery)
+        kept = np.flatnonzero(first == np.arange(self.size))
+        self.place = None if len(kept) == self.size else np.searchsorted(kept, first)
+        self.rows = Rows(gallery, "l2", None if self.place is None else kept)
+        self.mean = mean_of(self.rows) if metric == "l2" else 0.0
+        self.small = gallery.shape[1] * self.size * 8 <= SMALL_BYTES
+        if self.small:
+            self.rows = self._prepared(self.rows[:])
+            self.squares = np.einsum("gd,gd->g", self.rows, self.rows)
 
     def to(self, queries: np.ndarray) -> np.ndarray:
-        """(Q, G): 1 - cosine (1 where either vector is zero), or squared differences."""
+        """(Q, R) from queries to the different rows: 1 - cosine (1 where either is zero), or squared differences."""
         queries = self._prepared(queries)
-        products = queries @ self.rows.T
+        if self.small:
+            return self._between(queries, self.rows, self.squares)
+        found = np.empty((len(queries), len(self.rows)))
+        for block in row_blocks(self.rows):
+            rows = self._prepared(self.rows[block])
+            found[:, block] = self._between(queries, rows, np.einsum("gd,gd->g", rows, rows))
+        return found
+
+    def placed(self, distances: np.ndarray) -> np.ndarray:
+        """(Q, G) from (Q, R), in an array that may be written to."""
+        return distances if self.place is None else distances[:, self.place]
+
+    def _between(self, queries, rows, squares) -> np.ndarray:
+        products = queries @ rows.T
         if self.metric == "cosine":
-            return (1.0 - products)[:, self.place]
-        squares = np.einsum("qd,qd->q", queries, queries)
-        return (squares[:, None] + self.squares - 2.0 * products)[:, self.place]
+            return 1.0 - products
+        return np.einsum("qd,qd->q", queries, queries)[:, None] + squares - 2.0 * products
 
     def _prepared(self, features: np.ndarray) -> np.ndarray:
-        features = features.astype(np.float64)
         if self.metric == "l2":
-            return features - self.mean  # moves no distance, and leaves it more digits
-        largest = np.abs(features).max(axis=1, keepdims=True)
-        features /= np.where(largest == 0, 1.0, largest)
-        lengths = np.sqrt(np.einsum("nd,nd->n", features, features))[:, None]
-        return features / np.where(lengths == 0, 1.0, lengths)
+            return (
+                features.astype(np.float64) - self.mean
+            )  # moves no distance, and leaves it more digits
+        return unit(features)

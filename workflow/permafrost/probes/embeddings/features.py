@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.core.row_file import BLOCK_BYTES, RowFile
+from permafrost.core.row_file import BLOCK_BYTES, RowFile, row_blocks
 from permafrost.core.stores import Store
 from permafrost.features.dates import OverDates, date_counts, reduction_of
 from permafrost.probes.job import ProbeJob
@@ -101,8 +101,11 @@ def check_splits(splits: dict[str, Features], *, where: str) -> None:
             raise PermafrostError(
                 f"{name} has no sample", where=where, remedy=f"give the dataset a {name} split"
             )
-        finite = np.isfinite(split.embeddings)
-        bad = np.flatnonzero(~finite.all(axis=tuple(range(1, finite.ndim))))
+        rows = split.embeddings
+        finite, within = np.ones(len(rows), bool), tuple(range(1, rows.ndim))
+        for block in row_blocks(rows):
+            finite[block] = np.isfinite(rows[block]).all(axis=within)
+        bad = np.flatnonzero(~finite)
         if bad.size:
             raise PermafrostError(
                 f"{bad.size} of {len(split.embeddings)} rows hold NaN or infinity, first row {bad[0]}",

@@ -11,8 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
+from permafrost.core.row_file import row_blocks
+
 RANKED_VALUES = 2_000_000  # float64 values held at a time
+PAIRED_VALUES = 200_000  # the same where rows are compared pair by pair: few enough for the cache
 SHARE = 24  # a product of matrices costs as much as differences to 1 in so many rows of train
+FEW = 16  # where fewer than 1 in so many rows of a block are asked for, they are read one by one
 DOUBLE = 2.0**-53  # half a unit in the last place of float64
 
 
@@ -65,10 +69,40 @@ def distances(train, test, candidates, metric: str) -> np.ndarray:
     return TrueDistances(train, metric).to(test, candidates)
 
 
+def distances_in_order(train, test, candidates, metric: str) -> np.ndarray:
+    """(M, c) float64 distances as `by_differences` gives them, for a train set that lies in a file.
+
+    Train is read once, from its first row to its last; rows that no query asks for are left out.
+
+    Parameters
+    ----------
+    train : (N, d) features, of which slices and integer arrays are read.
+    test : (M, d) array.
+    """
+    found = np.empty(candidates.size)
+    numbers = candidates.reshape(-1)
+    order = np.argsort(numbers, kind="stable")
+    numbers, each = numbers[order], candidates.shape[1]
+    step = max(1, PAIRED_VALUES // train.shape[1])
+    for block in row_blocks(train):
+        low, high = np.searchsorted(numbers, [block.start, block.stop])
+        whole = train[block] if (high - low) * FEW > block.stop - block.start else None
+        for start in range(low, high, step):
+            some = slice(start, min(start + step, high))
+            rows = train[numbers[some]] if whole is None else whole[numbers[some] - block.start]
+            found[order[some]] = of_pairs(rows, test[order[some] // each], metric)
+    return found.reshape(candidates.shape)
+
+
+def of_pairs(reference, query, metric: str) -> np.ndarray:
+    """(n,) distances between (n, d) rows and as many queries, to the last bit those of `by_differences`."""
+    return _one_by_one(reference[:, None], query[:, None], metric)[:, 0]
+
+
 def by_differences(train, test, candidates, metric: str) -> np.ndarray:
     """(M, c) float64 distances, each from its own differences (products for cosine)."""
     found = np.empty(candidates.shape)
-    step = max(1, RANKED_VALUES // (candidates.shape[1] * train.shape[1]))
+    step = max(1, PAIRED_VALUES // (candidates.shape[1] * train.shape[1]))
     for start in range(0, len(test), step):
         rows = slice(start, start + step)
         found[rows] = _one_by_one(train[candidates[rows]], test[rows, None, :], metric)
@@ -116,7 +150,6 @@ def _settle(found, train, test, candidates, metric: str, rounding) -> None:
 
 def unit(features) -> np.ndarray:
     """Rows of length 1, float64; a zero row stays zero."""
-    features = np.asarray(features)
     found = np.empty(features.shape)
     step = max(1, RANKED_VALUES // max(1, features.shape[1]))
     for start in range(0, len(features), step):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from permafrost.core.device import resolve_device
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
-from permafrost.probes.knn.search import knn_predict, neighbours
+from permafrost.probes.knn.search import knn_predict, mean_vote, neighbours
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def run_knn(
         found = neighbours(
             train.embeddings, test.embeddings, **settings, device=resolve_device(device, "faiss")
         )
-        return Prediction(train.labels[found].mean(axis=1), None, settings)
+        return Prediction(mean_vote(found, train.labels), None, settings)
     scores, prediction = knn_predict(
         train.embeddings,
         train.labels,
@@ -47,4 +47,4 @@ def run_knn(
     )
 
 
-run = on_embeddings(run_knn)
+run = on_embeddings(run_knn, streams=True)

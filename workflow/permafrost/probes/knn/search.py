@@ -4,28 +4,41 @@ FAISS may compute ||x||^2 + ||y||^2 - 2 x.y in float32. On features with a large
 neighbours are much nearer than features are long, the digits that order the neighbours cancel.
 So features are centred by train's mean (which moves no distance), more candidates than k are
 fetched, their true distances are taken in float64, and a query whose candidates cannot be proved
-to hold its k nearest is searched again with more of them.
+to hold its k nearest is searched for again in float64.
 
 Neighbours at equal distance are ordered by their index in train, the lowest first. So of rows that are
 equal (black borders, collapsed features) only the first k can be among the k nearest: the others are
 left out of the search.
+
+A large train set goes through FAISS block by block, and the nearest so far of each query are kept. Then train is
+read once more, in order, for the true distances of the candidates of many queries.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from permafrost.core.device import faiss_sees_gpu
 from permafrost.core.errors import PermafrostError, near_names
-from permafrost.probes.knn.distances import DOUBLE, TrueDistances, unit
+from permafrost.core.row_file import RowFile
+from permafrost.probes.knn import rows as blocks
+from permafrost.probes.knn import train_rows
+from permafrost.probes.knn.distances import unit
+from permafrost.probes.knn.exact import ExactNeighbours
+from permafrost.probes.knn.rows import first_copies, mean_of, value_blocks
+from permafrost.probes.knn.train_rows import TrainRows, in_steps
 
 METRICS = ("l2", "cosine")
-TASKS = ("classification", "multilabel")
+_ANSWERS = {"classification": np.int64, "multilabel": np.uint8}
+TASKS = tuple(_ANSWERS)
 SPARE = 16  # candidates beyond k in the first search
-HELD = 1_000_000  # candidates, or values of features, held at a time
 MOST_ON_GPU = 2048  # candidates per query that FAISS can fetch on a GPU
 SINGLE = 2.0**-24  # half a unit in the last place of float32
 LARGEST = float(np.finfo(np.float32).max)
+#: indexes of an array that are kept for the next queries, which may be few
+KEPT_BYTES = 512 * 2**20
 
 
 def knn_predict(
@@ -62,14 +75,29 @@ def vote(found: np.ndarray, train_y, *, n_classes: int, task: str):
 
     The first columns of a search for a larger k are the search for a smaller one.
     """
-    if task == "multilabel":
-        scores = np.asarray(train_y)[found].mean(axis=1, dtype=np.float64).astype(np.float32)
-        return scores, (scores > 0.5).astype(np.uint8)
-    queries, k = found.shape
-    cells = np.arange(queries)[:, None] * n_classes + np.asarray(train_y)[found]
-    votes = np.bincount(cells.reshape(-1), minlength=queries * n_classes)
-    votes = votes.reshape(queries, n_classes)
-    return (votes / k).astype(np.float32), votes.argmax(axis=1)
+    labels, each = np.asarray(train_y), found.shape[1]
+    scores = np.empty((len(found), n_classes), np.float32)
+    prediction = np.empty(scores.shape if task == "multilabel" else len(found), _ANSWERS[task])
+    for rows in in_steps(
+        len(found), blocks.HELD // max(1, each * (labels[:1].size or 1), n_classes)
+    ):
+        if task == "multilabel":
+            scores[rows] = labels[found[rows]].mean(axis=1, dtype=np.float64)
+            prediction[rows] = scores[rows] > 0.5
+            continue
+        cells = np.arange(len(found[rows]))[:, None] * n_classes + labels[found[rows]]
+        votes = np.bincount(cells.reshape(-1), minlength=len(cells) * n_classes)
+        votes = votes.reshape(-1, n_classes)
+        scores[rows], prediction[rows] = votes / each, votes.argmax(axis=1)
+    return scores, prediction
+
+
+def mean_vote(found: np.ndarray, train_y: np.ndarray) -> np.ndarray:
+    """(M,) float64 mean of the numbers (N,) of (M, k) neighbours."""
+    means = np.empty(len(found))
+    for rows in in_steps(len(found), blocks.HELD // found.shape[1]):
+        means[rows] = train_y[found[rows]].mean(axis=1)
+    return means
 
 
 def neighbours(train_x, test_x, k: int, *, metric: str = "l2", device: str = "cpu") -> np.ndarray:
@@ -84,15 +112,15 @@ def neighbours(train_x, test_x, k: int, *, metric: str = "l2", device: str = "cp
 class NeighbourSearch:
     """The k nearest rows of one training set, for any number of queries.
 
-    Memory: the index holds train in float32; for cosine there is a copy in float64, for l2 one too where
-    queries are compared with more than a 24th of train at once (small train, or many rows at nearly the same
-    distance), and where equal rows are left out, a copy of the others. Beside these and the result, a search
-    takes at most 200 MB, whatever k, the number of queries and of ties: queries go in blocks of `HELD`
-    candidates. A train set of more rows than that adds 60 bytes a row.
+    Memory beside train, queries and the result is bounded, whatever k and the number of rows, queries and ties. A
+    train set of 128 MB in float32 at most is small: it has an index, a copy without equal rows where there are
+    such, and one in float64 for cosine, or where queries are compared with more than a 24th of train at once. A
+    larger one has an index of 128 MB at a time (an array keeps all of up to `KEPT_BYTES`) beside 256 MB of queries and
+    candidates. Work on blocks takes up to 200 MB more, and finding equal rows up to 60 bytes a row of train.
 
     Parameters
     ----------
-    train_x : (N, d) features, taken as they are.
+    train_x : (N, d) features, taken as they are; an array or a `RowFile`.
     k : number of neighbours, at most N.
     metric : "l2" or "cosine" (1 - cosine; a zero vector is at distance 1 from everything).
     device : "cpu", or "cuda" or "cuda:N" where FAISS was built for GPUs.
@@ -107,34 +135,22 @@ class NeighbourSearch:
             raise PermafrostError(
                 f"unknown metric {metric!r} for knn", remedy=near_names(metric, METRICS)
             )
-        train = _features(train_x, "train")
-        if not 1 <= k <= len(train):
+        source = _features(train_x, "train")
+        if not 1 <= k <= len(source):
             raise PermafrostError(
-                f"k = {k} neighbours of {len(train)} train samples",
+                f"k = {k} neighbours of {len(source)} train samples",
                 where="knn: k",
-                remedy=f"choose k from 1 to {len(train)}",
+                remedy=f"choose k from 1 to {len(source)}",
             )
-        self.k, self.metric, self.device = k, metric, device
+        self.source, self.k, self.metric, self.device = source, k, metric, device
         # what is taken off before searching: for l2 train's mean, which moves no distance
-        self.mean = 0.0 if metric == "cosine" else train.mean(axis=0, dtype=np.float64)
-        if metric == "cosine":
-            train = unit(train)
-        self.kept = first_copies(train, k)
-        self.train = train if len(self.kept) == len(train) else train[self.kept]
-        self.true_distances = TrueDistances(self.train, metric)
-        self.index, self.longest = self._index()
-
-    def _index(self):
-        """An exact FAISS index with all of train, and the length of the longest row in it."""
-        import faiss
-
-        kind = faiss.IndexFlatIP if self.metric == "cosine" else faiss.IndexFlatL2
-        index, longest = _on_device(kind(self.train.shape[1]), self.device), 0.0
-        for rows in _blocks(self.train):
-            part = np.ascontiguousarray(self.train[rows] - self.mean, np.float32)
-            index.add(part)
-            longest = max(longest, np.einsum("ij,ij->i", part, part, dtype=np.float64).max())
-        return index, np.sqrt(longest)
+        self.mean = 0.0 if metric == "cosine" else mean_of(source)
+        self.known = TrainRows(source, metric)
+        self.known.leave_out(first_copies(self.known.rows, k))
+        self.train, self.small = self.known.rows, self.known.small
+        self.exact = ExactNeighbours(self.train, self.mean, k, metric)
+        self._kept_indexes: list[tuple] | None = None
+        self._empty = self._new_index()  # says at once when there is no such GPU
 
     def find(self, test_x) -> np.ndarray:
         """(M, k) indices into train of the nearest to (M, d) queries, equal distances by ascending index."""
@@ -146,100 +162,138 @@ class NeighbourSearch:
                 remedy="extract both splits with the same backbone",
             )
         found = np.empty((len(test), self.k), dtype=np.int64)
-        open_queries, count = np.arange(len(test)), min(len(self.train), self.k + SPARE)
+        count = min(len(self.train), self.k + SPARE)
         all_rows, too_many = count == len(self.train), self.device != "cpu" and count > MOST_ON_GPU
-        candidates = self._by_product if all_rows or too_many else self._by_faiss
-        while len(open_queries):
-            step = max(1, HELD // max(count, test.shape[1]))
-            unsure = []
-            for start in range(0, len(open_queries), step):
-                block = open_queries[start : start + step]
-                found[block], sure = self._settle(test[block], candidates, count)
-                unsure.append(block[~sure])
-            open_queries = np.concatenate(unsure)
-            if candidates == self._by_product:
-                count = min(len(self.train), 4 * count)
-            candidates = self._by_product
-        return self.kept[found]
+        if (all_rows and not self.small) or too_many:
+            unsure, reach = np.arange(len(test)), np.full(len(test), np.inf)
+        else:
+            parts = []
+            for rows in in_steps(len(test), self.known.at_once(count)):
+                found[rows], sure, reach = self._settled(self._asked(test[rows]), count)
+                parts.append((rows.start + np.flatnonzero(~sure), reach[~sure]))
+            unsure, reach = (np.concatenate(part) for part in zip(*parts, strict=True))
+        each = self.exact.bytes_each(test.shape[1], self.k)
+        for some in in_steps(len(unsure), train_rows.QUERY_BYTES // each):
+            found[unsure[some]] = self.exact.find(self._asked(test[unsure[some]]), reach[some])
+        return self.known.numbers(found)
 
-    def _settle(self, test, candidates, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """(m, k) the nearest of `count` candidates, and (m,) bool whether they are surely those of all."""
-        if self.metric == "cosine":
-            test = unit(test)
-        numbers, beyond = candidates(test, count)
-        settled = self.true_distances.to(test, numbers)
+    def _asked(self, queries: np.ndarray) -> np.ndarray:
+        return unit(queries) if self.metric == "cosine" else queries
+
+    def _settled(self, queries, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The nearest of `count` candidates.
+
+        Returns
+        -------
+        nearest : (m, k) rows of `train`.
+        sure : (m,) bool, whether they are surely those of all.
+        reach : (m,) a distance that k rows are within.
+        """
+        if count == len(self.train):
+            numbers = np.broadcast_to(np.arange(count), (len(queries), count))
+            beyond = np.full(len(queries), np.inf)
+        else:
+            numbers, beyond = self._candidates(queries, count)
+        settled = self.known.distances(queries, numbers)
         order = np.lexsort((numbers, settled), axis=1)[:, : self.k]
         kth = np.take_along_axis(settled, order[:, -1:], axis=1)[:, 0]
-        return np.take_along_axis(numbers, order, axis=1), kth < beyond
+        # without `count` different candidates, which FAISS does not find where distances overflow, nothing is known
+        reach = np.where(beyond == -np.inf, np.inf, kth)
+        return np.take_along_axis(numbers, order, axis=1), kth < beyond, reach
 
-    def _by_faiss(self, test: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """(m, count) the nearest rows in float32, and (m,) a distance that no other row is below."""
-        queries = (test - self.mean).astype(np.float32)
-        reach, numbers = self.index.search(queries, count)
-        beyond = (1.0 - reach[:, -1] if self.metric == "cosine" else reach[:, -1]).astype(
-            np.float64
-        )
+    def _candidates(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """(m, count) the nearest rows in float32, and (m,) a distance that no other row is below.
+
+        Of a query for which `count` rows have no finite distance in float32, that distance is minus infinity.
+        """
+        width, step = self.train.shape[1], max(1, blocks.HELD // max(count, self.train.shape[1]))
+        single = np.empty((len(queries), width), np.float32)
+        for some in in_steps(len(queries), step):
+            single[some] = queries[some] - self.mean
+        nearest = np.empty((len(queries), count), np.float32)
+        numbers, longest = np.empty(nearest.shape, np.int64), 0.0
+        for index, rows, length in self._indexes():
+            longest, known = max(longest, length), min(count, rows.start)
+            for some in in_steps(len(queries), step):
+                found = self._searched(index, rows, single[some], count)
+                _merge(nearest[some], numbers[some], known, *found)
+        reach = nearest.max(axis=1)
+        beyond = (1.0 + reach if self.metric == "cosine" else reach).astype(np.float64)
         # the rounding of a sum of d terms grows as the square root of d
-        rounding = self._rounding(queries, np.sqrt(test.shape[1] + 1.0) * SINGLE)
-        return numbers, beyond - np.where(rounding < LARGEST * SINGLE, rounding, np.inf)
+        rounding = self._rounding(single, np.sqrt(width + 1.0) * SINGLE, longest)
+        known = np.isfinite(reach) & (rounding < LARGEST * SINGLE)
+        return numbers, np.where(known, beyond - rounding, -np.inf)
 
-    def _by_product(self, test: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same in float64, train block by block."""
-        if count == len(self.train):
-            everything = np.broadcast_to(np.arange(count), (len(test), count))
-            return everything, np.full(len(test), np.inf)
-        queries = test - self.mean
-        nearest, numbers = np.empty((len(test), 0)), np.empty((len(test), 0), np.int64)
-        for rows in _blocks(self.train, at_least=len(test)):
-            part = self.train[rows] - self.mean
-            gaps = -2.0 * (queries @ part.T)
-            if self.metric == "l2":  # without the query's own square, which orders nothing
-                gaps += np.einsum("ij,ij->i", part, part)
-            nearest = np.concatenate([nearest, gaps], axis=1)
-            added = np.arange(rows.start, rows.start + len(part))
-            numbers = np.concatenate([numbers, np.broadcast_to(added, gaps.shape)], axis=1)
-            if nearest.shape[1] > count:
-                first = np.argpartition(nearest, count - 1, axis=1)[:, :count]
-                nearest = np.take_along_axis(nearest, first, axis=1)
-                numbers = np.take_along_axis(numbers, first, axis=1)
-        beyond = nearest.max(axis=1)
+    def _searched(self, index, rows: slice, queries, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances, or negative similarities, of the nearest rows in an index; infinite where it found none."""
+        nearest, numbers = index.search(queries, min(count, rows.stop - rows.start))
         if self.metric == "cosine":
-            beyond = 1.0 + beyond / 2.0
-        else:
-            beyond += np.einsum("ij,ij->i", queries, queries)
-        return numbers, beyond - self._rounding(queries, (test.shape[1] + 4.0) * DOUBLE)
+            np.negative(nearest, out=nearest)
+        missing = numbers < 0
+        numbers += rows.start
+        if missing.any():
+            nearest[missing], numbers[missing] = np.inf, 0
+        return nearest, numbers
 
-    def _rounding(self, queries: np.ndarray, terms: float) -> np.ndarray:
+    def _indexes(self) -> Iterator[tuple]:
+        """Exact FAISS indexes of blocks of train: (index, slice of rows in it, length of the longest of them)."""
+        if self._kept_indexes is not None:
+            yield from self._kept_indexes
+            return
+        size = 4 * self.train.shape[1] * len(self.train)
+        may_keep = isinstance(self.source, np.ndarray) and self.device == "cpu"
+        keep = size <= (KEPT_BYTES if may_keep else train_rows.INDEX_BYTES)
+        made, index = [], self._empty
+        for rows in in_steps(len(self.train), train_rows.INDEX_BYTES // (4 * self.train.shape[1])):
+            if made:
+                index = self._new_index()
+            elif rows.start:
+                index.reset()
+            longest = self._fill(index, rows)
+            if keep:
+                made.append((index, rows, longest))
+            yield index, rows, longest
+        if keep:
+            self._kept_indexes = made
+        else:
+            index.reset()
+
+    def _new_index(self):
+        import faiss
+
+        kind = faiss.IndexFlatIP if self.metric == "cosine" else faiss.IndexFlatL2
+        return _on_device(kind(self.train.shape[1]), self.device)
+
+    def _fill(self, index, rows: slice) -> float:
+        longest = 0.0
+        step = max(1, blocks.HELD // self.train.shape[1])
+        for start in range(rows.start, rows.stop, step):
+            some = self.train[start : min(start + step, rows.stop)]
+            part = np.ascontiguousarray(some - self.mean, np.float32)
+            index.add(part)
+            longest = max(longest, np.einsum("ij,ij->i", part, part, dtype=np.float64).max())
+        return float(np.sqrt(longest))
+
+    def _rounding(self, queries: np.ndarray, terms: float, longest: float) -> np.ndarray:
         """(m,) how far a distance by products can be off, where each product is by `terms`."""
         if self.metric == "cosine":
             return np.full(len(queries), 4.0 * terms)
         lengths = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
-        return 4.0 * terms * (self.longest + lengths) ** 2
+        return 4.0 * terms * (longest + lengths) ** 2
 
 
-def first_copies(rows: np.ndarray, most: int) -> np.ndarray:
-    """Ascending numbers of (N, d) rows; of rows that are equal the first `most`."""
-    weights = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], np.uint64) | np.uint64(1)
-    keys = np.empty(len(rows), np.uint64)
-    for block in _blocks(rows):
-        bits = (rows[block] + 0.0).astype(np.float64).view(np.uint64)  # + 0.0: -0.0 equals 0.0
-        keys[block] = (bits ^ (bits >> np.uint64(32))) @ weights
-    order = np.argsort(keys, kind="stable")
-    starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
-    sizes = np.diff(starts, append=len(rows))
-    kept = np.ones(len(rows), bool)
-    for start, size in zip(starts[sizes > most], sizes[sizes > most], strict=True):
-        same = order[start : start + size]
-        # equal keys are hardly ever those of other rows; where they are, all are kept
-        if all((rows[same[part]] == rows[same[0]]).all() for part in _blocks(rows[:size])):
-            kept[same[most:]] = False
-    return np.flatnonzero(kept)
-
-
-def _blocks(rows: np.ndarray, at_least: int = 1):
-    """Slices of rows, of at most `HELD` values each; `at_least` is the number of values beside a row."""
-    step = max(1, HELD // max(rows.shape[1], at_least))
-    return [slice(start, start + step) for start in range(0, len(rows), step)]
+def _merge(nearest, numbers, known: int, more_nearest, more_numbers) -> None:
+    """Make (m, count) distances and rows those of the nearest: of the first `known` columns, and of others."""
+    count = nearest.shape[1]
+    if known:
+        more_nearest = np.concatenate([nearest[:, :known], more_nearest], axis=1)
+        more_numbers = np.concatenate([numbers[:, :known], more_numbers], axis=1)
+    if more_nearest.shape[1] > count:
+        first = np.argpartition(more_nearest, count - 1, axis=1)[:, :count]
+        more_nearest = np.take_along_axis(more_nearest, first, axis=1)
+        more_numbers = np.take_along_axis(more_numbers, first, axis=1)
+    nearest[:, : more_nearest.shape[1]] = more_nearest
+    numbers[:, : more_numbers.shape[1]] = more_numbers
 
 
 def _on_device(index, device: str):
@@ -258,18 +312,24 @@ def _on_device(index, device: str):
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
 
 
-def _features(features, split: str) -> np.ndarray:
-    features = np.asarray(features)
+def _features(features, split: str):
+    """The features, where nothing is wrong with them."""
+    features = features if isinstance(features, RowFile) else np.asarray(features)
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "fiu":
         raise PermafrostError(
             f"need numbers of shape (samples, dimensions), got {features.dtype} {features.shape}",
             where=f"knn, {split} features",
             remedy="pool the embeddings to one vector per sample and keep every split non-empty",
         )
-    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
-    if len(bad):
+    bad, first = 0, None
+    for rows in value_blocks(features):
+        wrong = np.flatnonzero(~np.isfinite(features[rows]).all(axis=1))
+        if len(wrong):
+            first = rows.start + wrong[0] if first is None else first
+            bad += len(wrong)
+    if bad:
         raise PermafrostError(
-            f"{len(bad)} of {len(features)} rows hold NaN or infinity, first row {bad[0]}",
+            f"{bad} of {len(features)} rows hold NaN or infinity, first row {first}",
             where=f"knn, {split} features",
             remedy="check the backbone's weights, its input normalisation and its precision",
         )
@@ -294,4 +354,4 @@ def _labels(labels, rows: int, n_classes: int, task: str) -> np.ndarray:
             where="knn",
             remedy="use the card's class ids",
         )
-    return labels.astype(np.int64)
+    return labels if labels.dtype.kind in "iu" else labels.astype(np.int64)

@@ -8,7 +8,7 @@ T = 0.07 as in the evaluations of DINO.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +18,22 @@ from permafrost.probes.embeddings.arithmetic import score_on_validation, validat
 from permafrost.probes.embeddings.features import Features, class_gates, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
-from permafrost.probes.knn.distances import distances, unit
-from permafrost.probes.knn.search import neighbours, vote
+from permafrost.probes.knn import rows as blocks
+from permafrost.probes.knn.distances import unit
+from permafrost.probes.knn.search import NeighbourSearch, vote
+from permafrost.probes.knn.train_rows import TrainRows, in_steps
 
 
 def similarities(train_x, test_x, found: np.ndarray) -> np.ndarray:
     """(M, k) float64 cosine similarities of queries to their neighbours `found`; 0 for a zero vector."""
-    return 1.0 - distances(unit(train_x), unit(test_x), found, "cosine")
+    return _similarities(TrainRows(train_x, "cosine"), test_x, found)
+
+
+def _similarities(train: TrainRows, test_x, found: np.ndarray) -> np.ndarray:
+    near = np.empty(found.shape)
+    for rows in in_steps(len(found), train.at_once(found.shape[1])):
+        near[rows] = 1.0 - train.distances(unit(test_x[rows]), found[rows])
+    return near
 
 
 def weighted_vote(
@@ -44,18 +53,23 @@ def weighted_vote(
     prediction : (M,) int64, the class with the highest score, the lowest id of those that are equal
         in float32; or (M, n_classes) uint8, the labels with more than half of the weight.
     """
-    # only ratios count, and the largest weight is 1: nothing overflows, however small T is
-    weights = np.exp((similarity - similarity.max(axis=1, keepdims=True)) / temperature)
-    weights /= weights.sum(axis=1, keepdims=True)
-    labels = np.asarray(train_y)[found]
-    if task == "multilabel":
-        scores = np.einsum("mk,mkl->ml", weights, labels).astype(np.float32)
-        return scores, (scores > 0.5).astype(np.uint8)
-    cells = np.arange(len(found))[:, None] * n_classes + labels
-    total = np.bincount(cells.ravel(), weights.ravel(), minlength=len(found) * n_classes)
-    # float32 takes away what the order of summation adds, so that equal votes are equal
-    scores = total.reshape(len(found), n_classes).astype(np.float32)
-    return scores, scores.argmax(axis=1)
+    labels, each = np.asarray(train_y), found.shape[1]
+    multilabel = task == "multilabel"
+    scores = np.empty((len(found), n_classes), np.float32)
+    for rows in in_steps(len(found), blocks.HELD // max(each * labels[:1].size, n_classes)):
+        # only ratios count, and the largest weight is 1: nothing overflows, however small T is
+        near = similarity[rows]
+        weights = np.exp((near - near.max(axis=1, keepdims=True)) / temperature)
+        weights /= weights.sum(axis=1, keepdims=True)
+        voted = labels[found[rows]]
+        if multilabel:
+            scores[rows] = np.einsum("mk,mkl->ml", weights, voted)
+            continue
+        cells = np.arange(len(voted))[:, None] * n_classes + voted
+        total = np.bincount(cells.ravel(), weights.ravel(), minlength=len(voted) * n_classes)
+        # float32 takes away what the order of summation adds, so that equal votes are equal
+        scores[rows] = total.reshape(len(voted), n_classes)
+    return scores, (scores > 0.5).astype(np.uint8) if multilabel else scores.argmax(axis=1)
 
 
 @dataclass(frozen=True)
@@ -79,39 +93,40 @@ def run_knn_sweep(
     """
     train, val, test = (splits[name] for name in ("train", "val", "test"))
     ks, gates = possible_ks(options.k, len(train.embeddings))
-    tried, best = [], None
+    tried, best, multilabel = [], None, train.task == "multilabel"
     for settings, on_val, on_test in _answers(train, val, test, ks, options, device):
         value = score_on_validation(val.labels, *on_val, train.task)
-        tried.append((settings | {"val_score": value}, on_test))
-        if best is None or value > tried[best][0]["val_score"]:
-            best = len(tried) - 1
-    chosen, (scores, prediction) = tried[best]
+        settings["val_score"], (scores, prediction) = value, on_test
+        # scores of classes are kept of the best alone
+        tried.append((settings, scores if multilabel else prediction))
+        if best is None or value > best[0]["val_score"]:
+            best = settings, Prediction(prediction, scores)
+    chosen, answer = best
     gates += class_gates(train.labels, train.task, len(train.classes))
     if len(ks) > 1 and chosen["k"] == ks[-1]:
         gates.append("best_k_on_edge")
     grid = [
         {"setting": name_of(settings), "val_score": settings["val_score"]} for settings, _ in tried
     ]
-    ranked = Prediction(
-        prediction, scores, {**chosen, **validation_metric(train.task), "grid": grid}, gates
+    ranked = replace(
+        answer, settings={**chosen, **validation_metric(train.task), "grid": grid}, gates=gates
     )
-    multilabel = train.task == "multilabel"
     return PredictionsBySetting(
         ranked,
         [
             Setting(
                 name_of(settings),
-                scores if multilabel else prediction,
+                answer,
                 settings,
                 n_train=len(train.embeddings),
                 n_val=len(val.embeddings),
             )
-            for settings, (scores, prediction) in tried
+            for settings, answer in tried
         ],
     )
 
 
-run = on_embeddings(run_knn_sweep)
+run = on_embeddings(run_knn_sweep, streams=True)
 
 
 def possible_ks(ks: list[int], n_train: int) -> tuple[list[int], list[str]]:
@@ -142,22 +157,33 @@ def _answers(
     train: Features, val: Features, test: Features, ks, options: KnnSweepOptions, device: str
 ):
     """Yield settings, and scores and prediction on validation and on test."""
-    queries = np.concatenate([val.embeddings, test.embeddings])
-    cut, device = len(val.embeddings), resolve_device(device, "faiss")
     known = {"n_classes": len(train.classes), "task": train.task}
+    device, cosines = resolve_device(device, "faiss"), None
+    asked = (val.embeddings, test.embeddings)
     for metric in options.metrics:
-        found = neighbours(train.embeddings, queries, ks[-1], metric=metric, device=device)
-        likeness = None
+        search = NeighbourSearch(train.embeddings, ks[-1], metric=metric, device=device)
+        nobody = np.empty((0, ks[-1]), np.int64)
+        found = [search.find(rows) if len(rows) else nobody for rows in asked]
+        near = None
+        del search  # its index
         for weights in options.weights:
-            if weights == "temperature" and likeness is None:
-                likeness = similarities(train.embeddings, queries, found)
+            if weights == "temperature" and near is None:
+                cosines = cosines or TrainRows(train.embeddings, "cosine")
+                near = [_similarities(cosines, *each) for each in zip(asked, found, strict=True)]
             for k in ks:
                 settings = {"k": k, "metric": metric, "weights": weights, "temperature": None}
                 if weights == "uniform":
-                    scores, answers = vote(found[:, :k], train.labels, **known)
+                    answers = [vote(one[:, :k], train.labels, **known) for one in found]
                 else:
-                    settings["temperature"] = heat = options.temperature
-                    scores, answers = weighted_vote(
-                        found[:, :k], likeness[:, :k], train.labels, temperature=heat, **known
-                    )
-                yield settings, (scores[:cut], answers[:cut]), (scores[cut:], answers[cut:])
+                    settings["temperature"] = options.temperature
+                    answers = [
+                        weighted_vote(
+                            one[:, :k],
+                            weight[:, :k],
+                            train.labels,
+                            temperature=options.temperature,
+                            **known,
+                        )
+                        for one, weight in zip(found, near, strict=True)
+                    ]
+                yield settings, *answers
