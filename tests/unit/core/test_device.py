@@ -211,7 +211,7 @@ def test_clusters_send_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one(n
     sent = {name for name, wants in profile["set-resources"].items() if wants.get("gpu") == 1}
     # what joins parts needs none
     counted = rules_with(
-        r"gpu=(gpu|lambda wildcards: 0 if parts\(wildcards\) else gpu\(wildcards\)),"
+        r"gpu=(gpu|probe_gpu|lambda wildcards: 0 if parts\(wildcards\) else gpu\(wildcards\)),"
     )
     assert {
         "extract",
@@ -221,7 +221,8 @@ def test_clusters_send_every_rule_that_counts_a_gpu_to_the_nodes_that_have_one(n
         "probe_maps_with_detections",
         "probe_images",
     } <= sent
-    # where a profile is to be made, its user says
-    assert counted == sent | {"profile"}
+    # where a profile is to be made, or light probes are to run on a GPU, its user says
+    light = {"probe_embeddings", "probe_patches", "probe_patches_with_masks"}
+    assert counted == sent | {"profile"} | light
     if name == "slurm":
         assert all(profile["set-resources"][one]["slurm_partition"] == "gpu" for one in sent)
