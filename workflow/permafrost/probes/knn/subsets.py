@@ -6,6 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from permafrost.core.joined_rows import JoinedRows
+from permafrost.core.row_file import RowFile
 from permafrost.probes.knn.search import neighbours
 
 REACH = 16  # neighbours in the shared list, in multiples of k
@@ -21,18 +23,20 @@ class SubsetNeighbours:
 
     Parameters
     ----------
-    train_x, queries : (N, d), (M, d) features.
+    train_x, queries : (N, d), (M, d) features: arrays, `RowFile`s or `JoinedRows`. Of these only the rows
+        that are searched are read, which are all of them where subsets are large.
     k : the most neighbours that will be asked for.
     """
 
     def __init__(self, train_x, queries, k: int, *, metric: str, device: str = "cpu") -> None:
-        self.train, self.queries = np.asarray(train_x), np.asarray(queries)
+        self.train, self.queries = _rows(train_x), _rows(queries)
         self.k, self.search = k, {"metric": metric, "device": device}
 
     @cached_property
     def _listed(self) -> np.ndarray:
         count = min(len(self.train), REACH * self.k)
-        return neighbours(self.train, self.queries, count, **self.search)
+        whole = np.asarray(self.train), np.asarray(self.queries)
+        return neighbours(*whole, count, **self.search)
 
     def find(self, rows: np.ndarray, queries: np.ndarray | None = None) -> np.ndarray:
         """(Q, min(k, R)) row numbers of train, the nearest first, equals by ascending row.
@@ -61,3 +65,7 @@ class SubsetNeighbours:
     def _directly(self, rows, queries, k: int) -> np.ndarray:
         found = neighbours(self.train[rows], self.queries[queries], k, **self.search)
         return rows[found]
+
+
+def _rows(features):
+    return features if isinstance(features, (RowFile, JoinedRows)) else np.asarray(features)
