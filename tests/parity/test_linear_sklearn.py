@@ -11,6 +11,10 @@ import warnings
 import numpy as np
 import pytest
 from helpers.linear import fit_linear
+from permafrost.core import row_file
+from permafrost.core.row_file import RowFile
+from permafrost.probes.linear import objective, rotation
+from permafrost.probes.linear.backend import NumpyBackend
 
 GRID = [1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4]
 RELATIVE = 1e-6
@@ -131,6 +135,64 @@ def test_softmax_objective_is_never_above_scikit_learns(kind, backend):
         [softmax_objective(*pair, x, y, c) for c, pair in zip(GRID, fit.path, strict=True)],
         rel=1e-5,
     )
+
+
+@pytest.fixture
+def from_file(tmp_path, monkeypatch):
+    """(features, labels) as a file of which little is in memory at a time."""
+    monkeypatch.setattr(row_file, "BLOCK_BYTES", 40_000)
+    monkeypatch.setattr(NumpyBackend, "span_bytes", 40_000)
+    monkeypatch.setattr(objective, "KEPT_BYTES", 0)
+    monkeypatch.setattr(rotation, "CHUNK", 300)
+
+    def write(x) -> RowFile:
+        file = RowFile(x.shape[1], tmp_path)
+        file.append(x)
+        return file
+
+    return write
+
+
+def large(task: str):
+    """3,500 samples in 30 dimensions of falling variance; train, validation."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(3500, 30)) * np.arange(1, 31) ** -1.0
+    logits = 4 * x @ rng.normal(size=(30, 4)) + rng.gumbel(size=(3500, 4))
+    y = logits.argmax(axis=1) if task == "classification" else (logits > 1).astype(np.uint8)
+    x = (x + 2).astype(np.float32)
+    return x[:3000], y[:3000], x[3000:], y[3000:]
+
+
+def test_softmax_objective_of_rows_in_a_file_is_that_of_scikit_learn(from_file):
+    x, y, val_x, val_y = large("classification")
+    options = {"n_classes": 4, "task": "classification", "c_grid": GRID, "keep_path": True}
+    fit = fit_linear(from_file(x), y, from_file(val_x), val_y, **options)
+    for c, (coef, intercept) in zip(GRID, fit.path, strict=True):
+        ours = softmax_objective(coef, intercept, x, y, c)
+        theirs = softmax_objective(*tight(x, y, c), x, y, c)
+        assert ours == pytest.approx(theirs, rel=RELATIVE), (c, ours / theirs - 1)
+    c, x, y = fit.settings["best_c"], np.concatenate([x, val_x]), np.concatenate([y, val_y])
+    ours = softmax_objective(fit.coef, fit.intercept, x, y, c)
+    assert ours == pytest.approx(softmax_objective(*tight(x, y, c), x, y, c), rel=RELATIVE)
+
+
+def test_multilabel_objective_of_rows_in_a_file_is_that_of_scikit_learn(from_file):
+    from sklearn.linear_model import LogisticRegression
+
+    x, y, val_x, val_y = large("multilabel")
+    options = {"n_classes": 4, "task": "multilabel", "c_grid": GRID, "keep_path": True}
+    fit = fit_linear(from_file(x), y, from_file(val_x), val_y, merge_val=False, **options)
+    for c, (coef, intercept) in zip(GRID, fit.path, strict=True):
+        peers = [
+            LogisticRegression(C=c, solver="newton-cholesky", tol=1e-10, max_iter=200).fit(
+                x.astype(np.float64), column
+            )
+            for column in y.T
+        ]
+        coefs = np.concatenate([p.coef_ for p in peers])
+        theirs = sigmoid_objective(coefs, np.concatenate([p.intercept_ for p in peers]), x, y, c)
+        ours = sigmoid_objective(coef, intercept, x, y, c)
+        assert ours == pytest.approx(theirs, rel=RELATIVE), (c, ours / theirs - 1)
 
 
 def test_refit_on_train_and_validation_reaches_scikit_learns_optimum():

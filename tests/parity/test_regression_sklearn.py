@@ -51,7 +51,7 @@ def test_predictions_of_every_alpha_are_those_of_ridge(shape, standardize):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_left_out_residuals_are_those_of_ridge_cv_and_of_leaving_out(shape):
     x, y = data(*shape)
-    ours = Ridge.of(x, y, standardize=False).left_out(ALPHAS)
+    ours = Ridge.of(x, y, standardize=False).left_out(x, ALPHAS)
     theirs = linear_model.RidgeCV(alphas=ALPHAS, store_cv_results=True).fit(x, y)
     np.testing.assert_allclose(ours**2, theirs.cv_results_, rtol=1e-5)
     keep = np.arange(len(y)) != 4

@@ -126,7 +126,11 @@ def not_compared(**values):
 def device(wildcards, output=None):
     """Where a job computes: for a probe, what `auto` means for its kind."""
     named = RUNTIME["device"]
-    return device_of(probe_kind(wildcards), named) if "probe" in wildcards.keys() else named
+    return (
+        device_of(probe_kind(wildcards), named)
+        if "probe" in wildcards.keys()
+        else named
+    )
 
 
 # what stands in commands and changes no result; a parameter, since a command sees no name of a module

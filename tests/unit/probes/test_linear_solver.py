@@ -24,8 +24,8 @@ def solver(backend=None):
     backend = backend or NumpyBackend()
     features, labels = problem()
     mean, ones = features.mean(0), np.ones(features.shape[1])
-    _, rows = rotate(backend, features, mean, ones, 1e4)
-    return path.Solver(backend, Targets.of(labels, 5, "classification"), rows)
+    _, table = rotate(backend, features, mean, ones, 1e4)
+    return path.Solver(backend, Targets.of(labels, 5, "classification"), table)
 
 
 def zeros(of):
@@ -98,7 +98,8 @@ def test_rotated_rows_keep_distances_and_coefficients_map_back():
     for n, d in ((60, 9), (20, 50)):
         features = np.random.default_rng(2).normal(size=(n, d)) * 3 + 7
         mean, ones = features[:10].mean(0), np.ones(d)
-        basis, rows = rotate(NumpyBackend(precise=True), features, mean, ones, 1e4)
+        basis, table = rotate(NumpyBackend(precise=True), features, mean, ones, 1e4)
+        rows = table.rows
         np.testing.assert_allclose(
             rows[:, 1:] @ rows[:, 1:].T, (features - mean) @ (features - mean).T, atol=1e-8
         )

@@ -34,13 +34,17 @@ class RowFile:
     ndim = 2
 
     def __init__(self, width: int, folder: Path, dtype=np.float32) -> None:
-        self.width, self.dtype = int(width), np.dtype(dtype)
+        self.width, self.dtype, self.folder = int(width), np.dtype(dtype), folder
         self._bytes = self.width * self.dtype.itemsize
         self._rows = 0
         # open as long as the rows are there
         self._file = tempfile.TemporaryFile(  # noqa: SIM115
             dir=os.environ.get("TMPDIR") or folder, buffering=0
         )
+
+    def beside(self, width: int, dtype=np.float32) -> RowFile:
+        """An empty file on the same disk."""
+        return RowFile(width, self.folder, dtype)
 
     def append(self, rows: np.ndarray) -> None:
         """Add (n, d) rows at the end."""

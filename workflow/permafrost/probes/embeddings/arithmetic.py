@@ -2,31 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.row_file import RowFile, row_blocks
 from permafrost.metrics.classification import accuracy, micro_average_precision
 
 BLOCK_ROWS = 1024
 
 
-def centre_and_scale(features: np.ndarray, standardize: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and divisor of each column, float64; the bias absorbs the mean, so it is always taken."""
-    mean = features.mean(axis=0, dtype=np.float64)
+def centre_and_scale(
+    features: np.ndarray | RowFile, standardize: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and divisor of each column, float64; the bias absorbs the mean, so it is always taken.
+
+    Rows are added in order whatever is read at a time, so that the size of blocks changes nothing.
+    """
+    count, width = features.shape
+    mean = _column_sums(features, lambda rows: rows) / count
     if not standardize:
         return mean, np.ones_like(mean)
-    spread = features.std(axis=0, dtype=np.float64)
-    constant = features.min(axis=0) == features.max(axis=0)
-    return mean, np.where(constant | (spread == 0), 1.0, spread)
+    spread = np.sqrt(_column_sums(features, lambda rows: (rows - mean) ** 2) / count)
+    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    for rows in row_blocks(features):
+        block = features[rows]
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+    return mean, np.where((low == high) | (spread == 0), 1.0, spread)
 
 
-def scaled(features: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """(N, d) float32 of (features - mean) / scale, subtracted in float64, block by block."""
+def _column_sums(features: np.ndarray | RowFile, of: Callable) -> np.ndarray:
+    """(d,) sums over rows of `of` (float64 rows)."""
+    total = np.zeros((0, features.shape[1]))
+    for start in range(0, len(features), BLOCK_ROWS):
+        rows = of(features[start : start + BLOCK_ROWS].astype(np.float64))
+        # one column is no sum over the outer axis, which NumPy takes in order
+        add = np.add.reduce if rows.shape[1] > 1 else _last_sum
+        total = add(np.concatenate([total, rows]), axis=0)[None]
+    return total[0] if len(total) else np.zeros(features.shape[1])
+
+
+def _last_sum(rows: np.ndarray, axis: int) -> np.ndarray:
+    return np.add.accumulate(rows, axis=axis)[-1]
+
+
+def scaled(
+    features: np.ndarray | RowFile, mean: np.ndarray, scale: np.ndarray
+) -> np.ndarray | RowFile:
+    """(N, d) float32 of (features - mean) / scale, subtracted in float64; in a file where features are in one."""
+    if isinstance(features, RowFile):
+        whole = features.beside(features.width)
+        for rows in row_blocks(features):
+            whole.append(scaled(features[rows], mean, scale))
+        return whole
     rows = np.empty(features.shape, np.float32)
     for start in range(0, len(features), BLOCK_ROWS):
         block = slice(start, start + BLOCK_ROWS)
         rows[block] = (features[block] - mean) / scale
     return rows
+
+
+def bad_rows(features: np.ndarray | RowFile) -> np.ndarray:
+    """Numbers of the rows that hold NaN or infinity."""
+    rest = tuple(range(1, features.ndim))
+    finite = [np.isfinite(features[rows]).all(axis=rest) for rows in row_blocks(features)]
+    return np.flatnonzero(~np.concatenate(finite)) if finite else np.zeros(0, np.int64)
+
+
+def varies(features: np.ndarray | RowFile) -> bool:
+    """Whether there is a row that differs from the first."""
+    return any((features[rows] != features[:1]).any() for rows in row_blocks(features))
 
 
 def probabilities(logits: np.ndarray, task: str) -> np.ndarray:

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from permafrost.core.errors import PermafrostError
 from permafrost.core.identity import derive_seed
-from permafrost.core.row_file import BLOCK_BYTES, RowFile, row_blocks
+from permafrost.core.row_file import BLOCK_BYTES, RowFile
 from permafrost.core.stores import Store
 from permafrost.features.dates import OverDates, date_counts, reduction_of
+from permafrost.probes.embeddings.arithmetic import bad_rows
 from permafrost.probes.job import ProbeJob
 
 #: embeddings of a split that are more than these bytes stay on disk, for probes that can stream them
@@ -101,17 +102,24 @@ def check_splits(splits: dict[str, Features], *, where: str) -> None:
             raise PermafrostError(
                 f"{name} has no sample", where=where, remedy=f"give the dataset a {name} split"
             )
-        rows = split.embeddings
-        finite, within = np.ones(len(rows), bool), tuple(range(1, rows.ndim))
-        for block in row_blocks(rows):
-            finite[block] = np.isfinite(rows[block]).all(axis=within)
-        bad = np.flatnonzero(~finite)
+        bad = bad_rows(split.embeddings)
         if bad.size:
             raise PermafrostError(
                 f"{bad.size} of {len(split.embeddings)} rows hold NaN or infinity, first row {bad[0]}",
                 where=f"{where}, {name} features",
                 remedy="check the backbone's weights, its input normalisation and its precision",
             )
+
+
+def chosen_rows(embeddings: np.ndarray | RowFile, numbers: np.ndarray) -> np.ndarray | RowFile:
+    """Rows with these numbers: in memory, or of a `RowFile` in another one if they are large."""
+    width, count = embeddings.shape[1], len(numbers)
+    if not isinstance(embeddings, RowFile) or count * width * 4 <= HELD_BYTES:
+        return embeddings[numbers]
+    chosen, step = embeddings.beside(width), max(1, BLOCK_BYTES // (4 * width))
+    for start in range(0, count, step):
+        chosen.append(embeddings[numbers[start : start + step]])
+    return chosen
 
 
 def class_gates(labels: np.ndarray, task: str, n_classes: int) -> list[str]:

@@ -9,8 +9,15 @@ import numpy as np
 
 from permafrost.core.device import resolve_device
 from permafrost.core.errors import PermafrostError
+from permafrost.core.joined_rows import JoinedRows
 from permafrost.probes.embeddings.arithmetic import answers, score_on_validation
-from permafrost.probes.embeddings.features import Features, check_splits, class_gates, on_embeddings
+from permafrost.probes.embeddings.features import (
+    Features,
+    check_splits,
+    chosen_rows,
+    class_gates,
+    on_embeddings,
+)
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.embeddings.settings import PredictionsBySetting, Setting
 from permafrost.probes.few_shot.draws import Draw, Size, nested_draws, sizes_of
@@ -97,7 +104,7 @@ def run_few_shot(
 
 
 # without backbone and probe: all of them are given the same draws
-run = on_embeddings(run_few_shot, seed_of=("dataset", "seed"))
+run = on_embeddings(run_few_shot, seed_of=("dataset", "seed"), streams=True)
 
 
 @dataclass(frozen=True)
@@ -132,8 +139,8 @@ def _linear(
     )
     for draw in draws:
         fit = fit_linear(
-            (data.train.embeddings[draw.train], data.train.labels[draw.train]),
-            (data.val.embeddings[draw.val], data.val.labels[draw.val]),
+            (chosen_rows(data.train.embeddings, draw.train), data.train.labels[draw.train]),
+            (chosen_rows(data.val.embeddings, draw.val), data.val.labels[draw.val]),
             settings,
             n_classes=data.n_classes,
             task=data.task,
@@ -148,7 +155,7 @@ def _knn(
 ) -> Iterator[Prediction]:
     """Unweighted votes of neighbours in each draw's train rows; k chosen on its validation rows."""
     ks, cut = sorted(options.k), len(data.val.embeddings)
-    queries = np.concatenate([data.val.embeddings, data.test.embeddings])
+    queries = JoinedRows(data.val.embeddings, data.test.embeddings)
     search = SubsetNeighbours(
         data.train.embeddings,
         queries,

@@ -22,6 +22,7 @@ import numpy as np
 
 from permafrost.core.device import faiss_sees_gpu
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.joined_rows import JoinedRows
 from permafrost.core.row_file import RowFile
 from permafrost.probes.knn import rows as blocks
 from permafrost.probes.knn import train_rows
@@ -314,7 +315,7 @@ def _on_device(index, device: str):
 
 def _features(features, split: str):
     """The features, where nothing is wrong with them."""
-    features = features if isinstance(features, RowFile) else np.asarray(features)
+    features = features if isinstance(features, (RowFile, JoinedRows)) else np.asarray(features)
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "fiu":
         raise PermafrostError(
             f"need numbers of shape (samples, dimensions), got {features.dtype} {features.shape}",

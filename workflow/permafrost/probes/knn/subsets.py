@@ -6,6 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from permafrost.core.joined_rows import JoinedRows
+from permafrost.core.row_file import RowFile
 from permafrost.probes.knn.search import neighbours
 
 REACH = 16  # neighbours in the shared list, in multiples of k
@@ -21,12 +23,13 @@ class SubsetNeighbours:
 
     Parameters
     ----------
-    train_x, queries : (N, d), (M, d) features.
+    train_x, queries : (N, d), (M, d) features: arrays, `RowFile`s or `JoinedRows`. Of a subset that is searched by
+        itself, all rows are held.
     k : the most neighbours that will be asked for.
     """
 
     def __init__(self, train_x, queries, k: int, *, metric: str, device: str = "cpu") -> None:
-        self.train, self.queries = np.asarray(train_x), np.asarray(queries)
+        self.train, self.queries = _rows(train_x), _rows(queries)
         self.k, self.search = k, {"metric": metric, "device": device}
 
     @cached_property
@@ -61,3 +64,7 @@ class SubsetNeighbours:
     def _directly(self, rows, queries, k: int) -> np.ndarray:
         found = neighbours(self.train[rows], self.queries[queries], k, **self.search)
         return rows[found]
+
+
+def _rows(features):
+    return features if isinstance(features, (RowFile, JoinedRows)) else np.asarray(features)

@@ -22,6 +22,7 @@ class NumpyBackend:
     """Arrays in main memory, worked on in float32 or (``precise``) in float64."""
 
     name = "numpy"
+    span_bytes = 32 * 2**20  # of rows that are worked on at a time
 
     def __init__(self, precise: bool = False) -> None:
         self.precise = precise
@@ -29,6 +30,11 @@ class NumpyBackend:
 
     def finer(self) -> NumpyBackend:
         return NumpyBackend(precise=True)
+
+    @staticmethod
+    def room_for(n_bytes: int) -> bool:
+        """Whether rows that are in a file on disk have room where the work is done."""
+        return False
 
     @staticmethod
     def block_rows(n: int, columns: int, width: int) -> int:
@@ -103,6 +109,7 @@ class TorchBackend:
     """Tensors on ``device``; the import of torch happens only when this backend is asked for."""
 
     name = "torch"
+    span_bytes = 256 * 2**20
 
     def __init__(self, device: str = "cpu", precise: bool = False) -> None:
         import torch
@@ -129,6 +136,12 @@ class TorchBackend:
         ):
             array = np.array(array)
         return self.torch.as_tensor(array, dtype=dtype, device=self.device).contiguous()
+
+    def room_for(self, n_bytes: int) -> bool:
+        """Whether rows that are in a file on disk fit into the GPU's memory, with as much for the work."""
+        if not self.device.startswith("cuda"):
+            return False
+        return 2 * n_bytes < self.torch.cuda.mem_get_info(self.device)[0]
 
     @staticmethod
     def block_rows(n: int, columns: int, width: int) -> int:

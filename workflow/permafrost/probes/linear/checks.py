@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError, near_names
+from permafrost.core.row_file import RowFile, row_blocks
+from permafrost.probes.embeddings.arithmetic import bad_rows
 
 TASKS = ("classification", "multilabel")
 SOLVERS = ("lbfgs", "adam")
@@ -17,9 +19,9 @@ def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
         )
 
 
-def check_features(features, split: str, width: int | None = None) -> np.ndarray:
+def check_features(features, split: str, width: int | None = None) -> np.ndarray | RowFile:
     """(N, d) float features without NaN or infinity; (N, ``width``) where it is given."""
-    features = np.asarray(features)
+    features = features if isinstance(features, RowFile) else np.asarray(features)
     where = f"linear probe, {split} features"
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "fiu":
         raise PermafrostError(
@@ -35,8 +37,10 @@ def check_features(features, split: str, width: int | None = None) -> np.ndarray
         )
     if features.dtype == np.float16:
         features = features.astype(np.float32)
-    if not np.isfinite(np.sum(features, dtype=np.float64)):  # one pass; a sum hides no NaN
-        bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    # one pass; a sum hides no NaN
+    sums = [np.sum(features[rows], dtype=np.float64) for rows in row_blocks(features)]
+    if not np.isfinite(sums).all():
+        bad = bad_rows(features)
         if len(bad):
             raise PermafrostError(
                 f"{len(bad)} of {len(features)} rows hold NaN or infinity, first row {bad[0]}",
@@ -47,7 +51,7 @@ def check_features(features, split: str, width: int | None = None) -> np.ndarray
 
 
 def check_labels(labels, rows: int, n_classes: int, task: str, split: str) -> np.ndarray:
-    """(N,) class ids below ``n_classes``, or (N, ``n_classes``) of 0 and 1, as int64."""
+    """(N,) class ids below ``n_classes`` as int64, or (N, ``n_classes``) of 0 and 1 as uint8."""
     labels = np.asarray(labels)
     where = f"linear probe, {split} labels"
     expected = (rows,) if task == "classification" else (rows, n_classes)
@@ -63,7 +67,7 @@ def check_labels(labels, rows: int, n_classes: int, task: str, split: str) -> np
         raise PermafrostError(
             f"have values outside 0..{top}", where=where, remedy="use the card's class ids"
         )
-    return whole
+    return whole if task == "classification" else whole.astype(np.uint8)
 
 
 def check_grid(grid) -> np.ndarray:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.joined_rows import JoinedRows
 from permafrost.probes.embeddings.arithmetic import (
     centre_and_scale,
     probabilities,
@@ -28,6 +28,7 @@ from permafrost.probes.linear.minimise import Solution
 from permafrost.probes.linear.objective import Targets
 from permafrost.probes.linear.path import TOLERANCE, Solver, solve_adam, solve_path
 from permafrost.probes.linear.rotation import Basis, identity_basis, rotate
+from permafrost.probes.linear.table import Table
 from permafrost.probes.linear.ties import TIES, first_or_surest
 
 SCORING_ROWS = 8192
@@ -116,7 +117,8 @@ def fit_linear(
     Parameters
     ----------
     train, val : pairs of (N, d) features, and (N,) class ids below `n_classes` or (N, n_classes) of 0
-        and 1.
+        and 1. Features are arrays, or `RowFile`s: then the rotated rows are in a file, too, and a span of
+        them is in memory at a time.
     task : "classification" or "multilabel".
 
     Raises
@@ -134,11 +136,12 @@ def fit_linear(
         run = _Run.of(b, train_x, val_x, settings, float(grid[-1]))
         shown = settings.progress(grid) if settings.progress else grid
         solutions = run.sweep(labels, shown, grid)
-        logits = functools.partial(run.logits, labels)
-        val_scores = [_score(val_y, logits(s), task) for s in solutions]
-        best = first_or_surest(
-            val_scores, lambda i: logits(solutions[i]), val_y, task, settings.ties
-        )
+        val_scores = [_score(val_y, run.logits(labels, s), task) for s in solutions]
+
+        def logits(i: int) -> np.ndarray:
+            return np.concatenate(list(run.logits(labels, solutions[i])))
+
+        best = first_or_surest(val_scores, logits, val_y, task, settings.ties)
         final, targets = solutions[best], labels
         if settings.merge_val:
             targets = Targets.of(np.concatenate([train_y, val_y]), n_classes, task)
@@ -183,7 +186,7 @@ class _Run:
 
     backend: object
     basis: Basis
-    rows: object
+    table: Table
     n_train: int
     solver: str
     seed: int
@@ -193,30 +196,30 @@ class _Run:
         """Rows centred by train, in the basis that the solver works in."""
         mean, scale = centre_and_scale(train_x, settings.standardize)
         find = rotate if settings.solver == "lbfgs" else identity_basis
-        basis, rows = find(backend, np.concatenate([train_x, val_x]), mean, scale, c_max)
-        return cls(backend, basis, rows, len(train_x), settings.solver, settings.seed)
+        basis, table = find(backend, JoinedRows(train_x, val_x), mean, scale, c_max)
+        return cls(backend, basis, table, len(train_x), settings.solver, settings.seed)
 
     @property
     def directions(self) -> int:
         """Number of rotated features."""
-        return int(self.rows.shape[1]) - 1
+        return self.table.shape[1] - 1
 
     def raw(self, targets: Targets, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercept of all classes, for raw features."""
         return targets.whole(*self.basis.raw(self.backend, solution.theta))
 
     def _zeros(self, targets: Targets):
-        return self.backend.zeros((len(targets.columns), self.rows.shape[1]))
+        return self.backend.zeros((len(targets.columns), self.table.shape[1]))
 
     def sweep(self, targets: Targets, shown, grid) -> list[Solution]:
-        rows = self.rows[: self.n_train]
+        table = self.table.head(self.n_train)
         if self.solver == "lbfgs":
             return solve_path(
-                Solver(self.backend, targets, rows), self._zeros(targets), grid, shown
+                Solver(self.backend, targets, table), self._zeros(targets), grid, shown
             )
         theta, solutions = self._zeros(targets), []
         for c in shown:
-            solutions.append(solve_adam(self.backend, targets, rows, theta, float(c), self.seed))
+            solutions.append(solve_adam(self.backend, targets, table, theta, float(c), self.seed))
             theta = solutions[-1].theta
         return solutions
 
@@ -224,19 +227,24 @@ class _Run:
         """The last C of ``grid`` over all rows, given the solutions of train up to it."""
         c = float(grid[-1])
         if self.solver == "lbfgs":
-            return Solver(self.backend, targets, self.rows).refit(known, grid, c)
-        return solve_adam(self.backend, targets, self.rows, known[-1], c, self.seed)
+            return Solver(self.backend, targets, self.table).refit(known, grid, c)
+        return solve_adam(self.backend, targets, self.table, known[-1], c, self.seed)
 
-    def logits(self, targets: Targets, solution: Solution) -> np.ndarray:
-        """(N, K) of the rows after the train split."""
-        rows = self.backend.real(self.rows[self.n_train :])
-        theta = self.backend.real(solution.theta).swapaxes(0, 1)
-        return targets.spread_logits(self.backend.numpy(rows @ theta))
+    def logits(self, targets: Targets, solution: Solution) -> Iterator[np.ndarray]:
+        """(m, K) of the rows after the train split, some of them at a time."""
+        b, count = self.backend, self.table.count
+        theta = b.real(solution.theta).swapaxes(0, 1)
+        for start in range(self.n_train, count, SCORING_ROWS):
+            rows = self.table.read(start, min(start + SCORING_ROWS, count))
+            yield targets.spread_logits(b.numpy(rows @ theta))
 
 
-def _score(labels, logits: np.ndarray, task: str) -> float:
-    scores = probabilities(logits, task) if task == "multilabel" else None
-    return score_on_validation(labels, scores, logits.argmax(axis=1), task)
+def _score(labels, logits: Iterable[np.ndarray], task: str) -> float:
+    if task == "multilabel":
+        scores = np.concatenate([probabilities(some, task) for some in logits])
+        return score_on_validation(labels, scores, None, task)
+    prediction = np.concatenate([some.argmax(axis=1) for some in logits])
+    return score_on_validation(labels, None, prediction, task)
 
 
 def _record(solutions: list[Solution]) -> dict:

@@ -49,21 +49,21 @@ class Metric:
         self.block: Any = None
         self.diagonal: Any = None
 
-    def refresh(self, spread, lam: float, project: bool) -> None:
-        """Take over the mean curvature ``spread`` (blocks, K, rows) and the penalty.
+    def refresh(self, curvature, lam: float, project: bool) -> None:
+        """Take over the mean ``curvature`` (K,) of the classes and the penalty.
 
         ``project``: gradients sum to zero over classes (softmax).
         """
         b = self.backend
         self.project, self.lam = project, lam
-        mean = b.numpy(spread.sum(axis=2).sum(axis=0)).astype(np.float64)
+        mean = b.numpy(curvature).astype(np.float64)
         self.mean = np.maximum(mean, max(1e-6 * float(mean.max()), 1e-30))
         free = np.count_nonzero(self.mean.max() * self.known_variances > REACH * lam)
         self.reach = max(1, min(self.limit, free))
         self.block_cost = _block_cost(self.n, len(self.known_variances), self.reach)
-        curvature = b.real(self.mean)[:, None] * self.variances[None, :]
-        curvature[:, 1:] += lam
-        self.diagonal = 1.0 / curvature
+        hessian = b.real(self.mean)[:, None] * self.variances[None, :]
+        hessian[:, 1:] += lam
+        self.diagonal = 1.0 / hessian
         if self.block is not None:
             self._scale_block()
 
@@ -84,19 +84,23 @@ class Metric:
         """Go back to the diagonal."""
         self.block = None
 
-    def build_block(self, objective, spread) -> None:
+    def build_block(self, objective, at) -> None:
         """Form and invert each class's Hessian over the leading ``size`` directions."""
         b, m = self.backend, self.reach
         self.size = m
         columns = len(self.mean)
+        self.block = None  # so that two of them are never in memory
         block = b.zeros((columns, m, m))
         diagonals = b.zeros((columns, m))
-        leading = objective.flat[:, :m]
         step = slice(None, None, m + 1)
+        for rows, spread in objective.spreads(at):
+            leading = rows[:, :m]
+            for k in range(columns):
+                root = b.sqrt(b.maximum(spread[:, k], 0.0)).reshape(-1, 1)
+                weighted = root * leading
+                block[k] += weighted.swapaxes(0, 1) @ weighted
         for k in range(columns):
-            root = b.sqrt(b.maximum(spread[:, k], 0.0)).reshape(-1, 1)
-            weighted = root * leading
-            hessian = weighted.swapaxes(0, 1) @ weighted
+            hessian = block[k]
             flat = hessian.reshape(-1)
             flat[step] += 1e-12 * float(b.amax(flat[step], 0)) + 1e-30
             diagonals[k] = flat[step]

@@ -61,39 +61,36 @@ def minimise(objective, theta, lam, *, memory, metric, tolerance, max_iter) -> S
     b = objective.backend
     if objective.couples_columns:  # what all classes share changes no loss and costs penalty
         theta = theta - theta.mean(axis=0)
-    margins = objective.margins(objective.logits(theta))
-    at = objective.evaluate(margins)
-    metric.refresh(objective.spread(at), lam, objective.couples_columns)
+    at = objective.evaluate(objective.margins(theta))
+    metric.refresh(objective.curvature(at), lam, objective.couples_columns)
     refreshed_loss = at.loss
     memory.set_penalty(lam)
-    data_gradient = objective.gather(objective.residual(at))
+    data_gradient = objective.gradient(at)
     iterations, gap, least, stalled = 0, float("inf"), float("inf"), 0
     while True:
         gradient = data_gradient + 0.0
         gradient[:, 1:] += lam * theta[:, 1:]
         value = at.loss + 0.5 * lam * penalty_product(b, theta, theta)
         if at.loss < CURVATURE_DROP * refreshed_loss:
-            metric.refresh(objective.spread(at), lam, objective.couples_columns)
+            metric.refresh(objective.curvature(at), lam, objective.couples_columns)
             refreshed_loss = at.loss
         if metric.wants_block():
-            spread = objective.spread(at)
-            metric.refresh(spread, lam, objective.couples_columns)
-            metric.build_block(objective, spread)
+            metric.refresh(objective.curvature(at), lam, objective.couples_columns)
+            metric.build_block(objective, at)
         direction, slope = _descent(b, gradient, memory, metric)
         gap = max(-0.5 * slope, 0.0)
         stalled = 0 if value < least * (1 - ROUNDING) else stalled + 1
         least = min(least, value)
         if gap <= tolerance * value or iterations == max_iter or stalled > PATIENCE:
             break
-        step = objective.margins(objective.logits(direction))
         line = Line(
-            margins,
-            step,
+            at.margins,
+            objective.margins(direction),
             slope,
             lam * penalty_product(b, theta, direction),
             lam * penalty_product(b, direction, direction),
         )
-        length, margins, at = _search(objective, line, at)
+        length, at = _search(objective, line, at)
         if length == 0.0:
             if not memory.order:
                 break
@@ -103,14 +100,14 @@ def minimise(objective, theta, lam, *, memory, metric, tolerance, max_iter) -> S
         metric.spent += 1.0
         theta = theta + length * direction
         previous = data_gradient
-        data_gradient = objective.gather(objective.residual(at))
+        data_gradient = objective.gradient(at)
         change = data_gradient - previous
         direction *= length
         change[:, 1:] += lam * direction[:, 1:]
         memory.add(direction, change)
     norm = b.dot(gradient, gradient) ** 0.5
     converged = gap <= max(tolerance, ACCEPTED) * value
-    return Solution(theta, at.loss, value, norm, gap, iterations, converged, margins)
+    return Solution(theta, at.loss, value, norm, gap, iterations, converged, at.margins)
 
 
 def _descent(backend, gradient, memory, metric):
@@ -130,7 +127,7 @@ class Line:
 
     Attributes
     ----------
-    margins, step : margins there, and what they change by along the direction.
+    margins, step : margins there, span by span, and what they change by along the direction.
     slope : of the objective there, along the direction.
     linear, square : the penalty's first derivative there, and its second.
     """
@@ -146,17 +143,15 @@ def _search(objective, line: Line, at):
     """The minimum along the line, evaluated ``at`` its start: safeguarded Newton in one dimension.
 
     The objective is convex, so the sign of the slope says on which side the minimum lies.
-    Returns (length, margins there, evaluation there); length 0 if rounding leaves no descent.
+    Returns (length, evaluation there); length 0 if rounding leaves no descent.
     """
     low, high, length = 0.0, float("inf"), 1.0
     for _ in range(SEARCH_STEPS):
-        moved = line.margins + length * line.step
-        there = objective.evaluate(moved)
-        first, second = objective.slopes(there, line.step)
+        there, first, second = objective.along(line.margins, line.step, length)
         first += line.linear + length * line.square
         second += line.square
         if abs(first) <= SEARCH_SLOPE * abs(line.slope):
-            return length, moved, there
+            return length, objective.settled(there)
         if first > 0:
             high = length
         else:
@@ -166,9 +161,9 @@ def _search(objective, line: Line, at):
             newton = 0.5 * (low + high) if high < float("inf") else 2.0 * length
         length = newton
     if low == 0.0:
-        return 0.0, line.margins, at
-    moved = line.margins + low * line.step
-    return low, moved, objective.evaluate(moved)
+        return 0.0, at
+    there, _, _ = objective.along(line.margins, line.step, low)
+    return low, objective.settled(there)
 
 
 class Memory:

@@ -1,4 +1,4 @@
-"""The objective of logistic regression, evaluated in blocks of rows, and the labels that it is made of.
+"""The objective of logistic regression, evaluated span by span of rows, and the labels that it is made of.
 
 Softmax:  f(W, b) = mean_i log sum_k exp(t_ik - t_i,y) + lam/2 ||W||^2,          lam = 1 / (n C)
 Sigmoid:  f(W, b) = mean_il log(1 + exp(-s_il t_il))   + lam/2 ||W||^2,  s = +-1, lam = 1 / (n L C)
@@ -10,14 +10,18 @@ float32 where a sample is classified well, and large C is decided by exactly tho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from permafrost.probes.linear.table import Span, StoredMargins, Table, spans_of
+
 # exp(-60) = 1e-26 adds nothing to a sum that holds 1; smaller ones become denormal numbers in
 # later products, and those take a hundred times as long
 LEAST = -60.0
+KEPT_BYTES = 64 * 2**20  # of an array of all rows and classes, as float32
 
 
 @dataclass
@@ -46,64 +50,40 @@ class Sigmoid:
     spread: Any
 
 
-class Rows:
-    """Rows of features cut in blocks, padded with zero rows of weight zero.
+class Labelled:
+    """Rows of a span with a weight each, that of padding being zero.
 
     Parameters
     ----------
     backend : array operations.
-    features : (n, q) float32; the first column is 1 (the bias).
-    columns : number of columns of logits.
+    span : the rows.
     """
 
-    def __init__(self, backend, features, columns: int) -> None:
-        n, q = features.shape
-        self.backend, self.n, self.q, self.columns = backend, n, q, columns
-        self.rows = backend.block_rows(n, columns, q)
-        self.blocks = -(-n // self.rows)
-        padded = self.blocks * self.rows
-        if padded != n:
-            whole = backend.zeros((padded, q))
-            whole[:n] = features
-            features = whole
-        self.flat = features
-        self.tall = features.reshape(self.blocks, self.rows, q)
-        self.wide = self.tall.swapaxes(1, 2)
-        weight = backend.zeros((padded,))
-        weight[:n] = 1.0
-        self.real = weight.reshape(self.blocks, self.rows)
-
-    def logits(self, theta):
-        """(K, q) -> (blocks, K, rows)."""
-        return theta @ self.wide
-
-    def gather(self, residual):
-        """Sum over rows of residual times features: (blocks, K, rows) -> (K, q)."""
-        return (residual @ self.tall).sum(axis=0)
+    def __init__(self, backend, span: Span) -> None:
+        self.backend, self.span = backend, span
+        real = backend.zeros((span.padded,))
+        real[: span.stop - span.start] = 1.0
+        self.real = real.reshape(span.blocks, span.rows)
 
     def blocked(self, table):
         """(n, K) -> (blocks, K, rows), padded with zeros."""
-        whole = self.backend.zeros((self.blocks * self.rows, table.shape[1]))
-        whole[: self.n] = table
-        blocks = whole.reshape(self.blocks, self.rows, -1).swapaxes(1, 2)
-        return self.backend.real(blocks)
+        span = self.span
+        blocks = span.fill(self.backend, table).reshape(span.blocks, span.rows, -1)
+        return self.backend.real(blocks.swapaxes(1, 2))
 
 
-class SoftmaxObjective(Rows):
-    """Mean cross-entropy over n rows; ``labels`` (n,) in 0..K-1."""
+class SoftmaxSpan(Labelled):
+    """Cross-entropy of a span, as its share of the mean over n rows; ``labels`` in 0..K-1."""
 
-    couples_columns = True
-
-    def __init__(self, backend, features, labels, columns: int) -> None:
-        super().__init__(backend, features, columns)
-        padded = backend.integer([0] * (self.blocks * self.rows))
-        padded[: self.n] = labels
-        position = backend.integer(range(self.blocks * self.rows))
-        block, row = position // self.rows, position % self.rows
-        flat = (block * columns + padded) * self.rows + row
-        self.true = flat.reshape(self.blocks, self.rows)
-        self.weight = self.real / self.n
-        self.penalty_share = 1.0 / self.n
+    def __init__(self, backend, span: Span, labels, columns: int, n: int) -> None:
+        super().__init__(backend, span)
+        padded = backend.integer([0] * span.padded)
+        padded[: len(labels)] = labels
+        position = backend.integer(range(span.padded))
+        block, row = position // span.rows, position % span.rows
+        flat = (block * columns + padded) * span.rows + row
+        self.true = flat.reshape(span.blocks, span.rows)
+        self.weight = self.real / n
 
     def margins(self, logits):
         return logits - self.backend.take(logits, self.true)[:, None, :]
@@ -146,19 +126,26 @@ class SoftmaxObjective(Rows):
         return result
 
 
-class SigmoidObjective(Rows):
-    """Mean binary cross-entropy over n rows times L labels; ``labels`` (n, K), 0 or 1.
+class SigmoidSpan(Labelled):
+    """Binary cross-entropy of a span, as its share of the mean; ``labels`` (rows, K), 0 or 1.
 
-    ``width`` is L: columns with one value only are left out of the fit, but not of the mean.
+    ``share`` is 1 / (n L): columns with one value only are left out of the fit, but not of the mean.
+    ``keeps``: signs of all labels stay in memory.
     """
 
-    couples_columns = False
+    def __init__(self, backend, span: Span, labels, share: float, keeps: bool) -> None:
+        super().__init__(backend, span)
+        self.labels, self.signs = labels, None
+        if keeps:
+            self.signs = self.sign
+        self.weight = self.real[:, None, :] * share
 
-    def __init__(self, backend, features, labels, width: int) -> None:
-        super().__init__(backend, features, labels.shape[1])
-        self.sign = 1.0 - 2.0 * self.blocked(labels)
-        self.penalty_share = 1.0 / (self.n * width)
-        self.weight = self.real[:, None, :] * self.penalty_share
+    @property
+    def sign(self):
+        """(blocks, K, rows) of 1 and -1."""
+        if self.signs is not None:
+            return self.signs
+        return 1.0 - 2.0 * self.blocked(self.backend.real(self.labels))
 
     def margins(self, logits):
         return logits * self.sign
@@ -181,6 +168,152 @@ class SigmoidObjective(Rows):
 
     def spread(self, at: Sigmoid):
         return at.spread * self.weight
+
+
+@dataclass
+class Evaluation:
+    """The loss of margins; ``states`` is what each span leaves, where it is kept."""
+
+    loss: float
+    margins: Iterable
+    states: list | None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Margins at ``length`` along ``step``, made span by span whenever they are asked for."""
+
+    margins: Iterable
+    step: Iterable
+    length: float
+
+    def __iter__(self) -> Iterator:
+        for margins, step in zip(self.margins, self.step, strict=True):
+            yield margins + self.length * step
+
+
+class Objective:
+    """The loss over a table of rows, span after span.
+
+    What is of all rows and classes (margins, and what an evaluation leaves) stays in memory up to
+    `KEPT_BYTES` for each such array. Above it, evaluations are made again where they are needed, and
+    margins lie in a file where the table does.
+
+    Attributes
+    ----------
+    couples_columns : the gradients of all classes sum to zero (softmax).
+    penalty_share : lam C.
+    """
+
+    def __init__(self, backend, table: Table, targets: Targets) -> None:
+        self.backend, self.table = backend, table
+        self.n, self.q = table.shape
+        self.columns = len(targets.columns)
+        spans = spans_of(backend, self.n, self.columns, self.q)
+        self.keeps = 4 * self.n * self.columns <= KEPT_BYTES
+        self.parts = targets.parts(backend, spans, self.keeps)
+        self.couples_columns = targets.task == "classification"
+        self.penalty_share = targets.share
+        self._tail: Any = None
+        self._held = list(self._read()) if table.file is None else None
+
+    def _features(self) -> Iterable:
+        """Spans and their features, flat (blocks * rows, q) and tall (blocks, rows, q).
+
+        Those of a file are valid until the next span.
+        """
+        return self._read() if self._held is None else self._held
+
+    def _read(self) -> Iterator:
+        for part in self.parts:
+            span = part.span
+            if span.stop - span.start == span.padded:
+                flat = self.table.read(span.start, span.stop)
+            else:
+                if self._tail is None:
+                    self._tail = span.fill(self.backend, self.table.read(span.start, span.stop))
+                flat = self._tail
+            yield part, flat, flat.reshape(span.blocks, span.rows, self.q)
+
+    def margins(self, theta) -> Iterable:
+        """(K, q) -> margins (blocks, K, rows) of each span."""
+        return self._stored(
+            part.margins(theta @ tall.swapaxes(1, 2)) for part, _, tall in self._features()
+        )
+
+    def _stored(self, margins: Iterable) -> Iterable:
+        if self.keeps or self.table.file is None:
+            return list(margins)
+        spans = [part.span for part in self.parts]
+        return StoredMargins(self.backend, self.table.file, spans, margins)
+
+    def evaluate(self, margins: Iterable) -> Evaluation:
+        loss, states = 0.0, []
+        for part, one in zip(self.parts, margins, strict=True):
+            state = part.evaluate(one)
+            loss += state.loss
+            if self.keeps:
+                states.append(state)
+        return Evaluation(loss, margins, states if self.keeps else None)
+
+    def loss(self, margins: Iterable) -> float:
+        """The loss alone, of margins that are made span by span."""
+        return sum(p.evaluate(one).loss for p, one in zip(self.parts, margins, strict=True))
+
+    def along(self, margins: Iterable, step: Iterable, length: float):
+        """The evaluation at ``length`` along ``step``, and the loss's first two derivatives there."""
+        moved, first, second, loss, states = Moved(margins, step, length), 0.0, 0.0, 0.0, []
+        if self.keeps:
+            moved = list(moved)
+        for part, one, direction in zip(self.parts, moved, step, strict=True):
+            state = part.evaluate(one)
+            slope, curvature = part.slopes(state, direction)
+            loss, first, second = loss + state.loss, first + slope, second + curvature
+            if self.keeps:
+                states.append(state)
+        return Evaluation(loss, moved, states if self.keeps else None), first, second
+
+    def settled(self, at: Evaluation) -> Evaluation:
+        """The same with margins that no longer need those that they were made from."""
+        if isinstance(at.margins, Moved):
+            return replace(at, margins=self._stored(at.margins))
+        return at
+
+    def losses(self, thetas: list) -> list[float]:
+        """The loss at each of several (K, q); features are read once."""
+        found = [0.0] * len(thetas)
+        for part, _, tall in self._features():
+            wide = tall.swapaxes(1, 2)
+            for i, theta in enumerate(thetas):
+                found[i] += part.evaluate(part.margins(theta @ wide)).loss
+        return found
+
+    def _states(self, at: Evaluation) -> Iterable:
+        if at.states is not None:
+            return at.states
+        return (part.evaluate(one) for part, one in zip(self.parts, at.margins, strict=True))
+
+    def gradient(self, at: Evaluation):
+        """(K, q): the sum over rows of the derivative by the logits times features."""
+        total = None
+        for (part, _, tall), state in zip(self._features(), self._states(at), strict=True):
+            one = (part.residual(state) @ tall).sum(axis=0)
+            total = one if total is None else total + one
+        return total
+
+    def curvature(self, at: Evaluation):
+        """(K,) sums over rows of the second derivative by the own logit."""
+        states = zip(self.parts, self._states(at), strict=True)
+        return sum(part.spread(state).sum(axis=2).sum(axis=0) for part, state in states)
+
+    def spreads(self, at: Evaluation) -> Iterator:
+        """Span by span, features (rows, q) and the second derivative by the own logit (blocks, K, rows)."""
+        for (part, flat, _), state in zip(self._features(), self._states(at), strict=True):
+            yield flat, part.spread(state)
+
+    def moments(self):
+        """(q,) mean squares of the features."""
+        return sum((flat * flat).sum(axis=0) for _, flat, _ in self._features()) / self.n
 
 
 @dataclass
@@ -213,13 +346,28 @@ class Targets:
         """The same columns over some of the rows."""
         return Targets(self.task, self.n_classes, self.labels[rows], self.columns)
 
-    def objective(self, backend, rows):
-        """The objective of these labels over (n, q) rows with a leading 1."""
+    @property
+    def share(self) -> float:
+        """Of one entry in the mean that is the loss."""
+        labels = 1 if self.task == "classification" else self.n_classes
+        return 1.0 / (len(self.labels) * labels)
+
+    def parts(self, backend, spans: list[Span], keeps: bool) -> list:
+        """The labels of each span."""
         if self.task == "classification":
-            compact = np.searchsorted(self.columns, self.labels)
-            return SoftmaxObjective(backend, rows, backend.integer(compact), len(self.columns))
-        active = backend.real(self.labels[:, self.columns])
-        return SigmoidObjective(backend, rows, active, self.n_classes)
+            compact, n = np.searchsorted(self.columns, self.labels), len(self.labels)
+            return [
+                SoftmaxSpan(
+                    backend, s, backend.integer(compact[s.start : s.stop]), len(self.columns), n
+                )
+                for s in spans
+            ]
+        active = self.labels[:, self.columns]
+        return [SigmoidSpan(backend, s, active[s.start : s.stop], self.share, keeps) for s in spans]
+
+    def objective(self, backend, table: Table) -> Objective:
+        """The objective of these labels over (n, q) rows with a leading 1."""
+        return Objective(backend, table, self)
 
     def carry(self, backend, theta, columns: np.ndarray):
         """Rows of ``theta``, which are those of ``columns``, as a start for `self.columns`."""

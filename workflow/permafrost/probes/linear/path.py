@@ -11,6 +11,7 @@ import numpy as np
 
 from permafrost.probes.linear.metric import Metric
 from permafrost.probes.linear.minimise import Memory, Solution, minimise, penalty_product
+from permafrost.probes.linear.table import Table
 
 MEMORY_SIZE = 20
 TOLERANCE = 1e-8  # estimated gap, as a share of the objective
@@ -30,27 +31,28 @@ class Solver:
     ----------
     backend : array operations.
     targets : the labels; makes the objective.
-    rows : (n, q) rotated features behind a leading 1.
+    table : (n, q) rotated features behind a leading 1.
     """
 
-    def __init__(self, backend, targets, rows, *, tolerance=TOLERANCE, max_iter=MAX_ITER) -> None:
+    def __init__(
+        self, backend, targets, table: Table, *, tolerance=TOLERANCE, max_iter=MAX_ITER
+    ) -> None:
         self.targets, self.tolerance, self.max_iter = targets, tolerance, max_iter
-        self._use(backend, rows)
+        self._use(backend, table)
 
-    def _use(self, backend, rows) -> None:
+    def _use(self, backend, table: Table) -> None:
         self.backend = backend
-        self.objective = self.targets.objective(backend, rows)
+        self.objective = self.targets.objective(backend, table)
         shape = (self.objective.columns, self.objective.q)
         self.memory = Memory(backend, shape, MEMORY_SIZE)
-        variances = (rows * rows).sum(axis=0) / rows.shape[0]
-        self.metric = Metric(backend, shape[0], self.objective.n, variances)
+        self.metric = Metric(backend, shape[0], self.objective.n, self.objective.moments())
 
     def solve(self, theta, c: float) -> Solution:
         """The optimum at ``c`` from the start ``theta`` (K, q)."""
         solution = self._minimise(theta, c)
         if not solution.converged and not self.backend.precise:
             finer = self.backend.finer()
-            self._use(finer, finer.real(self.objective.flat[: self.objective.n]))
+            self._use(finer, self.objective.table.finer(finer))
             solution = self._minimise(solution.theta, c)
         return solution
 
@@ -62,11 +64,10 @@ class Solver:
         the path is followed up from there in larger strides.
         """
         lam = self.objective.penalty_share / c
-        values = []
-        for theta in known:
-            margins = self.objective.margins(self.objective.logits(theta))
-            penalty = 0.5 * lam * penalty_product(self.backend, theta, theta)
-            values.append(self.objective.evaluate(margins).loss + penalty)
+        values = [
+            loss + 0.5 * lam * penalty_product(self.backend, theta, theta)
+            for theta, loss in zip(known, self.objective.losses(known), strict=True)
+        ]
         first = int(np.argmin(values))
         self.metric.demand_block()  # the curvature there is nearly that of the optimum
         strides = [*grid[first : len(known) - 1 : STRIDE], c]
@@ -117,8 +118,11 @@ def _start(objective, known: list[Solution], grid, index: int):
         factors = _extrapolation(place[-count - 1 : -1], place[-1])
         chosen = known[-count:]
         theta = sum(f * b.real(s.theta) for f, s in zip(factors, chosen, strict=True))
-        margins = sum(f * b.real(s.margins) for f, s in zip(factors, chosen, strict=True))
-        value = objective.evaluate(margins).loss + 0.5 * lam * penalty_product(b, theta, theta)
+        margins = (
+            sum(f * b.real(m) for f, m in zip(factors, spans, strict=True))
+            for spans in zip(*(s.margins for s in chosen), strict=True)
+        )
+        value = objective.loss(margins) + 0.5 * lam * penalty_product(b, theta, theta)
         if value < least:
             best, least = theta, value
     return known[-1].theta if best is None else best
@@ -141,10 +145,10 @@ CHANGE = 1e-4  # relative change of the epoch's mean objective that counts as pr
 PATIENCE = 3
 
 
-def solve_adam(backend, targets, rows, theta, c: float, seed: int) -> Solution:
-    """Adam at one C from ``theta`` (K, q) over ``rows`` (n, q) with a leading 1."""
-    b, n = backend, rows.shape[0]
-    whole = targets.objective(b, rows)
+def solve_adam(backend, targets, table: Table, theta, c: float, seed: int) -> Solution:
+    """Adam at one C from ``theta`` (K, q) over the rows (n, q) of a table."""
+    b, n = backend, table.count
+    whole = targets.objective(b, table)
     lam = whole.penalty_share / c
     rng = np.random.default_rng(seed)
     first, second = theta * 0.0, theta * 0.0
@@ -153,7 +157,7 @@ def solve_adam(backend, targets, rows, theta, c: float, seed: int) -> Solution:
         order, total = rng.permutation(n), 0.0
         for start in range(0, n, BATCH):
             chosen = order[start : start + BATCH]
-            batch = targets.subset(chosen).objective(b, rows[chosen])
+            batch = targets.subset(chosen).objective(b, Table(b, table.take(chosen)))
             value, gradient = _value_and_gradient(batch, theta, lam)
             total += value * len(chosen) / n
             count += 1
@@ -173,8 +177,8 @@ def solve_adam(backend, targets, rows, theta, c: float, seed: int) -> Solution:
 
 
 def _value_and_gradient(objective, theta, lam):
-    at = objective.evaluate(objective.margins(objective.logits(theta)))
-    gradient = objective.gather(objective.residual(at))
+    at = objective.evaluate(objective.margins(theta))
+    gradient = objective.gradient(at)
     gradient[:, 1:] += lam * theta[:, 1:]
     b = objective.backend
     return at.loss + 0.5 * lam * penalty_product(b, theta, theta), gradient

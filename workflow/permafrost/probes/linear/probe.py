@@ -53,4 +53,4 @@ def run_linear(
     return Prediction(answers(scores, train.task), scores, fit.settings, gates)
 
 
-run = on_embeddings(run_linear)
+run = on_embeddings(run_linear, streams=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from permafrost.probes.linear.table import Table
+
 CHUNK = 4096  # rows in float64 at a time
 NULL, DISTINCT = 1e-13, 1e-9  # eigenvalues, as shares of the largest: zero; not zero
 NEGLIGIBLE = 1e-8  # relative change of the objective that dropped directions may cause
@@ -38,13 +40,13 @@ class Basis:
         return backend.numpy(weights), backend.numpy(intercept)
 
 
-def rotate(backend, features: np.ndarray, mean, scale, c_max: float) -> tuple[Basis, Any]:
+def rotate(backend, features, mean, scale, c_max: float) -> tuple[Basis, Table]:
     """An orthonormal basis of the centred rows, largest variance first, and the rows in it.
 
     Parameters
     ----------
-    features : (n, d) every row that any fit will see. Rows that a fit leaves out only add
-        directions, they do not change its optimum.
+    features : (n, d) every row that any fit will see, an array or `JoinedRows`. Rows that a fit
+        leaves out only add directions, they do not change its optimum.
     mean, scale : (d,) subtracted from and divided out of the columns.
     c_max : the largest C. Directions of variance s whose sum satisfies s n C <= `NEGLIGIBLE` are
         dropped: the residuals' mean square is at most 2 f, so that the most they can lower f is
@@ -52,9 +54,9 @@ def rotate(backend, features: np.ndarray, mean, scale, c_max: float) -> tuple[Ba
 
     Returns
     -------
-    The basis, and (n, 1 + r) rows: the bias column, then the rotated features. Products are taken
-    in float64, because a direction of small variance is a small difference of large numbers and
-    its digits matter at large C.
+    The basis, and (n, 1 + r) rows: the bias column, then the rotated features; in a file where
+    features are in one. Products are taken in float64, because a direction of small variance is a
+    small difference of large numbers and its digits matter at large C.
     """
     n, d = features.shape
     mean, scale = backend.float64(mean), backend.float64(scale)
@@ -63,21 +65,23 @@ def rotate(backend, features: np.ndarray, mean, scale, c_max: float) -> tuple[Ba
         return (backend.float64(features[rows]) - mean) / scale
 
     if d <= n:
-        chunks = [slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
+        chunks = _chunks(n)
         _, vectors = backend.eigh(sum(_gram(centred(rows)) for rows in chunks))
         vectors = _reversed_columns(vectors)
-        rotated, keep = _project(backend, (centred(rows) for rows in chunks), n, vectors, c_max)
-        return Basis(mean, scale, vectors[:, :keep].swapaxes(0, 1)), rotated
-    whole = centred(slice(0, n))
+        parts = (centred(rows) for rows in chunks)
+        table, keep = _project(_Rows(backend, features, d + 1), parts, vectors, c_max)
+        return Basis(mean, scale, vectors[:, :keep].swapaxes(0, 1)), table
+    whole = centred(slice(0, n))  # of fewer rows than columns
     few = _few_rows(backend, whole)
     if few is not None:
         rotated, left = few
-        return Basis(mean, scale, whole, left), rotated
+        return Basis(mean, scale, whole, left), Table(backend, rotated)
     outer, inner = backend.qr(whole.swapaxes(0, 1))
     _, turn = backend.eigh(_gram(inner.swapaxes(0, 1)))
     vectors = _reversed_columns(outer @ turn)
-    rotated, keep = _project(backend, [whole], n, vectors, c_max)
-    return Basis(mean, scale, vectors[:, :keep].swapaxes(0, 1)), rotated
+    rows = _Rows(backend, whole, vectors.shape[1] + 1)
+    table, keep = _project(rows, [whole], vectors, c_max)
+    return Basis(mean, scale, vectors[:, :keep].swapaxes(0, 1)), table
 
 
 def _few_rows(backend, whole):
@@ -104,31 +108,76 @@ def _few_rows(backend, whole):
     return rotated, (vectors / root).swapaxes(0, 1)
 
 
-def _project(backend, parts, n: int, vectors, c_max: float):
+class _Rows:
+    """Rows behind a leading 1 that come in pieces: an array of the backend, or a file.
+
+    Parameters
+    ----------
+    features : what they are made of; where it lies on disk, so do they, if the backend has no room for them.
+    """
+
+    def __init__(self, backend, features, width: int) -> None:
+        self.backend, self.width = backend, width
+        self.n, self.start, self.rows = len(features), 0, None
+        beside = getattr(features, "file", None)
+        self.file = None
+        if beside is not None and not backend.room_for(4 * self.n * width):
+            self.file = beside.beside(width)
+        else:
+            self.rows = backend.zeros((self.n, width))
+            self.rows[:, 0] = 1.0
+
+    def add(self, rows) -> None:
+        """(m, width - 1) float64, without the leading 1."""
+        b = self.backend
+        if self.file is None:
+            self.rows[self.start : self.start + len(rows), 1:] = rows
+            self.start += len(rows)
+            return
+        whole = b.zeros((len(rows), self.width))
+        whole[:, 0] = 1.0
+        whole[:, 1:] = rows
+        self.file.append(b.numpy(whole))
+
+    def table(self, keep: int) -> Table:
+        """The first ``keep`` columns of all rows."""
+        b = self.backend
+        if keep == self.width:
+            return Table(b, self.rows if self.file is None else self.file)
+        if self.file is None:
+            return Table(b, b.real(self.rows[:, :keep]))
+        narrow = self.file.beside(keep)
+        for rows in self.file.blocks():
+            narrow.append(self.file[rows][:, :keep])
+        return Table(b, narrow)
+
+
+def _chunks(n: int) -> list[slice]:
+    return [slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
+
+
+def _project(rows: _Rows, parts, vectors, c_max: float) -> tuple[Table, int]:
     """Rows times ``vectors`` behind a bias column, cut to the directions worth keeping."""
     width = vectors.shape[1]
-    rotated = backend.zeros((n, width + 1))
-    rotated[:, 0] = 1.0
-    energy, start = np.zeros(width), 0
+    energy = np.zeros(width)
     for part in parts:
         product = part @ vectors
-        rotated[start : start + len(part), 1:] = product
-        start += len(part)
+        rows.add(product)
         product *= product
-        energy += backend.numpy(product.sum(axis=0))
+        energy += rows.backend.numpy(product.sum(axis=0))
     from_the_end = np.cumsum(energy[::-1])[::-1] * c_max
     keep = int(np.count_nonzero(from_the_end > NEGLIGIBLE))
-    return (rotated if keep == width else backend.real(rotated[:, : keep + 1])), keep
+    return rows.table(keep + 1), keep
 
 
-def identity_basis(backend, features: np.ndarray, mean, scale, c_max: float) -> tuple[Basis, Any]:
+def identity_basis(backend, features, mean, scale, c_max: float) -> tuple[Basis, Table]:
     """Centred and scaled rows with a leading bias column, not rotated; see `rotate`."""
     mean, scale = backend.float64(mean), backend.float64(scale)
-    rows = (backend.float64(features) - mean) / scale
-    whole = backend.zeros((rows.shape[0], rows.shape[1] + 1))
-    whole[:, 0] = 1.0
-    whole[:, 1:] = rows
-    return Basis(mean, scale, backend.float64(np.eye(rows.shape[1]))), whole
+    n, d = features.shape
+    rows = _Rows(backend, features, d + 1)
+    for chunk in _chunks(n):
+        rows.add((backend.float64(features[chunk]) - mean) / scale)
+    return Basis(mean, scale, backend.float64(np.eye(d))), rows.table(d + 1)
 
 
 def _gram(rows):

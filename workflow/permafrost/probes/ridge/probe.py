@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from permafrost.core.errors import PermafrostError
+from permafrost.core.joined_rows import JoinedRows
 from permafrost.probes.embeddings.features import Features, check_splits, on_embeddings
 from permafrost.probes.embeddings.predictions import Prediction
 from permafrost.probes.ridge.alphas import AlphaOptions, ChosenAlpha
@@ -43,27 +44,28 @@ def fit_ridge(train: Features, val: Features, options: AlphaOptions) -> tuple[Ri
     whole = _joined(train, val) if merged else (train.embeddings, train.labels)
     if options.choose == "leave_one_out":
         fit = Ridge.of(*_at_least_two(*whole), standardize=standardize)
-        errors = fit.left_out(alphas)
+        errors = fit.left_out(whole[0], alphas)
     else:
         fit = Ridge.of(*_at_least_two(train.embeddings, train.labels), standardize=standardize)
         errors = _on_validation(fit, val, alphas)
-    scores = np.sqrt(np.mean(errors**2, axis=0))
+    errors **= 2
+    scores = np.sqrt(np.mean(errors, axis=0))
     if merged and options.choose == "validation":
         fit = Ridge.of(*whole, standardize=standardize)
     return fit, ChosenAlpha.of(options, scores, metric="rmse", directions=fit.directions)
 
 
-run = on_embeddings(run_ridge)
+run = on_embeddings(run_ridge, streams=True)
 
 
-def _joined(train: Features, val: Features) -> tuple[np.ndarray, np.ndarray]:
+def _joined(train: Features, val: Features) -> tuple[JoinedRows, np.ndarray]:
     return (
-        np.concatenate([train.embeddings, val.embeddings]),
+        JoinedRows(train.embeddings, val.embeddings),
         np.concatenate([train.labels, val.labels]),
     )
 
 
-def _at_least_two(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _at_least_two(features, targets: np.ndarray) -> tuple:
     if len(targets) < 2:
         raise PermafrostError(
             f"a fit needs two samples, train has {len(targets)}",

@@ -21,6 +21,7 @@ from permafrost.probes.embeddings.arithmetic import centre_and_scale
 
 # below it, what is left of 1 - h_i without a penalty is rounding: the features explain every target
 EXPLAINED = 1e-10
+CHUNK = 4096  # rows in float64 at a time
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Ridge:
     target_mean : of the targets.
     targets : (n,) centred.
     basis : (d, r) directions V along which the features vary.
-    rows : (n, r) features in that basis, Z.
-    squares : (r,) squared lengths of the columns of `rows`.
+    rows : (n, r) features in that basis, Z; None of more than `CHUNK` rows, which are made again.
+    squares : (r,) squared lengths of the columns of Z.
+    cross : (r,) Z'y.
     """
 
     mean: np.ndarray
@@ -42,48 +44,90 @@ class Ridge:
     target_mean: float
     targets: np.ndarray
     basis: np.ndarray
-    rows: np.ndarray
+    rows: np.ndarray | None
     squares: np.ndarray
+    cross: np.ndarray
 
     @classmethod
-    def of(cls, features: np.ndarray, targets: np.ndarray, *, standardize: bool) -> Ridge:
-        """Decompose (n, d) features and (n,) targets, by the smaller of their two products."""
+    def of(cls, features, targets: np.ndarray, *, standardize: bool) -> Ridge:
+        """Decompose (n, d) features and (n,) targets, by the smaller of their two products.
+
+        Features are an array, a `RowFile` or `JoinedRows`; unless n < d, `CHUNK` of them are read at a time.
+        """
         mean, scale = centre_and_scale(features, standardize)
-        centred = (features - mean) / scale
         level = float(np.mean(targets))
-        count, width = centred.shape
+        targets = targets - level
+        count, width = features.shape
         wide = width > count
-        squares, vectors = np.linalg.eigh(centred @ centred.T if wide else centred.T @ centred)
+        chunks = [slice(0, count)] if wide else _chunks(count)
+
+        def centred(rows: slice) -> np.ndarray:
+            return (features[rows] - mean) / scale
+
+        if wide:
+            whole = centred(chunks[0])
+            squares, vectors = np.linalg.eigh(whole @ whole.T)
+        else:
+            squares, vectors = np.linalg.eigh(sum(_gram(centred(rows)) for rows in chunks))
         eps = np.finfo(np.float64).eps
         # centring leaves rounding of the mean, which is no direction of the features
         noise = count * np.sum((4 * eps * mean / scale) ** 2)
         rank = squares > max(max(count, width) * eps * squares[-1], noise)
         squares, vectors = squares[rank], vectors[:, rank]
         if wide:
-            rows = vectors * np.sqrt(squares)
-            basis = centred.T @ (vectors / np.sqrt(squares))
+            kept = vectors * np.sqrt(squares)
+            basis = whole.T @ (vectors / np.sqrt(squares))
+            cross = kept.T @ targets
         else:
-            rows, basis = centred @ vectors, vectors
-        return cls(mean, scale, level, targets - level, basis, rows, squares)
+            kept, basis, cross = None, vectors, np.zeros(len(squares))
+            for rows in chunks:
+                turned = centred(rows) @ vectors
+                cross = cross + turned.T @ targets[rows]
+                kept = turned if len(chunks) == 1 else None
+        return cls(mean, scale, level, targets, basis, kept, squares, cross)
 
     @property
     def directions(self) -> int:
         """Number of directions along which the features vary."""
         return len(self.squares)
 
-    def predict(self, features: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+    def predict(self, features, alphas: np.ndarray) -> np.ndarray:
         """(N, d) features -> (N, A) predictions, one column per alpha."""
-        rows = ((features - self.mean) / self.scale) @ self.basis
-        return self.target_mean + rows @ self._weights(alphas)
+        found = np.empty((len(features), len(alphas)))
+        weights = self._weights(alphas)
+        for rows in _chunks(len(features)):
+            found[rows] = self.target_mean + self._turned(features[rows]) @ weights
+        return found
 
-    def left_out(self, alphas: np.ndarray) -> np.ndarray:
-        """(n, A) residuals of each sample in the fit without it; scaling is that of all samples."""
-        residuals = self.targets[:, None] - self.rows @ self._weights(alphas)
-        shares = self.rows**2 / self.squares
-        free = 1 - 1 / len(shares) - shares.sum(axis=1)
-        free = np.where(free < EXPLAINED, 0.0, free)
+    def left_out(self, features, alphas: np.ndarray) -> np.ndarray:
+        """(n, A) residuals of each sample in the fit without it; scaling is that of all samples.
+
+        Parameters
+        ----------
+        features : those of the fit.
+        """
+        found = np.empty((len(self.targets), len(alphas)))
+        weights = self._weights(alphas)
         shrunk = alphas / (self.squares[:, None] + alphas)
-        return residuals / (free[:, None] + shares @ shrunk)
+        for some in [slice(0, len(found))] if self.rows is not None else _chunks(len(found)):
+            rows = self._turned(features[some]) if self.rows is None else self.rows
+            residuals = self.targets[some, None] - rows @ weights
+            shares = rows**2 / self.squares
+            free = 1 - 1 / len(found) - shares.sum(axis=1)
+            free = np.where(free < EXPLAINED, 0.0, free)
+            found[some] = residuals / (free[:, None] + shares @ shrunk)
+        return found
+
+    def _turned(self, features: np.ndarray) -> np.ndarray:
+        return ((features - self.mean) / self.scale) @ self.basis
 
     def _weights(self, alphas: np.ndarray) -> np.ndarray:
-        return (self.rows.T @ self.targets)[:, None] / (self.squares[:, None] + alphas)
+        return self.cross[:, None] / (self.squares[:, None] + alphas)
+
+
+def _chunks(count: int) -> list[slice]:
+    return [slice(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
+
+
+def _gram(rows: np.ndarray) -> np.ndarray:
+    return rows.T @ rows

@@ -85,7 +85,7 @@ def fit_sgd_linear(
     return fitted, best, settings, gates
 
 
-run = on_embeddings(run_sgd_linear)
+run = on_embeddings(run_sgd_linear, streams=True)
 
 
 def _finite(model: LinearHeads) -> np.ndarray:

@@ -65,4 +65,4 @@ def run_mlp(
     return fitted.prediction(fitted.scores("test")[0], settings, [])
 
 
-run = on_embeddings(run_mlp)
+run = on_embeddings(run_mlp, streams=True)

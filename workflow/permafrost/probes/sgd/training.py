@@ -12,9 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from permafrost.probes.embeddings.arithmetic import answers, centre_and_scale, probabilities, scaled
+from permafrost.core.row_file import RowFile
+from permafrost.probes.embeddings.arithmetic import (
+    answers,
+    centre_and_scale,
+    probabilities,
+    scaled,
+    varies,
+)
 from permafrost.probes.embeddings.features import Features, check_splits, class_gates
 from permafrost.probes.embeddings.predictions import Prediction
+
+SCORING_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,11 @@ class DescentSchedule:
 
 
 def train(
-    model, rows: np.ndarray, labels: np.ndarray, schedule: DescentSchedule, orders: Iterable
+    model,
+    rows: np.ndarray | RowFile,
+    labels: np.ndarray,
+    schedule: DescentSchedule,
+    orders: Iterable,
 ) -> None:
     """Train `model` in place.
 
@@ -43,7 +56,7 @@ def train(
     ----------
     model : has ``parameters`` and ``gradients``, lists of arrays that end in the columns of all
         heads, and ``backward(rows, labels)``, which fills the latter.
-    rows : (N, d) float32.
+    rows : (N, d) float32, an array or a `RowFile`.
     labels : (N, …) what the model's loss asks for.
     orders : for each epoch a permutation of the N rows; the last batch of an epoch may be smaller.
     """
@@ -54,7 +67,10 @@ def train(
         steps = [_per_column(share, schedule.rates, p.shape[-1]) for p in model.parameters]
         for start in range(0, len(order), schedule.batch_size):
             chosen = order[start : start + schedule.batch_size]
-            some = np.take(rows, chosen, axis=0, out=batch[: len(chosen)], mode="clip")
+            if isinstance(rows, RowFile):
+                some = rows[chosen]
+            else:
+                some = np.take(rows, chosen, axis=0, out=batch[: len(chosen)], mode="clip")
             model.backward(some, labels[chosen])
             _descend(model, velocities, steps, schedule)
 
@@ -126,8 +142,15 @@ class FittedModel:
         """`scores_of` the features of a split."""
         return self.scores_of(self.splits[split].embeddings)
 
-    def scores_of(self, features: np.ndarray) -> np.ndarray:
+    def scores_of(self, features: np.ndarray | RowFile) -> np.ndarray:
         """(N, d) features -> (H, N, K) float32 probabilities of each head; NaN of one that diverged."""
+        parts = [
+            self._scores(features[start : start + SCORING_ROWS])
+            for start in range(0, max(len(features), 1), SCORING_ROWS)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _scores(self, features: np.ndarray) -> np.ndarray:
         rows = scaled(features, self.mean, self.scale)
         with np.errstate(over="ignore", invalid="ignore"):
             logits = self.model.logits(rows)
@@ -137,7 +160,7 @@ class FittedModel:
     def prediction(self, scores: np.ndarray, settings: dict, gates: list[str]) -> Prediction:
         """The answers of one head's (N, K) scores of the test split."""
         known = self.splits["train"]
-        if not (known.embeddings != known.embeddings[0]).any():
+        if not varies(known.embeddings):
             gates = [*gates, "collapsed_features"]
         gates = [*gates, *class_gates(known.labels, known.task, len(known.classes))]
         return Prediction(answers(scores, known.task), scores, settings, gates)
