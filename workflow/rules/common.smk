@@ -200,7 +200,12 @@ JOINED_PARTS = JoinedParts(
 
 def parts(wildcards):
     """What `extract` joins; nothing where it extracts all by itself."""
-    return JOINED_PARTS(wildcards.dataset, wildcards.backbone)
+    return JOINED_PARTS("extract", wildcards.dataset, wildcards.backbone)
+
+
+def image_parts(wildcards):
+    """What `prepare` joins; nothing where it decodes all by itself."""
+    return JOINED_PARTS("prepare", wildcards.dataset)
 
 
 def parts_option(wildcards, input):

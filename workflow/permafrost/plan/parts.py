@@ -1,8 +1,9 @@
-"""Into how many parts extraction is divided, and which of them a job joins."""
+"""Into how many parts preparation and extraction are divided, and which of them a job joins."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from permafrost.core.errors import PermafrostError, near_names
 from permafrost.plan.grid import Grid
 from permafrost.plan.plan import Plan
 
-#: folder of the parts of a dataset and backbone, below the results; that of each is called ``2-of-8``
+#: folder of the parts of datasets, and of datasets and backbones, below the results; each is called ``2-of-8``
 FOLDER = "parts"
 PATTERN = r"\d+-of-\d+"
 
@@ -28,19 +29,31 @@ def check_parts(grid: Grid) -> None:
             )
 
 
-def number_of_parts(grid: Grid, dataset: str, backbone: str) -> int:
-    """How many jobs extract these features; 1 where a single one does."""
-    if grid.backbones[backbone]["kind"] in WITHOUT_PIXELS:
-        return 1
+def number_of_parts(grid: Grid, stage: str, *names: str) -> int:
+    """How many jobs share the work of this one of ``prepare`` or ``extract``; 1 where a single one does it."""
+    dataset, *backbone = names
+    # which images leave the dataset is known when all were looked at
+    whole = (
+        drops_images(grid)
+        if stage == "prepare"
+        else grid.backbones[backbone[0]]["kind"] in WITHOUT_PIXELS
+    )
     parts = grid.config["runtime"]["parts"]
-    return parts.get(dataset, 1) if isinstance(parts, Mapping) else parts
+    if isinstance(parts, Mapping):
+        parts = parts.get(dataset, 1)
+    return 1 if whole else parts
+
+
+def drops_images(grid: Grid) -> bool:
+    """Whether images without an embedding leave the datasets."""
+    return any(entry.get("unmatched") == "drop" for entry in grid.backbones.values())
 
 
 class JoinedParts:
-    """The folders of the parts that the feature stores of a dataset and backbone are joined of.
+    """The folders of the parts that the outputs of a job of ``prepare`` or ``extract`` are joined of.
 
     Snakemake runs a job again when the set of its inputs changes, and the number of parts changes no result. So where
-    the stores are there and of this plan, their parts are those that they were made of, whatever is asked for now.
+    the outputs are there and of this plan, their parts are those that they were made of, whatever is asked for now.
 
     Parameters
     ----------
@@ -58,20 +71,20 @@ class JoinedParts:
     ) -> None:
         self._plan, self._results = plan, results
         self._inputs_of, self._planned = inputs_of, planned
-        self._known: dict[tuple[str, str], list[str]] = {}
+        self._known: dict[tuple[str, ...], list[str]] = {}
 
-    def __call__(self, dataset: str, backbone: str) -> list[str]:
-        """The folders, none where one job extracts all."""
-        key = dataset, backbone
+    def __call__(self, stage: str, *names: str) -> list[str]:
+        """The folders of the parts of a job, none where it does all by itself."""
+        key = stage, *names
         if key not in self._known:
-            self._known[key] = self._find(dataset, backbone)
+            self._known[key] = self._find(stage, names)
         return self._known[key]
 
-    def _find(self, dataset: str, backbone: str) -> list[str]:
-        folder = f"{self._results}/{FOLDER}/{dataset}/{backbone}"
-        wanted = _names(folder, number_of_parts(self._plan, dataset, backbone))
+    def _find(self, stage: str, names: tuple[str, ...]) -> list[str]:
+        folder = "/".join((self._results, FOLDER, *names))
+        wanted = _names(folder, number_of_parts(self._plan, stage, *names))
         if self._planned:
-            made = self._made_of(dataset, backbone, folder)
+            made = self._made_of(stage, names, folder)
             return wanted if made is None else made
         if not _all_there(wanted):
             counts = {path.name.partition("-of-")[2] for path in Path(folder).glob("*-of-*")}
@@ -80,21 +93,35 @@ class JoinedParts:
                     return found
         return wanted
 
-    def _made_of(self, dataset: str, backbone: str, folder: str) -> list[str] | None:
-        """The parts that stores of this plan were joined of; None where such stores are not there."""
-        store = f"{self._results}/features/{dataset}/{backbone}/train.zarr"
+    def _made_of(self, stage: str, names: tuple[str, ...], folder: str) -> list[str] | None:
+        """The parts that outputs of this plan were joined of; None where such outputs are not there."""
+        path, of_file = _VOUCHERS[stage]
+        output = "/".join((self._results, path.format(*names)))
         try:
-            with open(f"{store}/zarr.json", "rb") as stream:
-                attributes = json.load(stream)["attributes"]
-            fingerprint = attributes["fingerprint"]
+            fingerprint = of_file(Path(output))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        if fingerprint != self._plan.extract(dataset, backbone).fingerprint:
+        if fingerprint != getattr(self._plan, stage)(*names).fingerprint:
             return None
-        inputs = self._inputs_of(store)
-        return (
-            None if inputs is None else [path for path in inputs if path.startswith(f"{folder}/")]
-        )
+        inputs = self._inputs_of(output)
+        if inputs is None:
+            return None
+        return [path for path in inputs if re.fullmatch(f"{re.escape(folder)}/{PATTERN}", path)]
+
+
+def _of_card(path: Path) -> str:
+    return json.loads(path.read_bytes())["fingerprint"]
+
+
+def _of_store(path: Path) -> str:
+    return json.loads((path / "zarr.json").read_bytes())["attributes"]["fingerprint"]
+
+
+# the output that says of what plan all outputs of a job are; image stores may be deleted
+_VOUCHERS = {
+    "prepare": ("images/{}/card.json", _of_card),
+    "extract": ("features/{}/{}/train.zarr", _of_store),
+}
 
 
 def _names(folder: str, count: int) -> list[str]:
