@@ -1,14 +1,16 @@
 """Preparing and extracting ever more images of 64 px: seconds and peak memory of each command, alone and in parts.
 
-    python benchmarks/million.py --folder DIR [--images 10000 40000] [--backbone rcf] [--parts 4]
+    python benchmarks/million.py --folder DIR [--images 10000 40000] [--backbone rcf] [--parts 4] [--files]
 
-Images are the demo's, rendered while they are prepared, and the commands are those that the rules call, one thread
-each. A line says what a million would take, by the difference of the last two numbers of images.
+Images are the demo's, rendered while they are prepared, or with --files PNG files of noise, which cost little. The
+commands are those that the rules call, one thread each. Lines say what a million would take, and how peak memory grows,
+by the difference of the last two numbers of images.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -28,19 +30,45 @@ HEADER = ["images", "command", "wall s", "CPU s", "images / CPU s", "peak MB", "
 MILLION = 1_000_000
 
 
-def configure(folder: Path, images: int, backbone: str) -> None:
-    """A project with one dataset of so many train images."""
-    (folder / "config").mkdir(parents=True)
-    (folder / "Snakefile").write_text("# permafrost\n")
+def demo(images: int) -> str:
+    """The entry of generated images."""
     chips = {"train": images, "val": HELD_OUT, "test": HELD_OUT}
     scenes = {split: -(-2 * count // CHIPS_OF_A_SCENE) for split, count in chips.items()}
+    source = {"kind": "demo", "chip_size": 64, "scene_size": 1024, "scenes": scenes, "chips": chips}
+    return json.dumps({"task": "classification", "source": source})
+
+
+def files(folder: Path, images: int) -> str:
+    """The entry of PNG files of three bands that this writes."""
+    import numpy as np
+    from PIL import Image
+
+    generator = np.random.default_rng(0)
+    for split, count in {"train": images, "val": HELD_OUT, "test": HELD_OUT}.items():
+        for number in range(count):
+            place = folder / "files" / split / ("field", "town")[number % 2]
+            place.mkdir(parents=True, exist_ok=True)
+            pixels = generator.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(place / f"{number:07d}.png", compress_level=0)
+    entry = {
+        "task": "classification",
+        "sensor": "rgb",
+        "bands": ["red", "green", "blue"],
+        "units": {"unit": "uint8"},
+        "source": {"kind": "folder", "path": str(folder / "files"), "split_folders": True},
+        "splits": {"method": "given"},
+    }
+    return json.dumps(entry)
+
+
+def configure(folder: Path, entry: str, backbone: str) -> None:
+    """A project with one dataset."""
+    (folder / "config").mkdir(parents=True)
+    (folder / "Snakefile").write_text("# permafrost\n")
     (folder / "config/config.yaml").write_text(
         f"catalogues: ['{ROOT}/config']\nbackbones: [{backbone}]\ndatasets: [many]\n"
         "probes: {knn: {kind: knn}}\nextraction: {size: null, dtype: float16}\n"
-        "extra_datasets:\n  many:\n    task: classification\n    source: {kind: demo, chip_size: 64, "
-        f"scene_size: 1024, scenes: {scenes}, chips: {chips}}}\n".replace("'train'", "train")
-        .replace("'val'", "val")
-        .replace("'test'", "test")
+        f"extra_datasets:\n  many: {entry}\n"
     )
 
 
@@ -48,64 +76,59 @@ def megabytes(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def measured(folder: Path, images: int, backbone: str, parts: int) -> list[tuple]:
+def same_files(folder: str, other: str) -> bool:
+    """Whether every file of a folder of results has the bytes of its like in the other."""
+    found = [path for path in Path("results", folder).rglob("*") if path.is_file()]
+    return bool(found) and all(
+        path.read_bytes()
+        == Path("results", other, path.relative_to(f"results/{folder}")).read_bytes()
+        for path in found
+    )
+
+
+def measured(folder: Path, entry: str, backbone: str, parts: int) -> list[tuple]:
     """(command, wall seconds, CPU seconds, peak MB, MB written) of each command."""
-    configure(folder, images, backbone)
+    configure(folder, entry, backbone)
     os.chdir(folder)
     plan, why = read_configuration(folder)
     if why is not None:
         raise SystemExit(why)
     recorded = ["--plan", str(record_plan(plan, "results"))]
-    prepare = plan.prepare("many").fingerprint
-    stores = [f"results/images/many/{split}.zarr" for split in SPLITS]
-    card = ["--card", "results/images/many/card.json"]
+    fingerprint = plan.prepare("many").fingerprint
+    prepare = [*PROGRAM, "prepare", "--job", fingerprint, *recorded, "--workers", "1"]
     extract = [*PROGRAM, "extract", "--job", plan.extract("many", backbone).fingerprint, *recorded]
-    extract += [*card, "--prepare-job", prepare, "--device", "cpu"]
-    outputs = {
-        name: [f"results/{name}/{split}.zarr" for split in SPLITS] for name in ("whole", "joined")
-    }
-    folders = [f"results/parts/{number}-of-{parts}" for number in range(parts)]
+    extract += ["--card", "results/images/card.json", "--prepare-job", fingerprint]
+    extract += ["--device", "cpu"]
+    written = ("images", "joined-images", "whole", "joined")
+    outputs = {name: [f"results/{name}/{split}.zarr" for split in SPLITS] for name in written}
+    cards = {name: ["--card", f"results/{name}/card.json"] for name in written[:2]}
     commands = {
-        "prepare": (
-            [
-                *PROGRAM,
-                "prepare",
-                "--job",
-                prepare,
-                *recorded,
-                "--workers",
-                "1",
-                "--output",
-                *stores,
-                *card,
-            ],
-            "images",
-        ),
+        "prepare": ([*prepare, "--output", *outputs["images"], *cards["images"]], "images"),
+        **in_parts(prepare, "prepare", parts, outputs["joined-images"], cards["joined-images"]),
         "extract": ([*extract, "--output", *outputs["whole"]], "whole"),
-        **{
-            f"extract --part {Path(part).name}": (
-                [*extract, "--part", part],
-                f"parts/{Path(part).name}",
-            )
-            for part in folders
-        },
-        "extract --parts": (
-            [*extract, "--parts", *folders, "--output", *outputs["joined"]],
-            "joined",
-        ),
+        **in_parts(extract, "extract", parts, outputs["joined"], []),
     }
     found = []
-    for name, (command, written) in commands.items():
-        print(f"  {images} {name}", file=sys.stderr, flush=True)
-        found.append((name, *measure_command(command), megabytes(Path("results") / written)))
-    same = all(
-        path.read_bytes() == Path("results/whole", path.relative_to("results/joined")).read_bytes()
-        for path in Path("results/joined").rglob("*")
-        if path.is_file()
-    )
-    if not same:
+    for name, (command, place) in commands.items():
+        print(f"  {folder.name} {name}", file=sys.stderr, flush=True)
+        found.append((name, *measure_command(command), megabytes(Path("results", place))))
+    if not (same_files("joined-images", "images") and same_files("joined", "whole")):
         raise SystemExit("parts gave other bytes than one job")
     return found
+
+
+def in_parts(command: list, stage: str, parts: int, outputs: list, more: list) -> dict[str, tuple]:
+    """Commands of the parts of a stage and of joining them, and where they write."""
+    names = [f"parts/{stage}/{number}-of-{parts}" for number in range(parts)]
+    folders = [f"results/{name}" for name in names]
+    joined = Path(outputs[0]).parent.name
+    return {
+        **{
+            f"{stage} --part {Path(name).name}": ([*command, "--part", folder], name)
+            for name, folder in zip(names, folders, strict=True)
+        },
+        f"{stage} --parts": ([*command, "--parts", *folders, "--output", *outputs, *more], joined),
+    }
 
 
 def main() -> None:
@@ -114,15 +137,15 @@ def main() -> None:
     parser.add_argument("--images", type=int, nargs="+", default=[10_000, 40_000])
     parser.add_argument("--backbone", default="rcf")
     parser.add_argument("--parts", type=int, default=4)
+    parser.add_argument("--files", action="store_true", help="PNG files instead of the demo's")
     options = parser.parse_args()
     base, table, last = options.folder.absolute(), [], {}
     os.environ["PYTHONPATH"] = str(ROOT / "workflow")
     for images in options.images:
         folder = base / str(images)
         shutil.rmtree(folder, ignore_errors=True)
-        for name, wall, cpu, peak, size in measured(
-            folder, images, options.backbone, options.parts
-        ):
+        entry = files(folder, images) if options.files else demo(images)
+        for name, wall, cpu, peak, size in measured(folder, entry, options.backbone, options.parts):
             rate = f"{images / cpu:,.0f}" if name in ("prepare", "extract") else ""
             table.append(
                 [
@@ -135,15 +158,19 @@ def main() -> None:
                     f"{size:.0f}",
                 ]
             )
-            last.setdefault(name, []).append((images, cpu, size))
+            last.setdefault(name, []).append((images, cpu, size, peak))
         shutil.rmtree(folder)
     print_table(HEADER, table)
     if len(options.images) > 1:
-        for name in ("prepare", "extract"):
-            (few, less, _), (many, more, size) = last[name][-2:]
+        for name in ("prepare", "prepare --parts", "extract", "extract --parts"):
+            (few, less, _, low), (many, more, size, high) = last[name][-2:]
             hours = (more + (MILLION - many) * (more - less) / (many - few)) / 3600
             disk = size * MILLION / many / 1000
-            print(f"{name}: {hours:.1f} CPU hours and {disk:.0f} GB for a million (extrapolated)")
+            each = 1e6 * (high - low) / (many - few)
+            print(
+                f"{name}: {hours:.1f} CPU hours and {disk:.0f} GB for a million (extrapolated); "
+                f"peak memory grows by {each:.0f} bytes for each image"
+            )
 
 
 if __name__ == "__main__":

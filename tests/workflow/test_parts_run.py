@@ -1,4 +1,4 @@
-"""`runtime: parts`: extraction by several jobs gives the stores of one; a killed part is made again alone."""
+"""`runtime: parts`: several jobs prepare and extract what one would; a killed part is made again alone."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ import sys
 import pytest
 
 BACKBONES = ("imagestats", "tiny-network")
+RULES = {"prepare", "prepare_part", "extract", "extract_part"}
 # put before every Python that the run starts: one part is killed in the middle of its work
 KILLED = """
 import os, signal, sys
 
 def kill(frame, event, argument):
-    if event == "call" and frame.f_code.co_name == "_flush":
+    if event == "call" and frame.f_code.co_name == "{function}":
         os.kill(os.getpid(), signal.SIGKILL)
 
-if sys.orig_argv[2:3] == ["extract"] and "parts/tiny-landcover/tiny-network/1-of-3" in " ".join(sys.orig_argv):
+if sys.orig_argv[2:3] == ["{command}"] and "parts/tiny-landcover/{part}" in " ".join(sys.orig_argv):
     sys.setprofile(kill)
 """
 
 
-def features(project) -> dict[str, bytes]:
-    """Path to bytes of all files of feature stores, without Snakemake's marks."""
-    folder = project.path("results/features")
+def stores(project) -> dict[str, bytes]:
+    """Path to bytes of all files of image and feature stores, and of cards, without Snakemake's marks."""
+    results = project.path("results")
     return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
+        str(path.relative_to(results)): path.read_bytes()
+        for folder in ("images", "features")
+        for path in sorted((results / folder).rglob("*"))
         if path.is_file() and not path.name.startswith(".")
     }
 
@@ -37,24 +39,42 @@ def in_parts(project, parts) -> None:
     project.configure(runtime={**project.config["runtime"], "parts": parts})
 
 
+def numbers(folder, count: int) -> set[str]:
+    return {path.name for path in folder.glob(f"*-of-{count}.log")}
+
+
 def test_the_number_of_parts_changes_no_byte_and_reruns_nothing(project):
-    whole = features(project)
+    whole = stores(project)
+    assert any(path.startswith("images/tiny-landcover/train.zarr/images/c/") for path in whole)
     for count, parts in ((3, 3), (2, {"tiny-landcover": 2})):
         in_parts(project, parts)
-        assert not {"extract", "extract_part"} & project.pending().keys()
-        shutil.rmtree(project.path("results/features"))
-        stores = [f"results/features/tiny-landcover/{name}/train.zarr" for name in BACKBONES]
-        project.snakemake(*stores)
-        assert features(project) == whole
+        assert not RULES & project.pending().keys()
+        for folder in ("features", "images/tiny-landcover"):
+            shutil.rmtree(project.path("results") / folder)
+        made = [f"results/features/tiny-landcover/{name}/train.zarr" for name in BACKBONES]
+        project.snakemake(*made)
+        assert stores(project) == whole
         assert not list(project.path("results/parts").rglob("*.zarr"))
-        logs = project.path("results/logs/extract_part/tiny-landcover")
-        assert {path.name for path in logs.rglob(f"*-of-{count}.log")} == {
-            f"{number}-of-{count}.log" for number in range(count)
-        }
+        logs = project.path("results/logs")
+        every = {f"{number}-of-{count}.log" for number in range(count)}
+        assert numbers(logs / "prepare_part/tiny-landcover", count) == every
+        for name in BACKBONES:
+            assert numbers(logs / "extract_part/tiny-landcover" / name, count) == every
     # neither another number nor none
     for parts in (5, 1):
         in_parts(project, parts)
-        assert not {"extract", "extract_part"} & project.pending().keys()
+        assert not RULES & project.pending().keys()
+    # nor when the image stores are gone: jobs that miss them make them by themselves
+    for store in project.path("results/images/tiny-landcover").glob("*.zarr"):
+        shutil.rmtree(store)
+    in_parts(project, 4)
+    assert not RULES & project.pending().keys()
+    shutil.rmtree(project.path("results/features"))
+    project.snakemake("results/features/tiny-landcover/imagestats/train.zarr")
+    assert not numbers(project.path("results/logs/prepare_part/tiny-landcover"), 4)
+    found = stores(project)
+    assert [path for path in found if found[path] != whole[path]] == []
+    assert any(path.startswith("images/tiny-landcover/train.zarr/images/c/") for path in found)
 
 
 def test_parts_of_an_unknown_dataset_are_refused(project):
@@ -66,11 +86,18 @@ def test_parts_of_an_unknown_dataset_are_refused(project):
 
 
 @pytest.mark.slow
-def test_a_killed_part_is_named_and_made_again_alone(fresh_project, project):
+@pytest.mark.parametrize(
+    ("rule", "function", "names"),
+    [("prepare", "_remember", []), ("extract", "_flush", ["tiny-network"])],
+)
+def test_a_killed_part_is_named_and_made_again_alone(fresh_project, project, rule, function, names):
     in_parts(fresh_project, 3)
     hooks = fresh_project.path("hooks")
     hooks.mkdir()
-    (hooks / "sitecustomize.py").write_text(KILLED)
+    part = "/".join([*names, "1-of-3"])
+    (hooks / "sitecustomize.py").write_text(
+        KILLED.format(function=function, command=rule, part=part)
+    )
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", "--profile", "local"],
         cwd=fresh_project.folder,
@@ -83,16 +110,14 @@ def test_a_killed_part_is_named_and_made_again_alone(fresh_project, project):
     )
     assert done.returncode
     said = done.stdout + done.stderr
-    assert "extract_part tiny-landcover tiny-network 1-of-3" in said
-    assert "results/logs/extract_part/tiny-landcover/tiny-network/1-of-3.log" in said
-    there = sorted(
-        path.name for path in fresh_project.path("results/parts").glob("*/tiny-network/*")
-    )
-    assert there == ["0-of-3", "2-of-3"]
+    assert f"{rule}_part tiny-landcover {' '.join([*names, '1-of-3'])}" in said
+    assert f"results/logs/{rule}_part/tiny-landcover/{part}.log" in said
+    folder = fresh_project.path("results/parts").joinpath("tiny-landcover", *names)
+    assert sorted(path.name for path in folder.glob("*-of-*")) == ["0-of-3", "2-of-3"]
     pending = fresh_project.pending()
-    assert pending["extract_part"] == 1
-    assert pending["extract"] == 1
+    assert pending[f"{rule}_part"] == 1
+    assert pending[rule] == 1
     fresh_project.snakemake()
-    assert features(fresh_project) == features(project)
+    assert stores(fresh_project) == stores(project)
     table = "results/leaderboard.csv"
     assert fresh_project.path(table).read_bytes() == project.path(table).read_bytes()

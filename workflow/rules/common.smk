@@ -226,7 +226,13 @@ JOINED_PARTS = JoinedParts(
 @asked_often
 def parts(wildcards):
     """What `extract` joins; nothing where it extracts all by itself."""
-    return JOINED_PARTS(wildcards.dataset, wildcards.backbone)
+    return JOINED_PARTS("extract", wildcards.dataset, wildcards.backbone)
+
+
+@asked_often
+def image_parts(wildcards):
+    """What `prepare` joins; nothing where it decodes all by itself."""
+    return JOINED_PARTS("prepare", wildcards.dataset)
 
 
 @asked_often

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import numpy as np
 from permafrost.core.specification import substitute
+from permafrost.core.store_parts import Part
 from permafrost.core.stores import Store
 from permafrost.data import sources
 from permafrost.data.card import read_card
 from permafrost.data.entry import DatasetEntry
+from permafrost.data.joining import join_parts
+from permafrost.data.parts import prepare_part
 from permafrost.data.prepare import PrepareSpec, prepare
 from permafrost.data.records import Source
 from permafrost.data.sources import read_entry
@@ -190,14 +193,46 @@ class Prepared:
         self.outputs = {split: folder / f"{split}.zarr" for split in ("train", "val", "test")}
         self.card_path = folder / "card.json"
 
-    def run(self, entry: dict, *, name: str = "set", workers: int = 2, **told) -> dict:
+    def run(
+        self, entry: dict, *, name: str = "set", workers: int = 2, parts: int | None = None, **told
+    ) -> dict:
+        """The card; in `parts` parts where a number is given."""
+        spec = PrepareSpec(dataset=name, entry=validated(entry), **told)
+        if parts is not None:
+            folders = [self.folder.with_name("parts") / f"{n}-of-{parts}" for n in range(parts)]
+            for folder in folders:
+                self.run_part(spec, folder, workers=workers)
+            return self.join(spec, folders)
         return prepare(
-            PrepareSpec(dataset=name, entry=validated(entry), **told),
+            spec,
             outputs=self.outputs,
             card_path=self.card_path,
             fingerprint="f" * 32,
             workers=workers,
         ).as_json()
+
+    def run_part(self, spec: PrepareSpec, folder: Path, workers: int = 2) -> None:
+        """One part, by the name of its folder."""
+        part = Part.of(folder.name)
+        prepare_part(spec, output=folder, part=part, fingerprint="f" * 32, workers=workers)
+
+    def join(self, spec: PrepareSpec, folders: list[Path]) -> dict:
+        """Parts in folders to stores and a card."""
+        return join_parts(
+            spec,
+            parts=folders,
+            outputs=self.outputs,
+            card_path=self.card_path,
+            fingerprint="f" * 32,
+        ).as_json()
+
+    def contents(self) -> dict[str, bytes]:
+        """Path to bytes of all files."""
+        return {
+            str(path.relative_to(self.folder)): path.read_bytes()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        }
 
     @property
     def card(self) -> dict:

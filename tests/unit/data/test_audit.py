@@ -139,7 +139,7 @@ def test_statistics_equal_numpy_on_the_whole_and_do_not_cancel(offset):
     rng = np.random.default_rng(4)
     images = (rng.normal(3, 2, (40, 2, 5, 7)) + offset).astype(np.float64)
     whole, parts = BandStatistics(2), BandStatistics(2)
-    whole.add(images)
+    whole.add_alike(images)
     for image in images:
         parts.add(image)
     for statistics in (whole, parts):

@@ -246,7 +246,7 @@ def test_the_sample_is_every_kth_image_however_batches_fall():
     for image in images:
         whole.add(image)
     for start in range(0, 100, 7):
-        part = PixelSample(20)
+        part = PixelSample(20, start)
         for image in images[start : start + 7]:
             part.add(image)
         parts.merge(part)

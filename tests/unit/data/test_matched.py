@@ -196,6 +196,19 @@ class TestPlan:
             == make_plan(root, alone).prepare("pictures").fingerprint
         )
 
+    def test_one_job_prepares_what_images_leave(self, root):
+        from permafrost.plan.parts import number_of_parts
+
+        found = {}
+        for how in ("drop", "error"):
+            config = {**self.config(unmatched=how), "runtime": {"parts": {"pictures": 3}}}
+            plan = make_plan(root, config)
+            names = ("prepare", "pictures"), ("extract", "pictures", "stats")
+            others = ("extract", "pictures", "rows"), ("prepare", "another")
+            found[how] = [number_of_parts(plan, *each) for each in (*names, *others)]
+        # nor is extraction divided of a backbone that looks at no pixels
+        assert found == {"drop": [1, 3, 1, 1], "error": [3, 3, 1, 1]}
+
     def test_other_embeddings_prepare_again(self, root):
         before = make_plan(root, self.config(unmatched="drop"))
         pq.write_table(pa.table({"id": ["b"], "e": [[1.0]]}), root / "data" / "t.parquet")

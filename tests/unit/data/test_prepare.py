@@ -214,8 +214,8 @@ def test_a_failure_while_pixels_are_written_leaves_nothing(out, images, monkeypa
             raise KeyboardInterrupt
         return original(*arguments)
 
-    original = writing._padded
-    monkeypatch.setattr(writing, "_padded", fail)
+    original = writing.padded
+    monkeypatch.setattr(writing, "padded", fail)
     with pytest.raises(KeyboardInterrupt):
         out.run(folder_entry(images))
     assert out.leftovers() == []

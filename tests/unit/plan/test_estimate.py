@@ -158,15 +158,16 @@ def test_finished_jobs_correct_those_of_their_backbone_then_those_of_their_stage
     assert found.corrections["extract"] == pytest.approx(3)
 
 
-def test_extraction_in_parts_takes_their_share_of_the_chain_and_corrects_nothing(project):
-    whole = {job.names: job for job in estimated(project).jobs if job.stage == "extract"}
+@pytest.mark.parametrize("stage", ["prepare", "extract"])
+def test_parts_take_their_share_of_the_chain_and_correct_nothing(project, stage):
+    whole = {job.names: job for job in estimated(project).jobs if job.stage == stage}
     path = project / "config/config.yaml"
     path.write_text(path.read_text() + "runtime: {parts: {demo-landcover: 4}}\n")
-    records = made(project, {"extract": 50.0})
+    records = made(project, {stage: 50.0})
     found = estimated(project, records, machines=Machines(1000, 0))
-    start = default_rates().stages["extract"].start
+    start = default_rates().stages[stage].start
     for job in found.jobs:
-        if job.stage == "extract":
+        if job.stage == stage:
             assert job.parts == 4 and job.done and job.took is None
             assert job.seconds == pytest.approx(whole[job.names].seconds + 3 * start)
     assert found.corrections == {}

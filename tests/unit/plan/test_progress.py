@@ -18,6 +18,7 @@ from permafrost.plan import snakemake_process
 from permafrost.plan.configured import read_configuration
 from permafrost.plan.estimate.estimate import Machines, estimate
 from permafrost.plan.estimate.work import default_rates
+from permafrost.plan.grid import LABELS
 from permafrost.plan.progress import drawn, view
 from permafrost.plan.progress.counts import Counts, job_of, key_of
 from permafrost.plan.progress.left import TimeLeft
@@ -373,17 +374,18 @@ def test_where_nobody_knows_the_cores_they_are_as_many_as_were_at_work(estimated
     assert left.seconds(counts, now) == pytest.approx(max(probes / cores / 0.85, longest))
 
 
-def test_parts_of_extraction_that_are_made_are_not_left(estimated):
-    job = next(job for job in estimated.jobs if job.stage == "extract")
+@pytest.mark.parametrize("stage", ["prepare", "extract"])
+def test_parts_that_are_made_are_not_left(estimated, stage):
+    job = next(job for job in estimated.jobs if job.stage == stage)
     parted = replace(estimated, jobs=[replace(job, parts=4, seconds=80.0, estimated=80.0)])
     counts = Counts()
-    names = dict(zip(("dataset", "backbone"), job.names, strict=True))
+    names = dict(zip(LABELS[stage], job.names, strict=True))
     for number in range(3):
-        part = job_of("extract_part", {**names, "part": f"{number}-of-4"}, "log")
-        assert part.title == f"extract_part {' '.join(job.names)} {number}-of-4"
+        part = job_of(f"{stage}_part", {**names, "part": f"{number}-of-4"}, "log")
+        assert part.title == f"{stage}_part {' '.join(job.names)} {number}-of-4"
         counts.start(number, part, 0.0)
         counts.finish(number, 1.0)
-    left = time_left(parted, {("extract", job.names)})
+    left = time_left(parted, {(stage, job.names)})
     assert left.seconds(counts, 1.0) == pytest.approx(20.0 / 0.85)
 
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
+import numpy as np
+
+from permafrost.core.errors import PermafrostError, first_line
+from permafrost.core.identity import file_digest
 from permafrost.core.stores import (
     DIGEST,
     PARTS_REMEDY,
@@ -20,11 +24,47 @@ from permafrost.core.stores import (
 from permafrost.core.tables import check_fingerprint
 from permafrost.core.versions import imported_versions
 
-_SEAL = ("fingerprint", "files", "complete", DIGEST)
+_SEAL = ("fingerprint", "files", "beside", "complete", DIGEST)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of `count` parts; `number` counts from 0."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def of(cls, name: str) -> Part:
+        """The part that is called ``2-of-8``, the third of eight."""
+        number, of, count = name.partition("-of-")
+        if not (of and number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+            raise PermafrostError(
+                f"{name!r} names no part", remedy="write 0-of-8 to 7-of-8 for eight parts"
+            )
+        return cls(int(number), int(count))
+
+    def __str__(self) -> str:
+        return f"{self.number}-of-{self.count}"
+
+    def span(self, samples: int, batch: int) -> tuple[int, int]:
+        """First and last + 1 of the samples of this part: whole batches; the first part is never empty."""
+        batches = -(-samples // batch)
+        first, last = (-(-batches * part // self.count) for part in (self.number, self.number + 1))
+        return min(first * batch, samples), min(last * batch, samples)
 
 
 class PartWriter(StoreWriter):
-    """Takes some chunks of arrays; for `stores.write_store`."""
+    """Takes some chunks of arrays, and files beside them; for `stores.write_store`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._beside: list[str] = []
+
+    def beside(self, name: str) -> Path:
+        """Where to write a file that belongs to the part."""
+        self._beside.append(name)
+        return self.folder / name
 
     def seal(self, fingerprint: str) -> None:
         """Record what `StorePart` must find."""
@@ -33,6 +73,7 @@ class PartWriter(StoreWriter):
             "versions": {**self.attributes.get("versions", {}), **imported_versions()},
             "fingerprint": fingerprint,
             "files": {name: _chunk_files(self.folder / name) for name in sorted(self._arrays)},
+            "beside": {name: file_digest(self.folder / name) for name in self._beside},
             "complete": True,
         }
         self.group.attrs.update({**sealed, DIGEST: attributes_digest(sealed)})
@@ -53,6 +94,7 @@ class StorePart:
 
     def __init__(self, path: Path, *, expect: str) -> None:
         self.path = path
+        self._arrays: dict = {}
         try:
             attributes = json.loads((path / "zarr.json").read_bytes())["attributes"]
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -66,10 +108,53 @@ class StorePart:
         for name, files in self.files.items():
             if _chunk_files(path / name) != files:
                 raise self._refuse(f"files of its array {name!r} are missing or damaged")
+        for name, digest in attributes["beside"].items():
+            if not (path / name).is_file() or file_digest(path / name) != digest:
+                raise self._refuse(f"its file {name} is missing or damaged")
         self.attributes = {key: value for key, value in attributes.items() if key not in _SEAL}
+
+    def read(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Rows of an array that are of this part."""
+        import zarr
+
+        if name not in self._arrays:
+            array = zarr.open_group(self.path, mode="r", zarr_format=3)[name]
+            self._arrays[name] = array.with_config({"read_missing_chunks": False})
+        try:
+            return np.asarray(self._arrays[name][start:stop])
+        except Exception as error:
+            raise self._refuse(
+                f"rows {start} to {stop} of {name!r} are damaged ({first_line(error)})"
+            ) from error
 
     def _refuse(self, problem: str) -> PermafrostError:
         return PermafrostError(problem, where=self.path, remedy=PARTS_REMEDY)
+
+
+def sorted_parts(parts: Sequence[StorePart]) -> list[StorePart]:
+    """Parts by ``number`` of their attribute ``part``: as many as its ``count`` says, or they are refused."""
+    parts = sorted(parts, key=lambda part: part.attributes["part"]["number"])
+    about = [part.attributes["part"] for part in parts]
+    numbers = [one["number"] for one in about]
+    if numbers != list(range(about[0]["count"])):
+        raise PermafrostError(
+            f"of {about[0]['count']} parts, {', '.join(map(str, numbers))} are here",
+            where=parts[0].path.parent.parent,
+            remedy=PARTS_REMEDY,
+        )
+    check_same(parts, "parts with count", [one["count"] for one in about])
+    return parts
+
+
+def check_same(parts: Sequence[StorePart], what: str, values: Sequence) -> None:
+    """Refuse parts of which `values` are not all the same."""
+    for part, value in zip(parts, values, strict=True):
+        if value != values[0]:
+            raise PermafrostError(
+                f"{what} {value} and {values[0]} cannot be joined",
+                where=part.path.parent,
+                remedy=PARTS_REMEDY,
+            )
 
 
 def join(writer: StoreWriter, parts: Sequence[StorePart]) -> None:

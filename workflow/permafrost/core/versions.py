@@ -49,6 +49,12 @@ def imported_versions() -> dict[str, str]:
     return {"python": _PYTHON, **known}
 
 
+def joined_versions(recorded: Iterable[dict[str, str]]) -> dict[str, str]:
+    """As `imported_versions` of one process that imported what each of several had imported."""
+    met = {name: version for one in recorded for name, version in one.items()}
+    return {name: met[name] for name in ("python", *COMPUTING.values()) if name in met}
+
+
 def recorded_versions(packages: Iterable[str]) -> dict[str, str]:
     """Distribution to version, of this library and of `packages` that a backbone is made with."""
     from importlib.metadata import version

@@ -24,6 +24,8 @@ CORRELATION = 0.98
 CONTRAST = 0.05
 EXAMPLES = 20
 EARTH_KM = 6371.0088
+# thumbnails that are worked on together
+_BLOCK = 2**14
 
 
 def audit_splits(records: dict[str, Sequence[Record]], hashes: dict[str, ImageHashes]) -> dict:
@@ -67,35 +69,62 @@ def duplicates(hashes: dict[str, ImageHashes], match) -> dict[tuple[str, int], t
 
 
 def exact_matches(later: ImageHashes, earlier: ImageHashes) -> Iterator[tuple[int, int]]:
-    """Rows of `later` whose pixels equal those of a row of `earlier`."""
-    first = {digest.tobytes(): row for row, digest in reversed(list(enumerate(earlier.exact)))}
-    for row, digest in enumerate(later.exact):
-        if digest.tobytes() in first:
-            yield row, first[digest.tobytes()]
+    """Rows of `later` whose pixels equal those of a row of `earlier`, the first of such rows."""
+    order = np.argsort(earlier.exact, kind="stable")
+    place = np.searchsorted(earlier.exact, later.exact, sorter=order)
+    inside = np.flatnonzero(place < len(order))
+    others = order[place[inside]]
+    same = earlier.exact[others] == later.exact[inside]
+    yield from zip(inside[same].tolist(), others[same].tolist(), strict=True)
 
 
 def near_matches(later: ImageHashes, earlier: ImageHashes) -> Iterator[tuple[int, int]]:
     """Rows of `later` that look like a row of `earlier`: near hashes, then alike thumbnails."""
-    spread = np.concatenate([later.thumbs, earlier.thumbs]).std()
-    new, old = standardised(later.thumbs, spread), standardised(earlier.thumbs, spread)
+    spread = _spread(later.thumbs, earlier.thumbs)
     # flat images are left out before the search: among them every pair would be a candidate
-    rows, others = np.flatnonzero(new.any(axis=1)), np.flatnonzero(old.any(axis=1))
+    rows, others = (_with_contrast(one.thumbs, spread) for one in (later, earlier))
     for row, other in hamming_pairs(later.dhash[rows], earlier.dhash[others], HAMMING):
         row, other = rows[row], others[other]
-        alike = (new[row] * old[other]).sum(axis=1) >= CORRELATION
-        yield from zip(row[alike].tolist(), other[alike].tolist(), strict=True)
+        for start in range(0, len(row), _BLOCK):
+            part, against = row[start : start + _BLOCK], other[start : start + _BLOCK]
+            new, old = standardised(later.thumbs[part]), standardised(earlier.thumbs[against])
+            alike = (new * old).sum(axis=1) >= CORRELATION
+            yield from zip(part[alike].tolist(), against[alike].tolist(), strict=True)
 
 
-def standardised(thumbs: np.ndarray, spread: float) -> np.ndarray:
-    """Thumbnails with mean 0 and norm 1, zeros where the contrast is below `CONTRAST`."""
+def standardised(thumbs: np.ndarray) -> np.ndarray:
+    """Thumbnails with mean 0 and norm 1."""
+    centred, norm = _centred(thumbs)
+    return centred / np.maximum(norm, 1e-12)
+
+
+def _centred(thumbs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Thumbnails with mean 0, and their norms (N, 1)."""
     centred = thumbs - thumbs.mean(axis=1, keepdims=True)
-    norm = np.linalg.norm(centred, axis=1, keepdims=True)
-    flat = norm <= CONTRAST * max(float(spread), 1e-12) * np.sqrt(thumbs.shape[1])
-    return np.where(flat, 0, centred / np.maximum(norm, 1e-12))
+    return centred, np.linalg.norm(centred, axis=1, keepdims=True)
+
+
+def _with_contrast(thumbs: np.ndarray, spread: float) -> np.ndarray:
+    """Rows of thumbnails with a contrast of `CONTRAST` or more."""
+    least = CONTRAST * max(spread, 1e-12) * np.sqrt(thumbs.shape[1])
+    found = [
+        start + np.flatnonzero(_centred(thumbs[start : start + _BLOCK])[1] > least)
+        for start in range(0, len(thumbs), _BLOCK)
+    ]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _spread(*thumbs: np.ndarray) -> float:
+    """Standard deviation of the values of all thumbnails."""
+    blocks = [one[start : start + _BLOCK] for one in thumbs for start in range(0, len(one), _BLOCK)]
+    count = max(sum(block.size for block in blocks), 1)
+    mean = sum(block.sum(dtype=np.float64) for block in blocks) / count
+    squares = (np.square(block.astype(np.float64) - mean).sum() for block in blocks)
+    return float(np.sqrt(sum(squares) / count))
 
 
 def hamming_pairs(
-    new: np.ndarray, old: np.ndarray, limit: int, *, block: int = 2**23
+    new: np.ndarray, old: np.ndarray, limit: int, *, block: int = 2**21
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pairs of rows whose 64-bit hashes differ in at most `limit` bits, block by block of `new`.
 
@@ -110,16 +139,18 @@ def hamming_pairs(
 
 def shared_groups(records: dict[str, Sequence[Record]]) -> dict[str, list[str]]:
     """Group -> the splits it stands in, for groups in more than one split."""
-    homes: dict[str, set[str]] = {}
-    for split, members in records.items():
-        for record in members:
+    # a bit for each split: a set for each group would take hundreds of bytes
+    homes: dict[str, int] = {}
+    for number, split in enumerate(SPLITS):
+        for record in records[split]:
             if record.group_id is not None:
-                homes.setdefault(record.group_id, set()).add(split)
-    return {
-        group: [split for split in SPLITS if split in splits]
-        for group, splits in sorted(homes.items())
-        if len(splits) > 1
+                homes[record.group_id] = homes.get(record.group_id, 0) | 1 << number
+    found = {
+        group: [split for number, split in enumerate(SPLITS) if bits >> number & 1]
+        for group, bits in homes.items()
+        if bits.bit_count() > 1
     }
+    return dict(sorted(found.items()))
 
 
 def min_distance_km(train: Sequence[Record], test: Sequence[Record]) -> float | None:
@@ -134,8 +165,13 @@ def min_distance_km(train: Sequence[Record], test: Sequence[Record]) -> float | 
 
 
 def _unit_vectors(records: Sequence[Record]) -> np.ndarray:
-    degrees = [(r.lon, r.lat) for r in records if r.lon is not None and r.lat is not None]
-    lon, lat = np.radians(np.array(degrees, dtype=float).reshape(-1, 2)).T
+    degrees = (
+        value
+        for r in records
+        if r.lon is not None and r.lat is not None
+        for value in (r.lon, r.lat)
+    )
+    lon, lat = np.radians(np.fromiter(degrees, np.float64).reshape(-1, 2)).T
     return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1)
 
 
@@ -155,8 +191,19 @@ class ImageHashes:
     thumbs: np.ndarray
 
     @classmethod
-    def join(cls, parts: list[ImageHashes]) -> ImageHashes:
-        return cls(*(np.concatenate([getattr(p, f) for p in parts]) for f in cls.__annotations__))
+    def empty(cls, count: int) -> ImageHashes:
+        """Room for those of so many images."""
+        return cls(
+            np.zeros(count, "V16"),
+            np.zeros(count, np.uint64),
+            np.zeros((count, ROWS * COLUMNS), np.float32),
+        )
+
+    def put(self, start: int, others: ImageHashes) -> None:
+        """Set the rows from `start` on."""
+        for name in self.__annotations__:
+            rows = getattr(others, name)
+            getattr(self, name)[start : start + len(rows)] = rows
 
 
 def hash_images(samples: Sequence[Sequence[np.ndarray]]) -> ImageHashes:

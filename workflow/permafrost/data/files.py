@@ -137,31 +137,31 @@ class DirectoryMembers:
         for folder, folders, files in os.walk(path):
             folders[:] = sorted(name for name in folders if not is_junk(name))
             for name in [*folders, *(name for name in files if not is_junk(name))]:
-                full = Path(folder, name)
-                if full.is_symlink():
+                full = os.path.join(folder, name)
+                if os.path.islink(full):
                     raise _refuse(f"{full} is a link", where)
-                if not (full.is_file() or full.is_dir()):
+                if not (os.path.isfile(full) or os.path.isdir(full)):
                     raise PermafrostError(
                         f"{full} is no regular file", where=where, remedy="move it elsewhere"
                     )
-            found += [
-                Path(folder, name).relative_to(path).as_posix()
-                for name in files
-                if not is_junk(name)
-            ]
+            # Python 3.12 never forgets a name that was a part of a Path
+            inside = os.path.relpath(folder, path)
+            prefix = "" if inside == os.curdir else f"{inside}/"
+            found += [f"{prefix}{name}" for name in files if not is_junk(name)]
         self.names = _unique(found, path, where)
 
     def read(self, name: str) -> bytes:
-        return (self.place / name).read_bytes()
+        with self.open(name) as stream:
+            return stream.read()
 
     def size(self, name: str) -> int:
-        return (self.place / name).stat().st_size
+        return os.stat(self.location(name)).st_size
 
     def open(self, name: str) -> BinaryIO:
-        return open(self.place / name, "rb")
+        return open(self.location(name), "rb")
 
     def location(self, name: str) -> str:
-        return str(self.place / name)
+        return os.path.join(self.place, name)
 
     def verify(self, name: str) -> None:
         """A directory has no checksums."""

@@ -63,9 +63,11 @@ def folder_files(folder: Path, read: Read | None = None) -> list[tuple[str, str]
     """
     found = []
     for place, _, files in os.walk(folder):
+        # Python 3.12 never forgets a name that was a part of a Path
+        inside = os.path.relpath(place, folder)
+        prefix = "" if inside == os.curdir else f"{inside}/"
         for name in files:
-            full = os.path.join(place, name)
-            relative = Path(full).relative_to(folder).as_posix()
+            full, relative = os.path.join(place, name), f"{prefix}{name}"
             if read is not None and not read(relative):
                 continue
             if os.path.exists(full) and not os.path.isfile(full):

@@ -58,6 +58,11 @@ class StoredModality:
         suffix = "" if first else f"_{name}"
         return cls(name, f"images{suffix}", bands, f"dates{suffix}" if series else None)
 
+    @classmethod
+    def from_json(cls, content: dict) -> StoredModality:
+        """What `as_json` gave."""
+        return cls(**{**content, "bands": range(*content["bands"])})
+
     def as_json(self) -> dict:
         return {
             "name": self.name,
@@ -125,7 +130,7 @@ class ImageStore:
         listed = self.store.attributes.get("modalities")
         if listed is None:
             return [StoredModality.of(None, True, range(self.image_shape[0]), series=False)]
-        return [StoredModality(**{**one, "bands": range(*one["bands"])}) for one in listed]
+        return [StoredModality.from_json(one) for one in listed]
 
     def date_counts(self, modality: StoredModality) -> np.ndarray:
         """(N,) how many dates each sample has of a modality: 1 of single images."""

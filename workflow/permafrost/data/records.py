@@ -15,7 +15,7 @@ from permafrost.data.objects import Objects
 from permafrost.data.sensors import Band
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """One image before it is decoded.
 

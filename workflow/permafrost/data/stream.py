@@ -17,7 +17,7 @@ from permafrost.data.decode import UnreadableImage, check_size
 from permafrost.data.records import Decoded, Record, Source
 from permafrost.data.targets import TargetStatistics
 
-#: images per task of a worker; fixed, so that sums do not depend on the number of workers
+#: samples per task of a worker
 BATCH = 16
 
 
@@ -43,10 +43,11 @@ class DecodedBatch:
     failures: list[Failure] = field(default_factory=list)
     hashes: ImageHashes | None = None
     statistics: list[BandStatistics] | None = None
-    """Of each modality."""
+    """Of each modality, pieces."""
     pixel_counts: np.ndarray | int = 0
     """(K + 1,) labelled pixels of each class, then the ignored ones."""
-    targets: TargetStatistics = TargetStatistics()
+    targets: list[TargetStatistics] = field(default_factory=list)
+    """Of each sample, where there are rasters of numbers."""
 
 
 class Reader:
@@ -63,7 +64,8 @@ class Reader:
         self.source, self.records, self.cleaning = source, records, cleaning
         self.measure = measure
 
-    def __call__(self, positions: list[int]) -> DecodedBatch:
+    def __call__(self, positions: list[int], first: int) -> DecodedBatch:
+        """The records at `positions`, of which the first one has the number `first` in its split."""
         batch = DecodedBatch(positions)
         for position in positions:
             try:
@@ -77,22 +79,21 @@ class Reader:
         if not batch.failures:
             batch.hashes = hash_images([decoded.arrays for decoded in batch.decoded])
             if self.measure:
-                batch.statistics = self._statistics(batch.decoded)
+                batch.statistics = self._statistics(batch.decoded, first)
             batch.pixel_counts = self._pixel_counts(batch.decoded)
             rasters = [one.target for one in batch.decoded if one.target is not None]
-            batch.targets = sum(map(TargetStatistics.of, rasters), TargetStatistics())
+            batch.targets = [TargetStatistics.of(raster) for raster in rasters]
         return batch
 
-    def _statistics(self, decoded: list[Decoded]) -> list[BandStatistics]:
-        """Of the bands of each modality; every date of a series is an image."""
+    def _statistics(self, decoded: list[Decoded], first: int) -> list[BandStatistics]:
+        """Of the bands of each modality."""
         found = []
         for number, expected in enumerate(self.cleaning.images):
-            statistics = BandStatistics(expected.bands)
+            statistics = BandStatistics.piece(expected.bands, first)
             arrays = [one.arrays[number] for one in decoded]
             filled = [one.filled[number] for one in decoded]
             if all(gone is None for gone in filled) and len({a.shape for a in arrays}) == 1:
-                stacked = np.stack(arrays)
-                statistics.add(stacked.reshape(-1, *stacked.shape[-3:]))
+                statistics.add_alike(np.stack(arrays))
             else:
                 for array, gone in zip(arrays, filled, strict=True):
                     statistics.add(array, gone)
@@ -111,38 +112,51 @@ class Reader:
 
 
 def read_chunks(
-    read: Callable[[list[int]], DecodedBatch], positions: Sequence[int], rows: int, workers: int
+    read: Callable[[list[int], int], DecodedBatch],
+    positions: Sequence[int],
+    rows: int,
+    workers: int,
+    first: int = 0,
 ) -> Iterator[list[DecodedBatch]]:
     """The batches of each chunk of `rows` records, in order.
 
     Decoding runs ahead of the consumer by at most one chunk and two batches per worker.
+
+    Parameters
+    ----------
+    read : called with positions and the number of the first of them in its split.
+    positions : of the records, the first of which has the number `first`.
     """
-    positions = [int(position) for position in positions]
-    chunks = [positions[i : i + rows] for i in range(0, len(positions), rows)]
-    tasks = [
-        (number, chunk[i : i + BATCH])
-        for number, chunk in enumerate(chunks)
-        for i in range(0, len(chunk), BATCH)
-    ]
     ahead = -(-rows // BATCH) + 2 * workers
     running: deque[tuple[int, Future]] = deque()
     executor = ThreadPoolExecutor(max_workers=max(1, workers))
     try:
         current, ready = 0, []
-        for next_task in range(len(tasks) + 1):
-            while running and (next_task == len(tasks) or len(running) >= ahead):
-                number, future = running.popleft()
-                if number != current:
-                    yield ready
-                    current, ready = number, []
-                ready.append(future.result())
-            if next_task < len(tasks):
-                number, part = tasks[next_task]
-                running.append((number, executor.submit(read, part)))
+        tasks = _tasks(positions, rows)
+        following = next(tasks, None)
+        while running or following is not None:
+            if following is not None and len(running) < ahead:
+                start, part = following
+                running.append((start // rows, executor.submit(read, part, first + start)))
+                following = next(tasks, None)
+                continue
+            number, future = running.popleft()
+            if number != current:
+                yield ready
+                current, ready = number, []
+            ready.append(future.result())
         if ready:
             yield ready
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _tasks(positions: Sequence[int], rows: int) -> Iterator[tuple[int, list[int]]]:
+    """Batches that do not reach from one chunk into the next: place of the first position, positions."""
+    for chunk in range(0, len(positions), rows):
+        for start in range(chunk, min(chunk + rows, len(positions)), BATCH):
+            stop = min(start + BATCH, chunk + rows)
+            yield start, [int(position) for position in positions[start:stop]]
 
 
 def locate_all(

@@ -185,8 +185,10 @@ def samples_of(
     return tiled, records, replace(plan, indices=indices)
 
 
-def placed_like(records: Sequence[Record], images: Sequence[Record]) -> list[Record]:
+def placed_like(records: Sequence[Record], images: Sequence[Record]) -> Sequence[Record]:
     """Records of windows, those without a place of their own at that of their image."""
+    if not records or records[0].image_id is None:
+        return records
     places = {image.sample_id: (image.lon, image.lat) for image in images}
     return [
         record

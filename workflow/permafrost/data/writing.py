@@ -11,17 +11,17 @@ import pyarrow as pa
 
 from permafrost.core.stores import StoreWriter
 from permafrost.core.tasks import task_of
-from permafrost.data.audit import ImageHashes
-from permafrost.data.band_statistics import BandStatistics
 from permafrost.data.classes import label_array
-from permafrost.data.georeference import Georeference
+from permafrost.data.findings import Findings
 from permafrost.data.image_store import GEOREFERENCE, SAMPLES_SCHEMA, StoredModality
 from permafrost.data.objects import OBJECTS, WINDOW, objects_column
-from permafrost.data.records import Decoded, Record
+from permafrost.data.records import Record
+from permafrost.data.sample_facts import SampleFacts
 from permafrost.data.stream import DecodedBatch, Failure
-from permafrost.data.targets import TargetStatistics
 
 CHUNK_BYTES = 6_000_000
+#: rows of samples.parquet that are made together
+_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,16 @@ class Images:
 
 
 @dataclass(frozen=True)
+class Raster:
+    """An array of labels of pixels; ``of`` is the field of `Decoded`, ``fill`` what stands beyond a smaller image."""
+
+    array: str
+    of: str
+    dtype: np.dtype
+    fill: float
+
+
+@dataclass(frozen=True)
 class Layout:
     """What stores of a dataset hold: images of its modalities, masks, numbers."""
 
@@ -61,10 +71,66 @@ class Layout:
     """Whether every image has a raster of numbers."""
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the first modality, and of masks and numbers."""
+        return self.images[0].height, self.images[0].width
+
+    @property
+    def rasters(self) -> list[Raster]:
+        """What is stored of every pixel of the first modality beside its values."""
+        found = []
+        if self.mask_dtype is not None:
+            fill = 0 if self.ignore_index is None else self.ignore_index
+            found.append(Raster("masks", "mask", self.mask_dtype, fill))
+        if self.targets:
+            found.append(Raster("targets", "target", np.dtype(np.float32), np.nan))
+        return found
+
+    @property
+    def series(self) -> list[str]:
+        """Columns of the dates of modalities that are series."""
+        return [one.stored.dates for one in self.images if one.stored.dates is not None]
+
+    @property
     def rows(self) -> int:
         """Samples per chunk of the store: about 6 MB."""
         size = sum(math.prod(one.shape) * one.dtype.itemsize for one in self.images)
         return max(1, CHUNK_BYTES // size)
+
+    def as_json(self) -> dict:
+        images = [
+            {
+                "stored": one.stored.as_json(),
+                "dates": one.dates,
+                "height": one.height,
+                "width": one.width,
+                "dtype": one.dtype.str,
+            }
+            for one in self.images
+        ]
+        return {
+            "images": images,
+            "mask_dtype": None if self.mask_dtype is None else self.mask_dtype.str,
+            "ignore_index": self.ignore_index,
+            "targets": self.targets,
+        }
+
+    @classmethod
+    def from_json(cls, content: dict) -> Layout:
+        """The layout that `as_json` gave."""
+        images = [
+            Images(
+                **{
+                    **one,
+                    "stored": StoredModality.from_json(one["stored"]),
+                    "dtype": np.dtype(one["dtype"]),
+                }
+            )
+            for one in content["images"]
+        ]
+        dtype = content["mask_dtype"]
+        mask_dtype = None if dtype is None else np.dtype(dtype)
+        return cls(**{**content, "images": tuple(images), "mask_dtype": mask_dtype})
 
     def holding(self, shapes: Sequence[Sequence[int]]) -> Layout:
         """Large enough for images of these shapes, too, one of each modality."""
@@ -73,126 +139,86 @@ class Layout:
 
 
 class SplitWriter:
-    """Consumes the batches of one split: pixels go to the store, the rest is remembered.
+    """Consumes the batches of one split, or of a part of it: pixels go to the store, the rest is remembered.
 
     Once an image is larger than the layout, or one is unusable, nothing more is written, but all
     images are still looked at: the caller learns every failure, and from `needed` a layout that holds all of them.
+
+    Parameters
+    ----------
+    count : samples of the whole split.
+    span : first and last + 1 of those that come; None: all of them.
+    alone : whether the arrays are to hold these only, and not the place of all others.
     """
 
-    def __init__(self, layout: Layout, classes: int) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        classes: int,
+        count: int,
+        span: tuple[int, int] | None = None,
+        *,
+        alone: bool = False,
+    ) -> None:
         self.layout = self.needed = layout
+        self.count, self.span, self.alone = count, span or (0, count), alone
         self.failures: list[Failure] = []
-        #: of each modality
-        self.statistics = [BandStatistics(len(one.stored.bands)) for one in layout.images]
-        # the last one counts the ignored pixels
-        self.pixel_counts = np.zeros(classes + 1, np.int64)
-        self.targets = TargetStatistics()
-        # the stored rasters of numbers, where there are some
-        self.rasters = None
-        self.sizes: list[tuple[int, int]] = []
-        self.places: list[Georeference] = []
-        # of each series, the dates of every sample
-        self.dates: dict[str, list[Sequence[str | None]]] = {
-            one.stored.dates: [] for one in layout.images if one.stored.dates is not None
-        }
-        # of a first modality of one image each
-        self.days: list[str | None] = []
-        self._hashes: list[ImageHashes] = []
+        self.found = Findings(layout, classes, count, span)
 
     @property
     def fits(self) -> bool:
         return not self.failures and self.needed == self.layout
 
-    @property
-    def hashes(self) -> ImageHashes:
-        return ImageHashes.join(self._hashes)
-
-    @property
-    def georeferenced(self) -> bool:
-        """Whether at least one image says where its pixels lie."""
-        return any(place.transform is not None for place in self.places)
-
-    def write(
-        self, store: StoreWriter, chunks: Iterable[list[DecodedBatch]], count: int, tick
-    ) -> None:
-        """Write `count` images; `tick(n)` reports progress."""
+    def write(self, store: StoreWriter, chunks: Iterable[list[DecodedBatch]], tick) -> None:
+        """Write the samples; `tick(n)` reports progress."""
         layout = self.layout
-        shape = (layout.images[0].height, layout.images[0].width)
-        arrays = [
-            store.array(
-                one.stored.array, (count, *one.shape), one.dtype, rows_per_chunk=layout.rows
-            )
-            for one in layout.images
-        ]
-        masks = None
-        if layout.mask_dtype is not None:
-            masks = store.array(
-                "masks", (count, *shape), layout.mask_dtype, rows_per_chunk=layout.rows
-            )
-        if layout.targets:
-            self.rasters = store.array(
-                "targets", (count, *shape), np.float32, rows_per_chunk=layout.rows
-            )
-        start = 0
+        # the first part makes the arrays of a split, however few samples there are
+        if self.span[0] == self.span[1]:
+            return
+        (start, stop), first = self.span, self.span[0] if self.alone else 0
+        arrays = make_arrays(store, layout, stop - first if self.alone else self.count)
+        start -= first
         for batches in chunks:
             number = sum(len(batch.positions) for batch in batches)
             for batch in batches:
                 self._remember(batch)
             if self.fits:
                 decoded = [one for batch in batches for one in batch.decoded]
-                for place, (array, kind) in enumerate(zip(arrays, layout.images, strict=True)):
-                    array[start : start + number] = _padded(
+                rows = slice(start, start + number)
+                for place, kind in enumerate(layout.images):
+                    arrays[kind.stored.array][rows] = padded(
                         [one.arrays[place] for one in decoded], kind.shape, kind.dtype, 0
                     )
-                if masks is not None:
-                    fill = 0 if layout.ignore_index is None else layout.ignore_index
-                    masks[start : start + number] = _padded(
-                        [one.mask for one in decoded], shape, layout.mask_dtype, fill
-                    )
-                if self.rasters is not None:
-                    self.rasters[start : start + number] = _padded(
-                        [one.target for one in decoded], shape, np.float32, np.nan
+                for kind in layout.rasters:
+                    arrays[kind.array][rows] = padded(
+                        [getattr(one, kind.of) for one in decoded],
+                        layout.size,
+                        kind.dtype,
+                        kind.fill,
                     )
             start += number
             tick(number)
 
     def _remember(self, batch: DecodedBatch) -> None:
         self.failures += batch.failures
-        self.sizes += [one.image.shape[-2:] for one in batch.decoded]
         for shapes in {tuple(array.shape for array in one.arrays) for one in batch.decoded}:
             self.needed = self.needed.holding(shapes)
-        for one in batch.decoded:
-            self._remember_dates(one)
-        self.places += [one.place for one in batch.decoded]
-        if not batch.failures:
-            self._hashes.append(batch.hashes)
-            if batch.statistics is not None:
-                for whole, part in zip(self.statistics, batch.statistics, strict=True):
-                    whole.merge(part)
-            self.pixel_counts += batch.pixel_counts
-            self.targets += batch.targets
-
-    def _remember_dates(self, decoded: Decoded) -> None:
-        known = decoded.dates or (None,) * len(decoded.arrays)
-        single = decoded.image.ndim == 3 and known[0]
-        self.days.append(known[0][0] if single else None)
-        for one, array, dates in zip(self.layout.images, decoded.arrays, known, strict=True):
-            if one.stored.dates is not None:
-                self.dates[one.stored.dates].append(dates or (None,) * len(array))
-
-    def placed(self, records: list[Record]) -> list[Record]:
-        """The records with lon, lat and date from the files where they have none themselves."""
-        placed = [
-            record if record.lon is not None else record.placed(place.lon, place.lat)
-            for record, place in zip(records, self.places, strict=True)
-        ]
-        return [
-            record if record.date or not day else replace(record, date=day)
-            for record, day in zip(placed, self.days, strict=True)
-        ]
+        # without all samples, nothing of this is used
+        if not self.failures:
+            self.found.add(batch)
 
 
-def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
+def make_arrays(store: StoreWriter, layout: Layout, count: int) -> dict:
+    """The arrays of pixels of a store of so many samples, by name."""
+    shapes = {one.stored.array: (one.shape, one.dtype) for one in layout.images}
+    shapes |= {one.array: (layout.size, one.dtype) for one in layout.rasters}
+    return {
+        name: store.array(name, (count, *shape), dtype, rows_per_chunk=layout.rows)
+        for name, (shape, dtype) in shapes.items()
+    }
+
+
+def write_labels(store: StoreWriter, records: Sequence[Record], task: str) -> None:
     """``labels`` of tasks that label whole images."""
     if task_of(task).dense:
         return
@@ -201,16 +227,36 @@ def write_labels(store: StoreWriter, records: list[Record], task: str) -> None:
 
 
 def samples_table(
-    records: list[Record], writer: SplitWriter, *, georeferenced: bool = False
+    records: Sequence[Record], facts: SampleFacts, *, georeferenced: bool = False
 ) -> pa.Table:
     """samples.parquet of a store.
 
     Columns of `SAMPLES_SCHEMA`, of `GEOREFERENCE` if asked for, and of objects and windows if the
     records have objects.
     """
+    blocks = range(0, len(records), _BLOCK)
+    columns = {name: column.column() for name, column in facts.dates.items()}
+    series = [(name, pa.list_(pa.string())) for name in columns]
+    return pa.concat_tables(
+        _samples(records[start : start + _BLOCK], facts, start, columns, series, georeferenced)
+        for start in blocks
+    )
+
+
+def _samples(
+    records: list[Record],
+    facts: SampleFacts,
+    start: int,
+    dates: dict[str, pa.ChunkedArray],
+    series: list,
+    georeferenced: bool,
+) -> pa.Table:
+    """Of those records that begin with the row `start`."""
+    stop = start + len(records)
+    heights, widths = facts.heights[start:stop], facts.widths[start:stop]
     columns = {
-        "height": [height for height, _ in writer.sizes],
-        "width": [width for _, width in writer.sizes],
+        "height": heights,
+        "width": widths,
         **{
             name: [getattr(record, name) for record in records]
             for name in ("sample_id", "group_id", "lon", "lat", "date")
@@ -219,14 +265,13 @@ def samples_table(
     fields = list(SAMPLES_SCHEMA)
     if georeferenced:
         fields += GEOREFERENCE
-        columns["crs"] = [place.crs for place in writer.places]
-        columns["transform"] = [place.transform for place in writer.places]
-    for name, dates in writer.dates.items():
-        fields.append((name, pa.list_(pa.string())))
-        columns[name] = dates
+        columns["crs"] = facts.crs_column(start, stop)
+        columns["transform"] = facts.transform_column(start, stop)
+    fields += series
+    columns |= {name: column.slice(start, len(records)) for name, column in dates.items()}
     if records[0].objects is not None:
         fields += [OBJECTS, *WINDOW]
-        columns |= _windows(records, writer.sizes)
+        columns |= _windows(records, list(zip(heights.tolist(), widths.tolist(), strict=True)))
     schema = pa.schema(fields)
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
@@ -247,7 +292,7 @@ def _windows(records: list[Record], sizes: list[tuple[int, int]]) -> dict:
     }
 
 
-def _padded(arrays: list[np.ndarray], shape: tuple[int, ...], dtype, fill) -> np.ndarray:
+def padded(arrays: Sequence[np.ndarray], shape: tuple[int, ...], dtype, fill) -> np.ndarray:
     """Stack of arrays, each filled up at the end of its axes to `shape`."""
     if all(array.shape == shape for array in arrays):
         return np.stack(arrays).astype(dtype, copy=False)

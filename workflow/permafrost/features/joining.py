@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
-from permafrost.core.store_parts import StorePart, join
-from permafrost.core.stores import PARTS_REMEDY
+from permafrost.core.store_parts import StorePart, check_same, join, sorted_parts
 from permafrost.data.image_store import ImageStore
 from permafrost.features.health import CollapseGate
 from permafrost.features.writing import copy_samples, feature_store
@@ -36,8 +34,9 @@ def join_parts(
     """
     for split, path in outputs.items():
         store = ImageStore(images[split], expect=expect_images, split=split)
-        read = [StorePart(folder / f"{split}.zarr", expect=fingerprint) for folder in parts]
-        read.sort(key=lambda part: part.attributes["part"]["number"])
+        read = sorted_parts(
+            [StorePart(folder / f"{split}.zarr", expect=fingerprint) for folder in parts]
+        )
         _check_together(read)
         with feature_store(path, fingerprint=fingerprint) as writer:
             join(writer, read)
@@ -46,29 +45,11 @@ def join_parts(
 
 
 def _check_together(parts: Sequence[StorePart]) -> None:
-    """Refuse parts that are not all of one run, or were not made in the same way."""
-    about = [part.attributes["part"] for part in parts]
-    numbers = [one["number"] for one in about]
-    if numbers != list(range(about[0]["count"])):
-        raise PermafrostError(
-            f"of {about[0]['count']} parts, {', '.join(map(str, numbers))} are here",
-            where=parts[0].path.parent.parent,
-            remedy=PARTS_REMEDY,
-        )
-    for key in ("count", "batch_size"):
-        _check_same(parts, f"parts with {key}", [one[key] for one in about])
+    """Refuse parts that were not made in the same way."""
+    sizes = [part.attributes["part"]["batch_size"] for part in parts]
+    check_same(parts, "parts with batch_size", sizes)
     for key in ("versions", "input", "notes", "parameters", "weights_sha256", "precision"):
-        _check_same(parts, f"parts with {key}", [part.attributes[key] for part in parts])
-
-
-def _check_same(parts: Sequence[StorePart], what: str, values: list) -> None:
-    for part, value in zip(parts, values, strict=True):
-        if value != values[0]:
-            raise PermafrostError(
-                f"{what} {value} and {values[0]} cannot be joined",
-                where=part.path.parent,
-                remedy=PARTS_REMEDY,
-            )
+        check_same(parts, f"parts with {key}", [part.attributes[key] for part in parts])
 
 
 def _joined_attributes(parts: Sequence[StorePart]) -> dict:

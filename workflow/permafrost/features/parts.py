@@ -6,42 +6,16 @@ that begin in it: it goes on past its end until the last of them is full. So the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from permafrost.core.errors import PermafrostError
 from permafrost.core.specification import SPLITS
-from permafrost.core.store_parts import PartWriter
+from permafrost.core.store_parts import Part, PartWriter
 from permafrost.features.devices import exact_numerics
 from permafrost.features.extract import Opened, open_backbone
 from permafrost.features.reading import SampleReader
 from permafrost.features.specification import ExtractSpec, Running
 from permafrost.features.split import Shapes, SplitRun
 from permafrost.features.writing import feature_store
-
-
-@dataclass(frozen=True)
-class Part:
-    """One of `count` parts; `number` counts from 0."""
-
-    number: int
-    count: int
-
-    @classmethod
-    def of(cls, name: str) -> Part:
-        """The part that is called ``2-of-8``, the third of eight."""
-        number, of, count = name.partition("-of-")
-        if not (of and number.isdecimal() and count.isdecimal() and int(number) < int(count)):
-            raise PermafrostError(
-                f"{name!r} names no part", remedy="write 0-of-8 to 7-of-8 for eight parts"
-            )
-        return cls(int(number), int(count))
-
-    def span(self, samples: int, batch: int) -> tuple[int, int]:
-        """First and last + 1 of the samples of this part: whole batches; the first part is never empty."""
-        batches = -(-samples // batch)
-        first, last = (-(-batches * part // self.count) for part in (self.number, self.number + 1))
-        return min(first * batch, samples), min(last * batch, samples)
 
 
 def extract_part(

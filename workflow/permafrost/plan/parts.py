@@ -1,8 +1,9 @@
-"""Into how many parts extraction is divided, and which of them a job joins."""
+"""Into how many parts preparation and extraction are divided, and which of them a job joins."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from permafrost.plan.grid import Grid
 from permafrost.plan.object_store import Places
 from permafrost.plan.plan import Plan
 
-#: folder of the parts of a dataset and backbone, below the results; that of each is called ``2-of-8``
+#: folder of the parts of datasets, and of datasets and backbones, below the results; each is called ``2-of-8``
 FOLDER = "parts"
 PATTERN = r"\d+-of-\d+"
 
@@ -29,19 +30,31 @@ def check_parts(grid: Grid) -> None:
             )
 
 
-def number_of_parts(grid: Grid, dataset: str, backbone: str) -> int:
-    """How many jobs extract these features; 1 where a single one does."""
-    if grid.backbones[backbone]["kind"] in WITHOUT_PIXELS:
-        return 1
+def number_of_parts(grid: Grid, stage: str, *names: str) -> int:
+    """How many jobs share the work of this one of ``prepare`` or ``extract``; 1 where a single one does it."""
+    dataset, *backbone = names
+    # which images leave the dataset is known when all were looked at
+    whole = (
+        drops_images(grid)
+        if stage == "prepare"
+        else grid.backbones[backbone[0]]["kind"] in WITHOUT_PIXELS
+    )
     parts = grid.config["runtime"]["parts"]
-    return parts.get(dataset, 1) if isinstance(parts, Mapping) else parts
+    if isinstance(parts, Mapping):
+        parts = parts.get(dataset, 1)
+    return 1 if whole else parts
+
+
+def drops_images(grid: Grid) -> bool:
+    """Whether images without an embedding leave the datasets."""
+    return any(entry.get("unmatched") == "drop" for entry in grid.backbones.values())
 
 
 class JoinedParts:
-    """The folders of the parts that the feature stores of a dataset and backbone are joined of.
+    """The folders of the parts that the outputs of a job of ``prepare`` or ``extract`` are joined of.
 
     Snakemake runs a job again when the set of its inputs changes, and the number of parts changes no result. So where
-    the stores are there and of this plan, their parts are those that they were made of, whatever is asked for now.
+    the outputs are there and of this plan, their parts are those that they were made of, whatever is asked for now.
 
     Parameters
     ----------
@@ -61,25 +74,23 @@ class JoinedParts:
     ) -> None:
         self._plan, self._results = plan, results
         self._inputs_of, self._places, self._planned = inputs_of, places, planned
-        self._known: dict[tuple[str, str], list[str]] = {}
+        self._known: dict[tuple[str, ...], list[str]] = {}
 
-    def __call__(self, dataset: str, backbone: str) -> list[str]:
-        """The folders, none where one job extracts all."""
-        key = dataset, backbone
+    def __call__(self, stage: str, *names: str) -> list[str]:
+        """The folders of the parts of a job, none where it does all by itself."""
+        key = stage, *names
         if key not in self._known:
-            self._known[key] = self._find(dataset, backbone)
+            self._known[key] = self._find(stage, names)
         return self._known[key]
 
-    def _find(self, dataset: str, backbone: str) -> list[str]:
-        folder = f"{self._results}/{FOLDER}/{dataset}/{backbone}"
-        wanted = _names(folder, number_of_parts(self._plan, dataset, backbone))
+    def _find(self, stage: str, names: tuple[str, ...]) -> list[str]:
+        folder = "/".join((self._results, FOLDER, *names))
+        wanted = _names(folder, number_of_parts(self._plan, stage, *names))
         if self._planned:
-            made = self._made_of(dataset, backbone, folder)
-            return (
-                made
-                if made not in (None, wanted) and self._is_current(dataset, backbone)
-                else wanted
-            )
+            made = self._made_of(stage, names, folder)
+            # whether outputs are there is asked last: they may lie on a store
+            other = made not in (None, wanted) and self._is_current(stage, names)
+            return made if other else wanted
         if not self._all_there(wanted):
             copies = Path(self._places.copy(folder))
             counts = {path.name.partition("-of-")[2] for path in copies.glob("*-of-*")}
@@ -88,30 +99,39 @@ class JoinedParts:
                     return found
         return wanted
 
-    def _made_of(self, dataset: str, backbone: str, folder: str) -> list[str] | None:
-        """The parts that stores were joined of, by Snakemake's records; None where it knows no such stores."""
-        inputs = self._inputs_of(self._places.stored(self._store(dataset, backbone)))
+    def _made_of(self, stage: str, names: tuple[str, ...], folder: str) -> list[str] | None:
+        """The parts that outputs were joined of, by Snakemake's records; None where it knows no such outputs."""
+        inputs = self._inputs_of(self._places.stored(self._voucher(stage, names)))
         if inputs is None:
             return None
-        stored = f"{self._places.stored(folder)}/"
-        return [
-            f"{folder}/{path.removeprefix(stored)}" for path in inputs if path.startswith(stored)
-        ]
+        part = re.compile(f"{re.escape(self._places.stored(folder))}/({PATTERN})")
+        return [f"{folder}/{known[1]}" for known in map(part.fullmatch, inputs) if known]
 
-    def _is_current(self, dataset: str, backbone: str) -> bool:
-        """Whether the stores are there and of this plan."""
+    def _is_current(self, stage: str, names: tuple[str, ...]) -> bool:
+        """Whether the outputs are there and of this plan."""
+        path = self._voucher(stage, names)
         try:
-            raw = self._places.read(f"{self._store(dataset, backbone)}/zarr.json")
-            made = json.loads(raw)["attributes"]["fingerprint"]
+            made = _fingerprint(self._places, path)
         except (OSError, ValueError, KeyError, TypeError):
             return False
-        return made == self._plan.extract(dataset, backbone).fingerprint
+        return made == getattr(self._plan, stage)(*names).fingerprint
 
-    def _store(self, dataset: str, backbone: str) -> str:
-        return f"{self._results}/features/{dataset}/{backbone}/train.zarr"
+    def _voucher(self, stage: str, names: tuple[str, ...]) -> str:
+        """The output that says of what plan all outputs of a job are; image stores may be deleted."""
+        return f"{self._results}/{_VOUCHERS[stage].format(*names)}"
 
     def _all_there(self, folders: list[str]) -> bool:
         return all(Path(self._places.copy(folder)).is_dir() for folder in folders)
+
+
+_VOUCHERS = {"prepare": "images/{}/card.json", "extract": "features/{}/{}/train.zarr"}
+
+
+def _fingerprint(places: Places, path: str) -> str:
+    """Of the plan that a card or a store was made from."""
+    if path.endswith(".zarr"):
+        return json.loads(places.read(f"{path}/zarr.json"))["attributes"]["fingerprint"]
+    return json.loads(places.read(path))["fingerprint"]
 
 
 def _names(folder: str, count: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""``permafrost prepare``: a dataset's files in, three image stores and a card out."""
+"""``permafrost prepare``: a dataset's files in, three image stores and a card out, whole or in parts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from permafrost.core.errors import PermafrostError
 from permafrost.stages.arguments import add_job, add_splits, by_split, planned_job, specified
 
 if TYPE_CHECKING:
@@ -17,16 +18,33 @@ if TYPE_CHECKING:
 def add_arguments(parser) -> None:
     add_job(parser)
     parser.add_argument("--data", default="data", help="replaces {data} in the entry's paths")
-    add_splits(parser, "--output", "image stores to write")
-    parser.add_argument("--card", type=Path, required=True, help="card to write")
+    what = parser.add_mutually_exclusive_group(required=True)
+    add_splits(what, "--output", "image stores to write", required=False)
+    what.add_argument(
+        "--part",
+        type=Path,
+        metavar="FOLDER",
+        help="write a part of them to this folder, whose name says which: 0-of-8 to 7-of-8",
+    )
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        type=Path,
+        metavar="FOLDER",
+        default=[],
+        help="with --output: decode nothing, but join all the parts in these folders",
+    )
+    parser.add_argument("--card", type=Path, help="card to write, with --output")
     parser.add_argument("--workers", type=int, default=2, help="threads that decode images")
 
 
 def run(arguments) -> None:
     from permafrost.core.specification import merged, substitute
-    from permafrost.data.prepare import PrepareSpec, prepare
+    from permafrost.data.prepare import PrepareSpec
     from permafrost.plan.digests import DIGESTS, DigestCache
 
+    if arguments.output is not None and arguments.card is None:
+        raise PermafrostError("--output needs --card", remedy="say where to write the card")
     job = planned_job(arguments)
     spec = specified(job, PrepareSpec)
     entry = merged(spec.entry, job.places.get("entry", {}))
@@ -38,15 +56,35 @@ def run(arguments) -> None:
     )
     # data in the state that the plan saw are not read once more
     known = DigestCache(Path(DIGESTS))
-    prepare(
-        spec,
-        outputs=by_split(arguments.output),
-        card_path=arguments.card,
-        fingerprint=job.fingerprint,
-        workers=arguments.workers,
-        digest_of=known.content,
-        **({"check": _promised_data(spec, known).check} if spec.source is not None else {}),
-    )
+    told = {"fingerprint": job.fingerprint, "workers": arguments.workers}
+    if spec.source is not None:
+        told["check"] = _promised_data(spec, known).check
+    if arguments.part is not None:
+        _prepare_part(spec, arguments, told)
+    elif arguments.parts:
+        _join(spec, arguments, told)
+    else:
+        _prepare(spec, arguments, {**told, "digest_of": known.content})
+
+
+def _prepare(spec: PrepareSpec, arguments, told: dict) -> None:
+    from permafrost.data.prepare import prepare
+
+    prepare(spec, outputs=by_split(arguments.output), card_path=arguments.card, **told)
+
+
+def _prepare_part(spec: PrepareSpec, arguments, told: dict) -> None:
+    from permafrost.core.store_parts import Part
+    from permafrost.data.parts import prepare_part
+
+    prepare_part(spec, output=arguments.part, part=Part.of(arguments.part.name), **told)
+
+
+def _join(spec: PrepareSpec, arguments, told: dict) -> None:
+    from permafrost.data.joining import join_parts
+
+    outputs = by_split(arguments.output)
+    join_parts(spec, parts=arguments.parts, outputs=outputs, card_path=arguments.card, **told)
 
 
 def _promised_data(spec: PrepareSpec, known: DigestCache) -> Promised:

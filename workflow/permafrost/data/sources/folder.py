@@ -96,7 +96,7 @@ class FolderSource:
         self.classes, ids = class_ids(
             [parts[depth - 1] for parts in levels], entry.classes, where=where
         )
-        sample_ids = ["/".join(parts) for parts in levels]
+        sample_ids = [name[start:] for name in self._names]
         groups = grouped(sample_ids, options.group, where=where)
         self._records = [
             Record(

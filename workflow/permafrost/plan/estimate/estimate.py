@@ -238,7 +238,7 @@ def _job(
     paths = tuple(f"{results}/{path}" for _, path, _ in outputs_of(grid, stage, labels))
     paths = paths or (f"{results}/report/index.html",)  # which bears no fingerprint
     made = _made(grid, stage, names, paths, records)
-    parts = number_of_parts(grid, *names) if stage == "extract" else 1
+    parts = number_of_parts(grid, stage, *names) if stage in ("prepare", "extract") else 1
     seconds = _seconds(context, rates, stage, probe, names, threads, on_gpu)
     # each starts up by itself
     seconds += (parts - 1) * rates.stages[KINDS[probe].work if probe else stage].start

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from permafrost.plan.failures import NAMES, stage_of
 from permafrost.plan.grid import LABELS
 
-#: the rule whose jobs share the work of `extract`
-EXTRACT_PART = "extract_part"
+#: rules whose jobs share the work of another one, by its name
+PARTS = {"prepare_part": "prepare", "extract_part": "extract"}
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Job:
 def key_of(rule: str, wildcards: Mapping[str, str]) -> tuple[str, tuple]:
     """Stage and names of a job, as estimates know it."""
     stage = stage_of(rule)
-    labels = (*LABELS["extract"], "part") if stage == EXTRACT_PART else LABELS.get(stage, ())
+    labels = (*LABELS[PARTS[stage]], "part") if stage in PARTS else LABELS.get(stage, ())
     found = (wildcards.get(label, "") for label in labels)
     return stage, tuple(int(one) if one.isdigit() else one for one in map(str, found))
 

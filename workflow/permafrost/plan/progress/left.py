@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from permafrost.plan.progress.counts import EXTRACT_PART, Counts
+from permafrost.plan.progress.counts import PARTS, Counts
 
 if TYPE_CHECKING:
     from permafrost.plan.estimate.estimate import Estimate, JobEstimate
@@ -72,7 +72,7 @@ class TimeLeft:
         # copies: this is the thread that draws
         begun = {counts.jobs[number].key: start for number, start in list(counts.running.items())}
         spans, lost = dict(counts.spans), self._lost()
-        parts = Counter(names[:-1] for stage, names in spans if stage == EXTRACT_PART)
+        parts = Counter((PARTS[stage], names[:-1]) for stage, names in spans if stage in PARTS)
         found = after(estimate, spans)
         if self._cores is None:
             cores = _cores_taken(spans.values(), begun.values(), now)
@@ -81,7 +81,9 @@ class TimeLeft:
             # those of a job that has a GPU count among them
             found = replace(found, machines=replace(found.machines, cores=cores, gpus=0))
         jobs = [
-            _rest(_without(job, parts[job.names]), begun.get((job.stage, job.names)), now)
+            _rest(
+                _without(job, parts[job.stage, job.names]), begun.get((job.stage, job.names)), now
+            )
             for job in found.jobs
             if (job.stage, job.names) not in lost
         ]
@@ -89,10 +91,8 @@ class TimeLeft:
 
 
 def _without(job: JobEstimate, parts: int) -> JobEstimate:
-    """What is left of extraction when `parts` of it are made."""
-    if job.stage != "extract" or not parts:
-        return job
-    return replace(job, seconds=job.seconds * max(1 - parts / job.parts, 0.0))
+    """What is left of a job when so many `parts` of it are made."""
+    return replace(job, seconds=job.seconds * max(1 - parts / job.parts, 0.0)) if parts else job
 
 
 def _rest(job: JobEstimate, start: float | None, now: float) -> JobEstimate:
