@@ -63,6 +63,8 @@ class Cluster:
         environment = {
             "PATH": f"{self.folder}/bin:{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(workdir),
+            # what library of linear algebra it is, as it were: numbers of another differ in their last bits
+            **{name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")},
         }
         for one in container["env"]:
             key = one["valueFrom"]["secretKeyRef"]

@@ -77,6 +77,11 @@ def test_a_run_in_pods_without_a_shared_folder_leaves_the_same_results(
     assert len(compared) > 20 and COMPARISON in compared
     for path in compared:
         assert objects[path] == (results.parent / path).read_bytes(), path
+    # made once and fetched, not made again in every pod
+    fetched = (
+        f"Retrieving from storage: s3://{BUCKET}/{PREFIX}/results/images/tiny-landcover/train.zarr"
+    )
+    assert cluster.logs().count(fetched) >= 2
     assert cluster.refused == []
     for container in cluster.asked("extract"):
         assert container["image"] == "registry.example/permafrost:1"
