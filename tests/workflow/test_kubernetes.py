@@ -92,4 +92,4 @@ def test_a_run_in_pods_without_a_shared_folder_leaves_the_same_results(
     assert all(
         "nvidia.com/gpu" not in one["resources"]["requests"] for one in cluster.asked("compare")
     )
-    assert there.pending(COMPARISON, profile="profiles/kubernetes") == {}
+    assert there.pending("--", COMPARISON, profile="profiles/kubernetes") == {}
