@@ -42,6 +42,13 @@ OPTIONS = (
     *("--cores", "all", "--resources", "gpu=1", "--keep-going", "--rerun-incomplete"),
     *("--scheduler", "greedy", "--rerun-triggers", "code", "input", "params", "software-env"),
 )
+DRY_RUN = ("-n", "--quiet", "all")
+#: what a cluster's executor adds, as far as it has to do with planning
+ONE_JOB = (
+    *("--cores", "1", "--scheduler", "greedy", "--mode", "remote", "--force", "--nolock"),
+    *("--target-jobs", "bootstrap:backbone=backbone-3,dataset=dataset-4,probe=knn,seed=0"),
+    *("--allowed-rules", "bootstrap", *DRY_RUN),
+)
 GATHERED = ("leaderboard.parquet", "leaderboard.csv", "standings.parquet", "standings.csv")
 PEER = """
 BACKBONES = [f"backbone-{{i}}" for i in range({backbones})]
@@ -174,20 +181,22 @@ def main() -> None:
             ours = Project(Path(folder) / "ours", ["--profile", "profiles/local"])
             make_project(ours.folder, backbones, datasets)
             print(f"{size}: Snakefile alone  {shown(ours.run('--list'))}", flush=True)
-            ours.run("-n", "--quiet", "all")  # records the plan, as its first run does
+            ours.run(*DRY_RUN)  # records the plan, as its first run does
             peer = Project(Path(folder) / "peer", OPTIONS)
             peer.folder.mkdir()
             (peer.folder / "Snakefile").write_text(peer_of(ours.folder, backbones, datasets))
             compare(f"{size}: nothing done   ", ours, peer, arguments.repeats)
             create_outputs(ours.folder, peer.folder)
             compare(f"{size}: everything done", ours, peer, arguments.repeats)
+            of_job = [Project(one.folder, []) for one in (ours, peer)]
+            compare(f"{size}: one job's start", *of_job, arguments.repeats, ONE_JOB)
 
 
-def compare(label: str, ours: Project, peer: Project, repeats: int) -> None:
+def compare(
+    label: str, ours: Project, peer: Project, repeats: int, command: Sequence[str] = DRY_RUN
+) -> None:
     """Print both, and the ratio of CPU seconds and of peak memory."""
-    runs = [
-        (peer.run("-n", "--quiet", "all"), ours.run("-n", "--quiet", "all")) for _ in range(repeats)
-    ]
+    runs = [(peer.run(*command), ours.run(*command)) for _ in range(repeats)]
     empty, full = (
         Figures(*map(statistics.median, zip(*side, strict=True)))
         for side in zip(*runs, strict=True)
