@@ -135,13 +135,14 @@ def test_data_that_change_while_they_are_read_seal_nothing(tmp_path, place, caps
     from permafrost.data import prepare as module
 
     arguments = prepare_arguments(tmp_path, place)
-    reading = module._read_pixels
+    reading = module.read_pixels
 
-    def read_and_change(*given):
-        reading(*given)
+    def read_and_change(*given, **named):
+        fits = reading(*given, **named)
         shutil.copy(*sorted((place / "field").iterdir())[:2])
+        return fits
 
-    monkeypatch.setattr(module, "_read_pixels", read_and_change)
+    monkeypatch.setattr(module, "read_pixels", read_and_change)
     assert main(arguments) == 1
     assert "changed since this run was planned" in capsys.readouterr().err
     assert not list((tmp_path / "out").glob("[!.]*"))
