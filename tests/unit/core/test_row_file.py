@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from permafrost.core import row_file
+from permafrost.core.errors import PermafrostError
 from permafrost.core.row_file import RowFile, row_blocks
 
 
@@ -76,3 +77,14 @@ def test_blocks_cover_all_rows_once(rows, stored, monkeypatch):
 
 def test_no_file_is_seen(stored, tmp_path):
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_named(small_disk, monkeypatch):
+    monkeypatch.delenv("TMPDIR", raising=False)
+    disk = small_disk(256)
+    made = RowFile(1024, disk)
+    made.append(np.ones((32, 1024)))
+    with pytest.raises(PermafrostError, match="no room for more of a temporary copy") as raised:
+        made.append(np.ones((64, 1024)))
+    assert str(raised.value.where) == str(disk) and "TMPDIR" in raised.value.remedy
+    assert list(disk.iterdir()) == []

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from permafrost.core.errors import PermafrostError
+
 #: bytes that are read at a time where somebody goes over all rows
 BLOCK_BYTES = 32 * 2**20
 _NEAR = 8  # rows that are wanted are read at once where so many consecutive ones hold them
@@ -29,18 +31,21 @@ class RowFile:
     width : d.
     folder : of the file, on a disk with room for all rows. The environment's ``TMPDIR`` wins, where it is set.
     dtype : of the numbers.
+
+    Raises
+    ------
+    PermafrostError : the disk is full.
     """
 
     ndim = 2
 
     def __init__(self, width: int, folder: Path, dtype=np.float32) -> None:
-        self.width, self.dtype, self.folder = int(width), np.dtype(dtype), folder
+        self.width, self.dtype = int(width), np.dtype(dtype)
+        self.folder = Path(os.environ.get("TMPDIR") or folder)
         self._bytes = self.width * self.dtype.itemsize
         self._rows = 0
         # open as long as the rows are there
-        self._file = tempfile.TemporaryFile(  # noqa: SIM115
-            dir=os.environ.get("TMPDIR") or folder, buffering=0
-        )
+        self._file = tempfile.TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115
 
     def beside(self, width: int, dtype=np.float32) -> RowFile:
         """An empty file on the same disk."""
@@ -52,8 +57,16 @@ class RowFile:
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise ValueError(f"rows of shape {rows.shape} in a file of width {self.width}")
         left = memoryview(rows).cast("B") if rows.size else memoryview(b"")
-        while len(left):
-            left = left[self._file.write(left) :]
+        try:
+            while len(left):
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            raise PermafrostError(
+                f"after {self.nbytes / 2**20:.0f} MB there is no room for more of a temporary copy of features"
+                f" ({error.strerror})",
+                where=self.folder,
+                remedy="make room there, or let TMPDIR name a folder on another disk",
+            ) from error
         self._rows += len(rows)
 
     def __len__(self) -> int:
