@@ -62,6 +62,15 @@ class Batch:
             found.append({"number": path.stem, **dict(one.split("=", 1) for one in options)})
         return found
 
+    @staticmethod
+    def runs(number: str) -> bool:
+        """Whether the job does; one that was killed may be listed until its parent has taken note."""
+        try:
+            stat = Path(f"/proc/{number}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return stat.rpartition(")")[2].split()[0] not in "ZX"
+
     def cancelled(self) -> list[str]:
         path = self.folder / "cancelled"
         return path.read_text().split() if path.exists() else []

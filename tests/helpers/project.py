@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from permafrost.plan.resources import asked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # byte code and what was read of the sources are copied, so that no project makes them again; not what another
@@ -56,6 +57,12 @@ ONE_BACKBONE = {
     "aggregate": 1,
     "report": 1,
 }
+
+
+def asked_of_a_chain(kind: str) -> tuple[int, int]:
+    """Megabytes and minutes of a probe of a kind and its bootstrap in one job: those of the larger part, of both."""
+    probe, bootstrap = asked("probe", kind=kind), asked("bootstrap")
+    return max(probe.memory_mb, bootstrap.memory_mb), probe.minutes + bootstrap.minutes
 
 
 class Project:
