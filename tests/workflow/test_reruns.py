@@ -51,6 +51,15 @@ def test_what_changes_no_number_reruns_nothing(project):
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_another_device_reruns_nothing(project, device):
+    project.configure(runtime={**project.config["runtime"], "device": device})
+    assert project.pending() == {}
+    # while each command would be told of it
+    said = project.snakemake("-n", "--forcerun", "extract", "--printshellcmds").stdout
+    assert f"--device {device}" in said
+
+
 def test_adding_a_backbone_runs_its_jobs_only(project):
     project.configure(backbones=[*project.config["backbones"], "rcf"])
     assert project.pending() == ONE_BACKBONE

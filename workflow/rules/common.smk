@@ -2,8 +2,9 @@
 #
 # The parameter `job` says what a job is to do: the fingerprint of all that affects its result (the
 # fingerprints of its inputs among it) and of the code it uses. So reruns follow content; time stamps say
-# nothing that the parameter doesn't say better, and the profiles leave them out of the triggers. The stage finds what
-# the fingerprint stands for in the recorded plan. Other parameters follow from that plan and only shape the command.
+# nothing that the parameter doesn't say better, and the profiles leave them out of the triggers (Snakemake still looks
+# at those of objects on a store: docs/machines.md). The stage finds what the fingerprint stands for in the recorded
+# plan. Other parameters follow from that plan and only shape the command.
 
 import shlex
 import sys
@@ -124,7 +125,7 @@ def not_compared(**values):
 
 @asked_often
 def device(wildcards, output=None):
-    """Where a job computes: for a probe, what `auto` means for its kind."""
+    """Where a job computes: for a probe, what `auto` means for its kind. Of the output, as in `not_compared`."""
     named = RUNTIME["device"]
     return (
         device_of(probe_kind(wildcards), named)
